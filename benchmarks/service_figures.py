@@ -19,7 +19,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from flashferry.service.live.collect import Looker
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.metrics.collector import Figures
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
@@ -90,12 +90,12 @@ def main() -> int:
         make(journal, runs=given.runs, devices=given.devices, alive=given.alive)
         service = Service(state=Path(folder), settings=ServiceSettings(), database=ServiceDatabase(Path(folder)))
         clock_s = [0.0]
-        figures, looker = Figures(service, clock_s=lambda: clock_s[0]), Looker(service)
+        figures, looker = Figures(service, clock_s=lambda: clock_s[0]), SnapshotReader(service)
         counting_s = spent(figures.count)
         took_s, text = [], b""
         for _ in range(5):
             clock_s[0] += 60
-            time.sleep(Looker.FRESH_S)
+            time.sleep(SnapshotReader.FRESH_S)
             took_s.append(spent(lambda: figures.text(looker, ())))
             text = figures.text(looker, ())
     later_s = statistics.median(took_s[1:])

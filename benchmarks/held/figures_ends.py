@@ -26,7 +26,7 @@ import asyncssh
 
 from benchmarks.held.figure import figure
 from flashferry.service.jobs.create import request_job
-from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
@@ -247,7 +247,7 @@ def _with_probes(state: Path, settings: ServiceSettings) -> tuple[Service, str, 
             "VALUES (?, '{}', '[\"AMS\"]', 1, 'anna', ?, 'approved', 'ben', ?)",
             (digest, at, at),
         )
-        first = request_job(service, database, carl, JobWish(kind=JobKind.PROBE, sites=("LIM",)))
+        first = request_job(service, database, carl, JobSpec(kind=JobKind.PROBE, sites=("LIM",)))
         for number in range(1, _PROBES):
             add_job(database, replace(first, job_id=f"{first.job_id}-{number}"))
     return service, digest, anna
@@ -273,7 +273,7 @@ def run_of_other_site_begins_s() -> float:
                 until(lambda: len(_under_way(service)) >= 4, "speed tests that are under way")
                 start_s = time.monotonic()
                 with service.database.writing() as database:
-                    job_id = request_job(service, database, anna, JobWish(kind=JobKind.STAGE, digest=digest)).job_id
+                    job_id = request_job(service, database, anna, JobSpec(kind=JobKind.STAGE, digest=digest)).job_id
                 until(lambda: _has_started(service, job_id), "the run is under way")
                 took_s = time.monotonic() - start_s
         finally:

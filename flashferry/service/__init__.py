@@ -1,6 +1,6 @@
-"""The staging service of a team: who may stage what, who approved which plan, what is going on, what happened.
+"""The staging service of a team: plans, approvals, runs, schedules, images, users, audit. Extra `service`.
 
-It owns no run: each is a process of its own that outlives it, found again by journal and event file, and steered by
-the journal. What the service owns is in `service.sqlite3`: people, plans and approvals, schedules, jobs, images, and
-the audit. Credentials of devices never come here. Needs the extra `service`.
+It owns no run: each is a process of its own that outlives it, found again by journal and event file. What the service
+owns
+is in `service.sqlite3`. Device credentials never come here.
 """

@@ -1,8 +1,7 @@
-"""Who may call what: one table for all routes. A route that is not in it is not served; a test is made of each row.
+"""Who may call what: one table for all routes. A route without a row is not served; each row is tested.
 
-A row says which roles may call at all. Where an object has sites, whoever answers holds the role against them
-(`Actor.may`); where something may not be one's own, such as the plan that one approves, the tables of the database
-refuse it besides.
+A row names the roles that may call at all. Roles at the sites of an object are checked where the object is known
+(`Actor.may`); that an approver is not the maker is also enforced by the database.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
-from flashferry.service.principal import LOOKS, Role
+from flashferry.service.principal import ANY_ROLE, Role
 
 MOST_BODY_BYTES = 2**20
-"""Of every route but those that take plans, and files: a thousand devices by name are 20 kB."""
+"""For all routes except plans and files; a thousand device names are 20 kB."""
 MOST_PLAN_BYTES = 16 * 2**20
 """A plan of ten thousand devices has some 12 MB."""
 _FORM_BYTES = 2**16
@@ -27,13 +26,12 @@ class Access:
     """Who may call a route.
 
     Attributes:
-        roles: One of these is needed; none: whoever signed in.
-        is_public: Whether nobody needs to have signed in.
-        is_per_site: Whether the roles are held against the sites of the object besides.
-        not_own: Whether who made the object is refused.
-        most_bytes: The most that its body may have, bytes: it is kept in memory.
-        is_large: Whether its body is a file that goes to the disk as it comes, by which its route has its own bound.
-        is_for_scrapers: Whether who comes from one of the networks of `[metrics]` needs not say who he is.
+        roles: One of these is needed; empty: any signed-in user.
+        is_per_site: The roles are also checked at the sites of the object.
+        not_own: The maker of the object is refused.
+        most_bytes: Largest body, bytes; it is kept in memory.
+        is_large: The body is a file that is streamed to disk; the route limits it.
+        is_for_scrapers: Callers from the networks of `[metrics]` need no credentials.
     """
 
     roles: frozenset[Role] = frozenset()
@@ -47,8 +45,8 @@ class Access:
 
 PUBLIC = Access(is_public=True)
 SELF = Access()
-VIEWS = Access(roles=LOOKS)
-VIEWS_SITE = Access(roles=LOOKS, is_per_site=True)
+VIEWS = Access(roles=ANY_ROLE)
+VIEWS_SITE = Access(roles=ANY_ROLE, is_per_site=True)
 OPERATES = Access(roles=frozenset({Role.OPERATOR}))
 OPERATES_SITE = Access(roles=frozenset({Role.OPERATOR}), is_per_site=True)
 OFFERS = Access(roles=frozenset({Role.OPERATOR}), is_per_site=True, most_bytes=MOST_PLAN_BYTES + _FORM_BYTES)
@@ -56,10 +54,10 @@ APPROVES = Access(roles=frozenset({Role.APPROVER}), is_per_site=True, not_own=Tr
 WITHDRAWS = Access(roles=frozenset({Role.OPERATOR, Role.APPROVER}), is_per_site=True)
 SENDS = Access(roles=frozenset({Role.OPERATOR, Role.ADMIN}))
 UPLOADS = Access(roles=frozenset({Role.OPERATOR}), is_large=True)
-TAKES_IN = Access(roles=frozenset({Role.ADMIN}), is_large=True)
+IMPORTS = Access(roles=frozenset({Role.ADMIN}), is_large=True)
 AUDITS = Access(roles=frozenset({Role.AUDITOR}))
 ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
-SCRAPES = Access(roles=LOOKS, is_for_scrapers=True)
+SCRAPES = Access(roles=ANY_ROLE, is_for_scrapers=True)
 
 ROUTES: Mapping[tuple[str, str], Access] = {
     # What needs no signing in.
@@ -67,7 +65,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/readyz"): PUBLIC,
     ("GET", "/assets/{name}"): PUBLIC,
     ("GET", "/"): PUBLIC,
-    # Signing in and out, and what somebody does for himself.
+    # Signing in and out, and one's own account.
     ("GET", "/login"): PUBLIC,
     ("POST", "/login"): PUBLIC,
     ("GET", "/login/oidc"): PUBLIC,
@@ -129,7 +127,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     # What goes on; figures take a role everywhere, for they are of all sites.
     ("GET", "/metrics"): SCRAPES,
     ("GET", "/tonight"): VIEWS,
-    # Plans; whoever withdraws one is its maker, or has one of the roles at its sites.
+    # Plans; the maker may also withdraw one.
     ("GET", "/api/v1/plans"): VIEWS,
     ("POST", "/api/v1/plans"): OFFERS,
     ("POST", "/api/v1/plans/make"): OPERATES_SITE,
@@ -213,14 +211,14 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/images"): VIEWS,
     ("POST", "/images"): UPLOADS,
     ("POST", "/images/golden"): ADMINISTERS,
-    ("POST", "/images/published"): TAKES_IN,
+    ("POST", "/images/published"): IMPORTS,
     ("POST", "/images/golden/remove"): ADMINISTERS,
     ("GET", "/images/{name}"): VIEWS,
     ("POST", "/images/{name}/verify"): SENDS,
     ("POST", "/images/{name}/vouch"): ADMINISTERS,
     ("POST", "/images/{name}/remove"): SENDS,
     ("POST", "/images/{name}/restore"): ADMINISTERS,
-    ("POST", "/api/v1/published"): TAKES_IN,
+    ("POST", "/api/v1/published"): IMPORTS,
     ("GET", "/api/v1/golden"): VIEWS,
     ("GET", "/api/v1/golden/{model:path}"): VIEWS,
     ("PUT", "/api/v1/golden/{model:path}"): ADMINISTERS,
@@ -232,10 +230,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
 
 
 def routes_in(routers: Iterable[APIRouter]) -> frozenset[tuple[str, str]]:
-    """Return method and path of all routes of some routers.
-
-    An application does not tell: FastAPI looks at the routers that it was given when somebody asks it for something.
-    """
+    """Return method and path of all routes of some routers. An application does not list those of included routers."""
     return frozenset(
         (method, getattr(route, "path", ""))
         for router in routers

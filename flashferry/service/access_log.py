@@ -1,9 +1,4 @@
-"""Each request in the log: who asked for what, from where, what was answered and how long it took.
-
-Neither what stands behind the question mark, nor headers, cookies or bodies are looked at: there are passwords, tokens
-and codes of sign-ins. What has the form of a token, or is a secret that this process knows, is not told either where
-somebody put it into a path.
-"""
+"""One log line per request: who, method, path, status, duration; no query, header, cookie or body."""
 
 from __future__ import annotations
 
@@ -27,12 +22,7 @@ _LONGEST = 400
 
 
 class AccessLog:
-    """Tells of each request once it is over; a stream is over when its listener leaves.
-
-    Args:
-        app: What answers.
-        clock_s: Tells how long it took, seconds from anywhere.
-    """
+    """Logs each request when it is over; a stream is over when its client leaves."""
 
     def __init__(self, app: ASGIApp, *, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._app, self._clock_s = app, clock_s
@@ -40,7 +30,7 @@ class AccessLog:
         LOG.setLevel(logging.INFO)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, and tell of it."""
+        """Answer and log."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -55,16 +45,16 @@ class AccessLog:
         try:
             await self._app(scope, receive, noted)
         finally:
-            _tell(scope, status, (self._clock_s() - began_s) * 1000)
+            _report(scope, status, (self._clock_s() - began_s) * 1000)
 
 
-def told_path(path: str) -> str:
-    """Return a path as it may stand in a line: in signs of a URL alone, without tokens and secrets, not too long."""
+def log_path(path: str) -> str:
+    """Return a path for a log line: URL characters only, tokens and known secrets masked, limited in length."""
     found = quote(_TOKEN.sub(f"ffy_{MASK}", masked(path)), safe=_KEPT)
     return found if len(found) <= _LONGEST else f"{found[:_LONGEST]}..."
 
 
-def _tell(scope: Scope, status: int, took_ms: float) -> None:
+def _report(scope: Scope, status: int, took_ms: float) -> None:
     actor = scope.get("state", {}).get("actor")
     name, address = (actor.name, actor.address) if isinstance(actor, Actor) else (ANONYMOUS, "")
     client = scope.get("client")
@@ -72,7 +62,7 @@ def _tell(scope: Scope, status: int, took_ms: float) -> None:
         "address": address or (client[0] if client else "-"),
         "actor": name,
         "method": scope["method"],
-        "path": told_path(scope["path"]),
+        "path": log_path(scope["path"]),
         "status": status or None,
         "ms": round(took_ms, 1),
     }

@@ -16,8 +16,12 @@ from flashferry.service.api import jobs as jobs_api
 from flashferry.service.api import runs as runs_api
 from flashferry.service.api import sign_in as sign_in_api
 from flashferry.service.api import sites as sites_api
-from flashferry.service.background import Keepers
-from flashferry.service.live.collect import Looker
+from flashferry.service.api.bodies import Bodies
+from flashferry.service.api.guard import guarded
+from flashferry.service.api.headers import SecurityHeaders
+from flashferry.service.api.problems import answer_problems
+from flashferry.service.background import BackgroundTasks
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.stream import Streams
 from flashferry.service.metrics.collector import Figures
 from flashferry.service.pages import admin, assets, audit, devices, hooks, me, runs, sign_in, steering, tonight
@@ -26,13 +30,9 @@ from flashferry.service.pages import plans as plan_pages
 from flashferry.service.pages import schedules as schedule_pages
 from flashferry.service.pages import sites as site_pages
 from flashferry.service.pages.frame import problem_page
-from flashferry.service.people.bodies import Bodies
-from flashferry.service.people.guard import guarded
-from flashferry.service.people.headers import SecurityHeaders
 from flashferry.service.people.oidc import provider_of
 from flashferry.service.people.refusals import DenialLog
 from flashferry.service.people.sign_in import PasswordLogin
-from flashferry.service.problems import tell_problems
 from flashferry.service.service import Service
 
 ROUTERS = (
@@ -74,7 +74,7 @@ def build_app(
     routers: Sequence[APIRouter] | None = None,
     table: Mapping[tuple[str, str], Access] = ROUTES,
     *,
-    keepers: Keepers | None = None,
+    background_tasks: BackgroundTasks | None = None,
     book: DenialLog | None = None,
     figures: Figures | None = None,
 ) -> FastAPI:
@@ -82,37 +82,37 @@ def build_app(
 
     Args:
         service: The service.
-        routers: Those of its subjects; None: `ROUTERS`.
+        routers: Its routers; None: `ROUTERS`.
         table: Who may call what.
-        keepers: Its background threads, of which `/readyz` tells how they do.
-        book: Where refusals are counted on their way to the audit; None: one of its own.
-        figures: What `/metrics` tells; None: its own, of what nobody counts.
+        background_tasks: Reported by `/readyz`.
+        book: Counts refusals before they reach the audit; None: a new one.
+        figures: Source of `/metrics`; None: a new one.
 
     Raises:
-        LookupError: A route has no row in the table; nobody could say who may call it.
+        LookupError: A route has no row in the table.
     """
     # A redirect to the path with or without its slash is made of the Host that a client sent.
     app = _Application(title="flashferry", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.service = service
-    app.state.keepers = keepers
-    app.state.looker = Looker(service)
-    app.state.streams = Streams(app.state.looker, service.settings.site_names, stopping=service.stopping)
+    app.state.background_tasks = background_tasks
+    app.state.reader = SnapshotReader(service)
+    app.state.streams = Streams(app.state.reader, service.settings.site_names, stopping=service.stopping)
     app.state.problem_page = problem_page
     app.state.figures = figures or Figures(service)
     app.state.refusals = book or DenialLog(service)
-    app.state.door = PasswordLogin(service, app.state.refusals)
+    app.state.password_login = PasswordLogin(service, app.state.refusals)
     app.state.provider = provider_of(service, callback=sign_in.CALLBACK)
     bodies = Bodies()
     for router in routers or ROUTERS:
         # Not by `include_router`, which puts them behind one object that shows neither paths nor methods.
         app.router.routes += guarded(router.routes, table, service, app.state.refusals, bodies)
     app.state.routes = routes_in(routers or ROUTERS)
-    tell_problems(app)
+    answer_problems(app)
     return app
 
 
 class _Application(FastAPI):
-    """With the headers around everything: what FastAPI is given as middleware sees no answer to an unforeseen error."""
+    """Adds the headers around everything: middleware of FastAPI does not see answers to unexpected errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
         settings = self.state.service.settings

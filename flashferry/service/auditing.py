@@ -1,18 +1,17 @@
-"""Writing the audit from within the service: in the same transaction as what it tells of."""
+"""Audit entries, written in the same transaction as the change they describe."""
 
 from __future__ import annotations
 
 import json
 import logging
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import masked
+from flashferry.service.errors import ServiceError
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.audit import AuditEntry, ChainedEntry, append
 from flashferry.store.service.database import moment
@@ -32,19 +31,19 @@ def note(
     before: object = None,
     after: object = None,
 ) -> ChainedEntry:
-    """Append what an actor did to the audit, within the caller's transaction; known secrets are masked.
+    """Append an action to the audit, in the caller's transaction; known secrets are masked.
 
     Args:
         service: The service.
-        database: The connection that the change is written with.
-        actor: Who did it.
-        action: What, such as `plan.approve`.
-        object_: To which object, such as `plan:7c1e…`.
-        outcome: `done`, `refused` or `failed`; `asked` of what is done outside of the database behind this entry, and
-            has another one of what came of it (`note_outcome`).
-        reason: What the actor gave for it, or why it was refused.
-        before: What was there, of JSON's types; None where nothing was.
-        after: What is there now, likewise.
+        database: The connection of the change.
+        actor: Who acts.
+        action: Such as `plan.approve`.
+        object_: Such as `plan:7c1e…`.
+        outcome: `done`, `refused`, `failed`; or `asked` before an action outside of the database, followed by a second
+            entry (`note_outcome`).
+        reason: Why, or why it was refused.
+        before: State before, as JSON types; None: none.
+        after: State after, likewise.
     """
     entry = AuditEntry(
         at=moment(service.now()),
@@ -55,36 +54,31 @@ def note(
         object=object_,
         outcome=outcome,
         reason=masked(reason),
-        before=_told(before),
-        after=_told(after),
+        before=_details(before),
+        after=_details(after),
     )
     return append(database, entry)
 
 
 def note_refusal(service: Service, actor: Actor, action: str, object_: str, reason: str) -> None:
-    """Append to the audit that something was refused, in a transaction of its own: that of the change is undone."""
+    """Append a refusal in a transaction of its own: that of the change is rolled back."""
     with service.database.writing() as database:
         note(service, database, actor, action, object_, outcome="refused", reason=reason)
 
 
 @contextmanager
 def deciding(
-    service: Service, actor: Actor, action: str, object_: str, *, unnoted: Collection[HTTPStatus] = ()
+    service: Service, actor: Actor, action: str, object_: str, *, unnoted: tuple[type[ServiceError], ...] = ()
 ) -> Iterator[sqlite3.Connection]:
-    """Yield the database in one transaction; a `Problem` undoes it, is in the audit as a refusal, and is raised on.
+    """Yield the database in one transaction; a `ServiceError` rolls it back, is recorded as a refusal, and is raised.
 
-    Args:
-        service: The service.
-        actor: Who asks for it.
-        action: What, such as `plan.approve`.
-        object_: To which object.
-        unnoted: Kinds of refusals that the audit says nothing of, such as that there is no such object.
+    Errors of the kinds `unnoted`, such as `NotFound`, are not recorded.
     """
     try:
         with service.database.writing() as database:
             yield database
-    except Problem as problem:
-        if problem.status not in unnoted:
+    except ServiceError as problem:
+        if not isinstance(problem, unnoted):
             note_refusal(service, actor, action, object_, problem.sentence)
         raise
 
@@ -92,17 +86,14 @@ def deciding(
 def note_outcome(
     service: Service, actor: Actor, action: str, object_: str, *, outcome: str, reason: str = "", after: object = None
 ) -> None:
-    """Append what came of something that stands in the audit as `asked`, in a transaction of its own.
-
-    Where that cannot be kept the log has it, and the audit says no more than is true: that it was asked for.
-    """
+    """Append the outcome of an action that is in the audit as `asked`. If that fails, the log has it."""
     try:
         with service.database.writing() as database:
             note(service, database, actor, action, object_, outcome=outcome, reason=reason, after=after)
     except (FlashferryError, sqlite3.Error) as error:
-        told = (action, object_, actor.name, outcome, masked(reason), error)
-        _LOG.error("%s of %s by %s: %s (%s), which the audit could not take: %s", *told)
+        details = (action, object_, actor.name, outcome, masked(reason), error)
+        _LOG.error("%s of %s by %s: %s (%s), which the audit could not take: %s", *details)
 
 
-def _told(value: object) -> str:
+def _details(value: object) -> str:
     return "" if value is None else masked(json.dumps(value, sort_keys=True, separators=(",", ":")))

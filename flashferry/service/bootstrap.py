@@ -1,4 +1,4 @@
-"""The beginning of a service: its tables, a configuration to fill in, and the first admin, who can do the rest."""
+"""First start of a service: its tables, a configuration to fill in, and the first admin."""
 
 from __future__ import annotations
 
@@ -19,15 +19,8 @@ _PASSWORD_BYTES = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """What was made.
-
-    Attributes:
-        admin: The first admin's name.
-        password: His password, where it was made up here: it is told once and kept nowhere.
-        configuration: The configuration file.
-        is_configuration_new: Whether it was written now, commented, for somebody to fill in.
-    """
+class Started:
+    """What was created. `password` is set if it was generated; it is shown once and stored nowhere."""
 
     admin: str
     password: str | None = field(default=None, repr=False)
@@ -37,34 +30,34 @@ class Begun:
 
 def begin(
     service: Service, actor: Actor, *, name: str, password: str | None, configuration: Path | None = None
-) -> Begun:
-    """Make the first admin, and a configuration where there is none.
+) -> Started:
+    """Create the first admin, and a configuration if there is none.
 
     Args:
-        service: The service; its tables are there.
+        service: The service; its tables exist.
         actor: Who does it.
-        name: What the admin is called.
-        password: His password; None: one is made up.
-        configuration: Where the configuration is, or is to be; None: in the state folder.
+        name: Name of the admin.
+        password: None: one is generated.
+        configuration: Path of the configuration; None: in the state folder.
 
     Raises:
         ConfigInvalid: There is an admin already, or the configuration cannot be written.
-        Problem: Name or password will not do.
+        ServiceError: Name or password is not valid.
     """
     with service.database.reading() as database:
         if admins := active_admins(database):
             raise ConfigInvalid(
                 f"expected a service without an admin, found {', '.join(sorted(admins))}",
-                hint="Add people with 'flashferry service user add', or give a lost password anew with "
+                hint="Add users with 'flashferry service user add', or reset a lost password with "
                 "'flashferry service user password'",
             )
     configuration = configuration or service.state / USUAL_NAME
-    # Before the admin: a password that was made up is told once, and not at all where this fails.
+    # Before the admin: a generated password is shown once, so nothing may fail after it.
     is_new = write_template(configuration)
     given = password if password is not None else made_password()
     new = NewPerson(name=name, password=given, grants=(Grant(role=Role.ADMIN),))
     add_person(service, actor, new, Passwords(service.settings.people))
-    return Begun(
+    return Started(
         admin=name,
         password=given if password is None else None,
         configuration=configuration,
@@ -73,5 +66,5 @@ def begin(
 
 
 def made_password() -> str:
-    """Return a password that nobody guesses, 24 letters and digits."""
+    """Return a random password of 24 characters."""
     return secrets.token_urlsafe(_PASSWORD_BYTES)

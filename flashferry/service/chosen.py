@@ -1,4 +1,4 @@
-"""Settings of a run that a person chooses at the service: fields of a body, fields of a form, and what was chosen."""
+"""Settings of a run that are chosen at the service: fields of bodies and forms, derived from the policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITH_THE_PLAN, AT_THE_START = with_the_plan(), at_the_start()
 
 
 def with_settings(offered: tuple[Setting, ...]) -> Callable[[type[Body]], type[Body]]:
-    """Give a body a field for each of these settings; `chosen_in` returns those that were sent."""
+    """Return a decorator that adds a field for each of these settings to a body."""
     fields: dict[str, Any] = {
         one.name: (bool | None if one.off else bool, Field(one.default, description=one.explained)) for one in offered
     }
@@ -34,7 +34,7 @@ def chosen_in(body: BaseModel, offered: tuple[Setting, ...]) -> dict[str, object
 
 
 def chosen_by_form(offered: tuple[Setting, ...]) -> Callable[[Request], Any]:
-    """Return a dependency: the settings that a form chooses, by name."""
+    """Return a dependency that returns the settings that a form chooses, by name."""
 
     async def chosen(request: Request) -> dict[str, object]:
         form = await request.form()
@@ -44,7 +44,7 @@ def chosen_by_form(offered: tuple[Setting, ...]) -> Callable[[Request], Any]:
 
 
 def form_rows(offered: tuple[Setting, ...]) -> list[dict[str, object]]:
-    """Return settings as a form has them: on or off, or left as it would be."""
+    """Return settings as rows of a form: on, off, or the default."""
     return [
         {"name": one.name, "label": one.label, "help": one.explained, "none": one.none if one.off else None}
         for one in offered
@@ -52,7 +52,7 @@ def form_rows(offered: tuple[Setting, ...]) -> list[dict[str, object]]:
 
 
 def carried_rows(plan: PlanSettings) -> list[dict[str, object]]:
-    """Return the settings that a plan carries, as its page shows them."""
+    """Return the settings of a plan as its page shows them."""
     return [
         {"label": one.label, "value": one.in_words(value), "is_usual": one.is_usual(value)}
         for one, value in carried(plan)
@@ -63,5 +63,5 @@ _SWITCHED = {"true": True, "false": False}
 
 
 def _chosen(given: Mapping[str, object], offered: tuple[Setting, ...]) -> dict[str, object]:
-    """Return what was switched; off only where the setting knows a word for it."""
+    """Return what was switched; off only for settings that can be switched off."""
     return {one.name: given[one.name] for one in offered if given[one.name] or (given[one.name] is False and one.off)}

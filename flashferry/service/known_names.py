@@ -1,8 +1,4 @@
-"""Names that people give the service, held against its inventory before anything comes of them.
-
-It is the check of the command line (`inventory.selection.check_known`): a site that is misspelt in a request would
-leave its devices out, and a role at it would be worth nothing.
-"""
+"""Names in requests checked against the inventory, as on the command line (`inventory.selection.check_known`)."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.problems import problem_of
+from flashferry.service.errors import invalid_from
 from flashferry.service.service import Service
 from inventory.selection import SAMPLE, Selection, check_known
 
@@ -27,13 +23,12 @@ def site_filters(sites: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_names(service: Service, selection: Selection) -> None:
-    """Check that the service's inventory has every single value of a selection.
+    """Check that the inventory has every value of a selection.
 
-    An inventory that another system keeps is left to the job that asks it, for a request must not wait for that; one
-    that cannot be read is, too, and the job's own sentence says why.
+    An inventory of another system, and one that cannot be read, is left to the job: a request must not wait for it.
 
     Raises:
-        Problem: A device, group, site or another value is not in the inventory (422).
+        InvalidRequest: A device, group, site or another value is unknown.
     """
     inventory = _inventory(service) if selection != Selection() else None
     if inventory is None:
@@ -42,13 +37,13 @@ def check_names(service: Service, selection: Selection) -> None:
         check_known(inventory, selection)
     except ConfigInvalid as error:
         hint = error.hint if error.message.startswith("--filter") else "Name what the inventory has"
-        raise problem_of(ConfigInvalid(error.message.removeprefix("--filter").lstrip(" :"), hint=hint)) from None
+        raise invalid_from(ConfigInvalid(error.message.removeprefix("--filter").lstrip(" :"), hint=hint)) from None
 
 
 def with_devices(service: Service, sites: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of some sites that have devices, as far as that can be read; all of them where none has.
+    """Return those sites that have devices; all of them if none has.
 
-    For sites that no request named: a role at a site that was given up must not keep a job from the others.
+    For sites that no request named: a role at a closed site must not block a job at the others.
     """
     inventory = _inventory(service) if sites else None
     if inventory is None:
@@ -58,7 +53,7 @@ def with_devices(service: Service, sites: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _inventory(service: Service) -> Inventory | None:
-    """Return the service's inventory where it is a folder that can be read."""
+    """Return the inventory if it is a folder that can be read."""
     given = service.settings.runs.inventory
     if given is None or not (given == SAMPLE or Path(given).is_dir()):
         return None

@@ -1,7 +1,7 @@
-"""Notices: what people want to hear of, put into the outbox in the transaction of what they tell of.
+"""Notices: put into the outbox in the transaction of what they report, one row per hook that takes their kind.
 
-A notice is announced once; each hook that is sent its kind has a row of it in the outbox, from where a keeper sends it
-(`flashferry.service.hooks`). So nothing is told that was undone, and nothing is lost where a receiver is away.
+A background task sends them (`flashferry.service.hooks`), so nothing is reported that was rolled back, and nothing is
+lost when a receiver is unreachable.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from flashferry.store.service.hooks import OutboxRow, hooks, put_out, reminders,
 SCHEMA = "flashferry.notice/1"
 
 AGAIN_AFTER = timedelta(hours=1)
-"""What lasts is told again after so long."""
+"""A lasting state is announced again after so long."""
 
 
 def key_of_unrestored(run_id: str) -> str:
-    """Return under which key it is kept that people were told of the devices that a run left changed."""
+    """Return the reminder key of the devices that a run left changed."""
     return f"unrestored {run_id}"
 
 
 class NoticeKind(StrEnum):
-    """What a notice tells of; hooks choose by it. No value is ever changed."""
+    """Subject of a notice; hooks choose by it. Values never change."""
 
     RUN_BEGAN = "run.began"
     RUN_ENDED = "run.ended"
@@ -48,38 +48,33 @@ class NoticeKind(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """Return what it tells of, in words."""
+        """Return what it reports."""
         return _MEANINGS[self]
 
 
 _MEANINGS = {
-    NoticeKind.RUN_BEGAN: "a run began",
+    NoticeKind.RUN_BEGAN: "a run started",
     NoticeKind.RUN_ENDED: "a run ended, and how",
-    NoticeKind.APPROVAL_WANTED: "a plan or a wave waits for somebody's approval",
-    NoticeKind.NOT_RESTORED: "a device is changed and not restored; told again while it is so",
+    NoticeKind.APPROVAL_WANTED: "a plan or a wave waits for approval",
+    NoticeKind.NOT_RESTORED: "a device is changed and not restored; repeated while it lasts",
     NoticeKind.RUN_DEAD: "a run's process died before its end",
     NoticeKind.OUTSIDE_WINDOW: "a run will end outside its window, or did",
-    NoticeKind.SCHEDULE_MISSED: "a schedule's time passed while nobody could start it",
-    NoticeKind.SCHEDULE_REFUSED: "a schedule was due and not allowed: owner gone, approval lapsed",
-    NoticeKind.EMERGENCY_LOGIN: "a local administrator signed in though people sign in elsewhere",
-    NoticeKind.AUDIT_ENTRY: "each entry of the audit, in order, none left out",
+    NoticeKind.SCHEDULE_MISSED: "a schedule's time passed while the service could not start it",
+    NoticeKind.SCHEDULE_REFUSED: "a schedule was due and refused: owner disabled, approval lapsed",
+    NoticeKind.EMERGENCY_LOGIN: "a local account signed in although users sign in elsewhere",
+    NoticeKind.AUDIT_ENTRY: "each entry of the audit, in order, without a gap",
     NoticeKind.AUDIT_HEAD: "once a day, number and hash of the audit's last entry",
-    NoticeKind.TEST: "an administrator tries a hook; every hook is sent its own",
+    NoticeKind.TEST: "an administrator tests a hook; every hook receives its own",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What is told.
+    """A notice.
 
     Attributes:
-        notice_id: Its identifier, the same for all hooks.
-        kind: What it tells of.
-        at: When, as the tables keep times.
-        about: Of which object, such as `run:20261122T020000-1a2b`.
-        sentence: In one sentence, for people.
-        facts: What programs want of it, of JSON's types.
-        link: Where people find more; empty: nowhere.
+        at: When, as the tables store times.
+        about: Object, such as `run:20261122T020000-1a2b`.
     """
 
     notice_id: str
@@ -91,7 +86,7 @@ class Notice:
     link: str = ""
 
     def to_json(self) -> str:
-        """Return it as a document, `flashferry.notice/1`, without any secret that is known here."""
+        """Return it as a `flashferry.notice/1` document, known secrets masked."""
         document = {
             "schema": SCHEMA,
             "id": self.notice_id,
@@ -106,7 +101,7 @@ class Notice:
 
     @classmethod
     def from_json(cls, text: str) -> Notice:
-        """Return the notice of such a document."""
+        """Return the notice of a document."""
         found = json.loads(text)
         return cls(
             notice_id=found["id"],
@@ -130,21 +125,20 @@ def announce(
     path: str = "",
     sites: Iterable[str] = (),
 ) -> int:
-    """Put a notice into the outbox for every hook that is sent its kind, within the caller's transaction.
+    """Put a notice into the outbox of every hook that takes its kind, in the caller's transaction.
 
     Args:
         service: The service.
-        database: The connection that what is told of is written with.
-        kind: What it tells of.
-        object_: Of which object, as the audit names it.
-        sentence: In one sentence, for people.
-        facts: What programs want of it, of JSON's types; no secrets.
-        path: The page that tells more, `/runs/20261122T020000-1a2b`; empty: none.
-        sites: The sites that the object touches: a hook that is limited to others is not sent it. Empty: nobody knows
-            which, so perhaps any, and every hook is sent it.
+        database: The connection of the reported change.
+        kind: Subject.
+        object_: Object, as the audit names it.
+        sentence: One sentence, for people.
+        facts: For programs, JSON types; no secrets.
+        path: Page, such as `/runs/20261122T020000-1a2b`; empty: none.
+        sites: Sites of the object; hooks limited to others are left out. Empty: unknown, all hooks.
 
     Returns:
-        How many hooks are sent it.
+        Number of hooks.
     """
     touched = frozenset(sites)
     notice = Notice(
@@ -156,16 +150,16 @@ def announce(
         facts=facts or {},
         link=f"{service.settings.base_url}{path}" if path else "",
     )
-    wanted = [
+    requested = [
         hook
         for hook in hooks(database)
         if kind in hook.kinds
         and not hook.is_paused
         and (not hook.sites or not touched or not touched.isdisjoint(hook.sites))
     ]
-    for hook in wanted:
+    for hook in requested:
         put_out(database, to_send(notice, hook.hook_id))
-    return len(wanted)
+    return len(requested)
 
 
 def announce_lasting(
@@ -181,25 +175,14 @@ def announce_lasting(
     sites: Iterable[str] = (),
     again_after: timedelta | None = AGAIN_AFTER,
 ) -> bool:
-    """Announce what lasts once, whoever sees it first, and again after a while; return whether it was announced now.
+    """Announce a lasting state once, and again after `again_after` (None: never); return whether it was announced.
 
-    Arguments are those of `announce`, and:
-
-    Args:
-        service: The service.
-        database: As for `announce`; nobody else writes meanwhile, so that of two who see it one tells of it.
-        key: What lasts, in the table of reminders.
-        kind: What it tells of.
-        object_: Of which object.
-        sentence: In one sentence.
-        facts: What programs want of it.
-        path: The page that tells more.
-        sites: The sites that it touches.
-        again_after: It is told again after so long, and where it was told in a time that is yet to come; None: never.
+    `key` identifies it in the table of reminders; the caller's transaction excludes others. Arguments are those of
+    `announce`.
     """
-    told_at = reminders(database).get(key)
-    if told_at is not None:
-        since = service.now() - moment_of(told_at)
+    announced_at = reminders(database).get(key)
+    if announced_at is not None:
+        since = service.now() - moment_of(announced_at)
         if again_after is None or timedelta(0) <= since < again_after:
             return False
     set_reminder(database, key, moment(service.now()))

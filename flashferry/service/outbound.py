@@ -1,9 +1,8 @@
-"""Requests that leave the service, to the OpenID provider, to receivers of hooks, to the mail server: each is bounded.
+"""Requests to other servers (OpenID provider, receivers of hooks, mail): limited in time and bytes.
 
-The other side is not trusted to answer, to end, or to be brief. A time limit of one read does not bound a request: a
-byte a second renews it. So each request has one deadline, after which its connections are shut down from outside, and a
-bound of bytes, counted as they are read and never decompressed. What a route waits for runs in a few threads of its
-own: those of the pool stay free for other routes, and none of them keeps the process from ending.
+A read timeout does not limit a request: a byte a second renews it. So each request has one deadline, after which its
+connections are shut down, and a limit of bytes, never decompressed. Routes wait in a few threads of their own, so that
+the pool stays free.
 """
 
 from __future__ import annotations
@@ -17,12 +16,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from flashferry.core.outside import shown
-from flashferry.service.problems import Problem
+from flashferry.service.errors import ServiceError, Unavailable
 
 if TYPE_CHECKING:
     # Late: a service that sends nothing starts without a client of HTTP.
@@ -31,22 +29,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_THREADS = 8
-"""At once, of one kind of request."""
+"""Threads of one kind."""
 MOST_WAITING = 100
 """Requests of one kind that wait for a thread."""
 MOST_OF_A_SHARE = 4
-"""Threads of one kind that work for one address."""
+"""Threads of one kind for one address."""
 MOST_WAITING_OF_A_SHARE = 50
 WAIT_S = 45.0
-"""The longest that a route waits for what leaves the service."""
+"""Longest that a route waits."""
 
 
 class NoAnswer(Exception):
-    """A request had no answer that can be used.
-
-    Args:
-        sentence: Why.
-    """
+    """A request had no usable answer."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
@@ -54,11 +48,7 @@ class NoAnswer(Exception):
 
 
 class Deadline:
-    """Shuts connections down when the time of one request is over. Safe to use from all threads.
-
-    Args:
-        most_s: The time, in seconds from the entry of the block.
-    """
+    """Shuts connections down `most_s` seconds after entry. Safe to use from all threads."""
 
     def __init__(self, most_s: float) -> None:
         self.most_s = most_s
@@ -74,7 +64,7 @@ class Deadline:
         return self._is_over
 
     def watch(self, connection: socket.socket) -> None:
-        """Have a connection shut down at the deadline; at once where it is over."""
+        """Shut a connection down at the deadline; at once if it is over."""
         # A descriptor of our own: TLS moves the connection to another socket, and a number that was closed is reused.
         own = connection.dup()
         with self._lock:
@@ -109,13 +99,7 @@ def _shut_down(connection: socket.socket) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """What an HTTP server answered.
-
-    Attributes:
-        status: The status.
-        headers: The headers, names in any case.
-        body: The body as it was sent, not decompressed; empty where none is read, or the status is no success.
-    """
+    """Answer of an HTTP server; the body is not decompressed, and empty unless the status is a success."""
 
     status: int
     headers: Mapping[str, str]
@@ -124,15 +108,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """A request of HTTP.
-
-    Attributes:
-        method: The method.
-        url: The address.
-        headers: Its headers, besides those that every request has.
-        content: Its body.
-        form: A form to be sent as the body, in place of `content`.
-    """
+    """An HTTP request; `form` replaces `content`."""
 
     method: str
     url: str
@@ -142,16 +118,16 @@ class HttpRequest:
 
 
 def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes: int) -> HttpAnswer:
-    """Send a request and return its answer; redirects are as the client has them.
+    """Send a request and return its answer; the client is closed.
 
     Args:
-        client: What sends it; closed afterwards.
+        client: Sends it.
         request: The request.
-        most_s: The time for all of it, in seconds.
-        most_bytes: The longest body of a success; 0 where none is read.
+        most_s: Limit for all of it, seconds.
+        most_bytes: Limit of a body; 0: none is read.
 
     Raises:
-        NoAnswer: There was none in time, a longer one, a compressed one, or the address cannot be asked.
+        NoAnswer: No answer in time, a longer or compressed one, or the address is not valid.
     """
     import httpx
 
@@ -199,11 +175,7 @@ def _read(answer: httpx.Response, most_bytes: int) -> bytes:
 
 
 def json_object(body: bytes) -> dict[str, object]:
-    """Return the object of JSON that a body is.
-
-    Raises:
-        NoAnswer: It is none.
-    """
+    """Return the JSON object in a body. Raises `NoAnswer` for another body."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -215,7 +187,7 @@ def json_object(body: bytes) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    """Some work that waits for a thread, its result, and the share that it counts to; empty: none."""
+    """Work that waits for a thread, its result, and the share that it counts to."""
 
     done: Future[object]
     work: Callable[[], object]
@@ -223,7 +195,7 @@ class _Waiting:
 
 
 class OwnThreads:
-    """Threads for what a route waits for outside, few of each kind. Safe to use from all threads."""
+    """Threads for what routes wait for outside, few of each kind. Safe to use from all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -233,15 +205,12 @@ class OwnThreads:
         self._once: dict[str, asyncio.Task[object]] = {}
 
     async def run(self, kind: str, work: Callable[[], T], *, share: str = "") -> T:
-        """Return what some work returns that is done in a thread of its kind.
+        """Return the result of some work, done in a thread of its kind.
 
-        Args:
-            kind: What it is.
-            work: The work.
-            share: The address, say, that it counts to: no share has all threads, or all places to wait.
+        `share` is the address, say, that it counts to; no share can take all threads or all places to wait.
 
         Raises:
-            Problem: Too much of that kind, or that share, waits, or it took too long (503).
+            Unavailable: Too much of that kind or share waits, or it took too long.
         """
         done: Future[object] = Future()
         with self._lock:
@@ -266,11 +235,7 @@ class OwnThreads:
         return result.result()  # type: ignore[return-value]
 
     async def once(self, kind: str, work: Callable[[], T]) -> T:
-        """Return what some work returns; all that ask for its kind while it is under way have one and the same.
-
-        Raises:
-            Problem: As `run`.
-        """
+        """Return the result of some work; concurrent callers of its kind share one. Raises as `run`."""
         task = self._once.get(kind)
         if task is None:
             task = self._once[kind] = asyncio.ensure_future(self.run(kind, work))
@@ -303,7 +268,7 @@ class OwnThreads:
                         del self._running[kind, one.share]
 
     def _next(self, kind: str) -> _Waiting | None:
-        """Return the first that waits and whose share has a thread left; whatever else waits is the next one's."""
+        """Return the first work whose share has a thread left."""
         waiting = self._waiting[kind]
         for place, one in enumerate(waiting):
             if not one.share or self._running[kind, one.share] < MOST_OF_A_SHARE:
@@ -312,9 +277,8 @@ class OwnThreads:
         return None
 
 
-def _busy(kind: str) -> Problem:
-    return Problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
+def _busy(kind: str) -> ServiceError:
+    return Unavailable(
         f"{kind}: the other side does not answer, or too many wait for it",
         hint="Try again in a minute; where it stays so, check the way to the other side",
         retry_after_s=60,

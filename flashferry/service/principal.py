@@ -1,4 +1,4 @@
-"""Who asks the service for something, and what he may: roles, per site."""
+"""The caller of the service, and the caller's roles, per site."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 EVERYWHERE = "*"
-"""In place of a site: all of them, also those to come, and what belongs to none."""
+"""Instead of a site: all of them, future ones too, and what has none."""
 
 
 class Role(StrEnum):
-    """What people are given. An operator and an auditor may look as a viewer does; no other role holds another."""
+    """A role. Any role allows reading; no role includes another."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -21,14 +21,14 @@ class Role(StrEnum):
 
 
 WHOLE_ROLES = frozenset({Role.AUDITOR, Role.ADMIN})
-"""What these are about has no site, so that they are given everywhere or not at all."""
+"""Roles without sites, given everywhere or not at all."""
 
-LOOKS = frozenset(Role)
-"""Whoever has any role may look."""
+ANY_ROLE = frozenset(Role)
+"""All roles: each allows reading."""
 
 
 class Via(StrEnum):
-    """How an actor showed who he is."""
+    """How a caller was authenticated."""
 
     SESSION = "session"
     TOKEN = "token"  # noqa: S105 -- a word, not one
@@ -40,18 +40,13 @@ class Via(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A role, and where.
-
-    Attributes:
-        role: The role.
-        site: The site, or `*`.
-    """
+    """A role, and where: a site, or `*`."""
 
     role: Role
     site: str = EVERYWHERE
 
     def within(self, other: Grant) -> Grant | None:
-        """Return what is in both this grant and another one; None where nothing is."""
+        """Return the intersection with another grant; None if there is none."""
         if self.role is not other.role or (self.site != other.site and EVERYWHERE not in (self.site, other.site)):
             return None
         return other if self.site == EVERYWHERE else self
@@ -59,14 +54,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who asks.
-
-    Attributes:
-        name: His name among the service's people.
-        via: How he showed it.
-        address: From where he asks; empty where that is not known.
-        grants: What he was given.
-    """
+    """A caller: name, authentication, address (empty if unknown), grants."""
 
     name: str
     via: Via
@@ -74,19 +62,19 @@ class Actor:
     grants: frozenset[Grant] = frozenset()
 
     def has(self, roles: Iterable[Role]) -> bool:
-        """Return whether he has one of some roles, wherever."""
-        wanted = frozenset(roles)
-        return any(grant.role in wanted for grant in self.grants)
+        """Return whether it has one of some roles, anywhere."""
+        requested = frozenset(roles)
+        return any(grant.role in requested for grant in self.grants)
 
     def may(self, roles: Iterable[Role], sites: Iterable[str]) -> bool:
-        """Return whether he has one of some roles at each of some sites; what has no site takes it everywhere."""
-        wanted = frozenset(roles)
-        his = {grant.site for grant in self.grants if grant.role in wanted}
+        """Return whether it has one of some roles at each of some sites; without a site: everywhere."""
+        requested = frozenset(roles)
+        his = {grant.site for grant in self.grants if grant.role in requested}
         return EVERYWHERE in his or (bool(names := set(sites)) and names <= his)
 
 
 ANONYMOUS = "anonymous"
-"""The name that the audit has for whoever did not say who he is; no account has it, nor that of the system."""
+"""Name of unidentified callers in the audit; no account has it."""
 
 SYSTEM = Actor(name="system", via=Via.SYSTEM)
-"""The service itself: what it does without being asked stands in the audit under this name."""
+"""The service itself, as it is named in the audit."""

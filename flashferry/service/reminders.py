@@ -1,9 +1,7 @@
-"""Reminders: a device that is changed and not restored is told of every hour; a run that will be late, once.
+"""Reminders: devices left changed, every hour; a late run, once; also for runs started from a shell.
 
-It goes by the same look as the wall screen, so that runs begun from a shell are told of, too. Where the service has a
-job for a run the first word is left to that job's end (`flashferry.service.jobs`), and to the recoveries that follow a
-death: only what nobody has told of when they are over is told of here. Whoever tells keeps it under one key, in the
-transaction of its notice: one fact is one notice, and then a reminder in each hour.
+The end of a job, and the recoveries after a death, announce their run first; only what they did not is announced here.
+Each announcement is stored under one key in its transaction: one notice, then a reminder each hour.
 """
 
 from __future__ import annotations
@@ -12,15 +10,15 @@ from datetime import timedelta
 
 from flashferry.service.background import PeriodicTask
 from flashferry.service.jobs.auto_recovery import RECOVERY_PAUSES_S
-from flashferry.service.live.action_items import Need, Urgency, needs_of
-from flashferry.service.live.collect import Looker, Scene
+from flashferry.service.live.action_items import ActionItem, Urgency, action_items
+from flashferry.service.live.collect import Snapshot, SnapshotReader
 from flashferry.service.notices import AGAIN_AFTER, NoticeKind, announce_lasting
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment, moment_of
 from flashferry.store.service.hooks import forget_reminder, reminders
 
 LEFT_TO_JOBS = timedelta(seconds=2 * max(RECOVERY_PAUSES_S))
-"""So long after the end of a run's newest job the first word is left to the next one: a recovery waits at most half."""
+"""After the end of a run's newest job the next recovery announces first; it waits at most half of this."""
 
 _EVERY_S = 30.0
 _KINDS = {
@@ -31,75 +29,75 @@ _KINDS = {
 
 
 class Reminding:
-    """Looks at what goes on; when people were told of what is in the tables, and outlives the service."""
+    """Announces what is due; what was announced is in the tables."""
 
     def __init__(self) -> None:
-        self._looks: tuple[Service, Looker] | None = None
+        self._reader: tuple[Service, SnapshotReader] | None = None
 
     def __call__(self, service: Service) -> None:
         """Announce what is due, and forget what is over."""
-        if self._looks is None or self._looks[0] is not service:
-            self._looks = (service, Looker(service))
-        scene = self._looks[1].look()
+        if self._reader is None or self._reader[0] is not service:
+            self._reader = (service, SnapshotReader(service))
+        snapshot = self._reader[1].read()
         # What cannot be read is not over.
-        if not scene.trouble:
-            remind(service, scene)
+        if not snapshot.trouble:
+            remind(service, snapshot)
 
 
-def remind(service: Service, scene: Scene) -> None:
-    """Announce what is due of a scene, and forget what is over, in one transaction."""
-    needs = {need.key: need for need in needs_of(scene) if need.urgency in _KINDS}
+def remind(service: Service, snapshot: Snapshot) -> None:
+    """Announce what is due in a snapshot, and forget what is over, in one transaction."""
+    items = {item.key: item for item in action_items(snapshot) if item.urgency in _KINDS}
     with service.database.reading() as database:
-        told = reminders(database)
-    # What was told behind the look is not over because the look has not seen it.
-    over = [key for key, at in told.items() if key not in needs and at <= moment(scene.read_at)]
-    due = [need for need in needs.values() if _is_due(service, scene, need, told.get(need.key))]
+        details = reminders(database)
+    # What was announced after the snapshot is not over because it is missing there.
+    over = [key for key, at in details.items() if key not in items and at <= moment(snapshot.read_at)]
+    due = [item for item in items.values() if _is_due(service, snapshot, item, details.get(item.key))]
     if not due and not over:
         return
     with service.database.writing() as database:
         for key in over:
             forget_reminder(database, key)
-        for need in due:
+        for item in due:
             announce_lasting(
-                *(service, database, need.key, _KINDS[need.urgency], f"run:{_run_of(need)}", _sentence(need)),
-                {"run": _run_of(need), "what": need.what, "since": need.since},
-                path=need.path,
-                sites=_sites_of(scene, need),
-                again_after=AGAIN_AFTER if need.urgency.is_red else None,
+                *(service, database, item.key, _KINDS[item.urgency], f"run:{_run_of(item)}", _sentence(item)),
+                {"run": _run_of(item), "what": item.what, "since": item.since},
+                path=item.path,
+                sites=_sites_of(snapshot, item),
+                again_after=AGAIN_AFTER if item.urgency.is_red else None,
             )
 
 
-def _is_due(service: Service, scene: Scene, need: Need, told_at: str | None) -> bool:
-    """Return whether people are to be told of something now; whoever tells looks again whether somebody has."""
+def _is_due(service: Service, snapshot: Snapshot, item: ActionItem, announced_at: str | None) -> bool:
+    """Return whether an item is to be announced now; the transaction checks again."""
     now = service.now()
-    if told_at is not None:
-        return need.urgency.is_red and not _is_within(now - moment_of(told_at), AGAIN_AFTER)
-    job = scene.jobs.get(need.what)
-    if job is None or need.urgency is Urgency.LATE:
+    if announced_at is not None:
+        return item.urgency.is_red and not _is_within(now - moment_of(announced_at), AGAIN_AFTER)
+    job = snapshot.jobs.get(item.what)
+    if job is None or item.urgency is Urgency.LATE:
         return True
     if job.ended_at is None:
-        # It tells of it at its end, unless it takes too long to come to one.
+        # The job announces it at its end, unless that takes too long.
         return not _is_within(now - moment_of(job.created_at), AGAIN_AFTER)
     return not _is_within(now - moment_of(job.ended_at), LEFT_TO_JOBS)
 
 
-def _sites_of(scene: Scene, need: Need) -> frozenset[str]:
-    """Return the sites of the run that is meant; none where nobody knows them, since the journal lost it."""
-    found = scene.run(_run_of(need))
+def _sites_of(snapshot: Snapshot, item: ActionItem) -> frozenset[str]:
+    """Return the sites of the item's run; empty if unknown."""
+    found = snapshot.run(_run_of(item))
     return frozenset() if found is None else frozenset(device.site for device in found.devices)
 
 
 def _is_within(since: timedelta, limit: timedelta) -> bool:
-    """Return whether something was so lately; what is yet to come by our clock was told by one that was put back."""
+    """Return whether a time is recent; one in the future is not: the clock was set back."""
     return timedelta(0) <= since < limit
 
 
-def _run_of(need: Need) -> str:
-    return need.key.split(" ")[1]
+def _run_of(item: ActionItem) -> str:
+    return item.key.split(" ")[1]
 
 
-def _sentence(need: Need) -> str:
-    return f"{need.what}: {need.sentence}"
+def _sentence(item: ActionItem) -> str:
+    return f"{item.what}: {item.sentence}"
 
 
-KEEPER = PeriodicTask(name="reminders", every_s=_EVERY_S, look=Reminding())
+TASK = PeriodicTask(name="reminders", every_s=_EVERY_S, run=Reminding())

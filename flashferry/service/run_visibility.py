@@ -1,84 +1,67 @@
-"""Who sees a run: whoever may look at one of its sites, with those of its devices that stand at his.
+"""Which runs and jobs a caller may see: those at the caller's sites, limited to their devices.
 
-One rule for pages, API, streams, reports and jobs. What cannot be told in parts, such as what a job's verb printed, is
-for those who see all of it; and so is all steering, with the role for it at each site.
+One rule for pages, API, streams, reports and jobs. Output of a job cannot be split, so it needs all its sites; so does
+steering, with the role at each.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.principal import EVERYWHERE, LOOKS, Actor
-from flashferry.service.problems import Problem, listed
+from flashferry.service.errors import NotFound, listed
+from flashferry.service.principal import ANY_ROLE, EVERYWHERE, Actor
 from flashferry.store.service.jobs import Job
 from flashferry.store.status import RunStatus
 from flashferry.store.stored_run import StoredRun, read_run
 
 Sites = frozenset[str] | None
-"""The sites that somebody may see; None: all, and what has none."""
+"""Sites that a caller may see; None: all, and what has none."""
 
 
 def sites_of(actor: Actor) -> Sites:
-    """Return the sites that somebody may see."""
-    sites = frozenset(grant.site for grant in actor.grants if grant.role in LOOKS)
+    """Return the sites that a caller may see."""
+    sites = frozenset(grant.site for grant in actor.grants if grant.role in ANY_ROLE)
     return None if EVERYWHERE in sites else sites
 
 
-def is_seen(site: str | None, sites: Sites) -> bool:
-    """Return whether what stands at a site, or at none, is for those to see who see some sites."""
+def is_visible(site: str | None, sites: Sites) -> bool:
+    """Return whether something at a site, or at none, is visible to a caller of some sites."""
     return sites is None or (bool(site) and site in sites)
 
 
 def sites_of_run(run: StoredRun | RunStatus) -> tuple[str, ...]:
-    """Return the sites of all devices of a run, as those of a plan: an empty name for devices without one."""
+    """Return the sites of a run's devices; an empty name for devices without one."""
     return tuple(sorted({device.site or "" for device in run.devices})) or ("",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenRun:
-    """A run as somebody sees it.
-
-    Attributes:
-        run: With the devices that he may see, and what is told of these.
-        whole: With all of them: whoever steers it needs the role at each of their sites.
-    """
+    """A run limited to the caller's sites, and the whole run, whose sites steering needs."""
 
     run: StoredRun
     whole: StoredRun
 
     @property
     def is_part(self) -> bool:
-        """Return whether it has devices that he does not see."""
+        """Return whether it has devices that the caller may not see."""
         return len(self.run.devices) != len(self.whole.devices)
 
 
 def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = False) -> SeenRun:
-    """Return a run, named by its whole identifier, as somebody sees it.
+    """Return a run, by its whole identifier, limited to the caller's sites.
 
-    Args:
-        state: The state folder.
-        run_id: The run's whole identifier.
-        actor: Who looks.
-        with_transfers: Whether to read all copies of its devices, as a report needs them.
-
-    Raises:
-        Problem: It is not here, or touches none of his sites: he is not told which.
+    `with_transfers` reads all copies, as reports need them. Raises `NotFound`, also for a run at other sites.
     """
     try:
         run = read_run(state, run_id, with_transfers=with_transfers)
     except ConfigInvalid:
         run = None
     sites = sites_of(actor)
-    seen = () if run is None else tuple(device for device in run.devices if is_seen(device.site, sites))
+    seen = () if run is None else tuple(device for device in run.devices if is_visible(device.site, sites))
     if run is None or run.run_id != run_id or not (seen or sites is None):
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"run: expected one that you may see, found {run_id[:60]!r}",
-            hint=listed("runs"),
-        )
+        raise NotFound(f"run: expected one that you may see, found {run_id[:60]!r}", hint=listed("runs"))
     if len(seen) == len(run.devices):
         return SeenRun(run=run, whole=run)
     mine = {device.host for device in seen}
@@ -88,26 +71,26 @@ def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = F
 
 
 def status_seen(run: RunStatus, actor: Actor) -> RunStatus | None:
-    """Return a run of a list as somebody sees it; None where it touches none of his sites."""
+    """Return a run of a list, limited to the caller's sites; None if it touches none."""
     sites = sites_of(actor)
     if sites is None:
         return run
-    seen = tuple(device for device in run.devices if is_seen(device.site, sites))
+    seen = tuple(device for device in run.devices if is_visible(device.site, sites))
     return replace(run, devices=seen) if seen else None
 
 
 def job_seen(actor: Actor, job: Job) -> Job | None:
-    """Return a job as somebody sees it; None where it touches none of his sites, and he did not ask for it.
+    """Return a job, limited to the caller's sites; None if it touches none and is another user's.
 
-    Who sees some of its sites is not told what came of it in words: they may be about a device of another.
+    A limited one has no sentence: it may be about a device of another site.
     """
     if sees_all_of(actor, job):
         return job
     sites = sites_of(actor)
-    seen = tuple(site for site in job.sites if is_seen(site, sites))
+    seen = tuple(site for site in job.sites if is_visible(site, sites))
     return replace(job, sites=seen, sentence="") if seen else None
 
 
 def sees_all_of(actor: Actor, job: Job) -> bool:
-    """Return whether somebody sees all that a job touches: at each of its sites, or as the one who asked for it."""
-    return actor.may(LOOKS, job.sites) or actor.name == job.requested_by
+    """Return whether a caller may see all of a job: at each of its sites, or as its requester."""
+    return actor.may(ANY_ROLE, job.sites) or actor.name == job.requested_by

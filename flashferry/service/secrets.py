@@ -1,7 +1,4 @@
-"""Secrets of the service itself: asked of the program or the credential that the configuration names, when needed.
-
-They are masked from then on wherever a text leaves the process, and are kept nowhere.
-"""
+"""Secrets of the service itself, read from a program or a systemd credential when needed, masked, stored nowhere."""
 
 from __future__ import annotations
 
@@ -17,14 +14,10 @@ CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
 
 
 def secret_of(source: SecretFrom, named: str) -> str:
-    """Return a secret, without the end of its line.
-
-    Args:
-        source: Where it is to be had.
-        named: What names the source, for complaints: `[hooks.operations]`.
+    """Return a secret, without its line end; `named` is its section for messages, such as `[hooks.operations]`.
 
     Raises:
-        ConfigInvalid: There is none, or it cannot be had.
+        ConfigInvalid: There is none, or it cannot be read.
     """
     found = _from_command(source, named) if source.command else _from_credential(source, named)
     secret = found.decode("utf-8", "replace").strip("\r\n")

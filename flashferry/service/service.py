@@ -1,4 +1,4 @@
-"""The service put together: what its routes, pages and background threads share."""
+"""The service: what routes, pages and background tasks share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flashferry.service.images.upload_sessions import Arrivals
+from flashferry.service.images.upload_sessions import UploadSessions
 from flashferry.service.outbound import OwnThreads
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
@@ -20,16 +20,11 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What all parts of the service are given.
+    """What all parts of the service use.
 
     Attributes:
-        state: The state folder: journal, events, the service's own database.
-        settings: What the configuration file says.
-        database: The service's tables.
-        now: What time it is, with a time zone.
-        stopping: Set when the service ends: whoever waits, a stream or a background thread, ends then.
-        arrivals: Who is sending which image just now.
-        outbound: The threads in which routes ask other servers.
+        now: The time, with a zone.
+        stopping: Set when the service ends; streams and background tasks end then.
     """
 
     state: Path
@@ -37,10 +32,10 @@ class Service:
     database: ServiceDatabase
     now: Callable[[], datetime] = field(default=_now)
     stopping: threading.Event = field(default_factory=threading.Event)
-    arrivals: Arrivals = field(default_factory=Arrivals)
+    uploads: UploadSessions = field(default_factory=UploadSessions)
     outbound: OwnThreads = field(default_factory=OwnThreads)
 
     @property
     def images(self) -> Path:
-        """Return the folder where images are kept, and from where alone plans take theirs."""
+        """Return the image folder, the only one that plans may use."""
         return self.settings.runs.images or self.state / "images"

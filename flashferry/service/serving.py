@@ -1,12 +1,10 @@
-"""The service served: a listener, the application, the background threads, and an end within three seconds.
+"""Serving: listener, application, background tasks, and an end within three seconds.
 
 Facts
 -----
-
-- uvicorn waits for connections that stream before it ends, and listens to SIGTERM by a handler that it puts back and
-  has itself killed by. Here the loop takes the signals: `Service.stopping` is set, so that streams end by themselves,
-  and what is still open a second later is cut.
-- A port is bound before anything else is begun: a port in use costs nothing but its sentence.
+- uvicorn waits for streaming connections before it ends, and installs signal handlers of its own. Here the loop takes
+  signals: `Service.stopping` is set, so that streams end, and what is open a second later is cut.
+- The port is bound first: a port in use costs nothing but its message.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from flashferry.core.state_folder import lock, make_private_directory, open_priv
 from flashferry.service import reminders
 from flashferry.service.app import build_app
 from flashferry.service.audit import verifying
-from flashferry.service.background import Keepers, PeriodicTask
+from flashferry.service.background import BackgroundTasks, PeriodicTask
 from flashferry.service.hooks import delivery
 from flashferry.service.images import reconcile
 from flashferry.service.jobs import supervisor, tidying
@@ -47,16 +45,16 @@ from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.people import active_admins
 
-KEEPERS: tuple[PeriodicTask, ...] = (
-    supervisor.KEEPER,
-    scheduler.KEEPER,
-    planning.KEEPER,
-    waves.KEEPER,
-    delivery.KEEPER,
-    verifying.KEEPER,
-    reminders.KEEPER,
-    reconcile.KEEPER,
-    tidying.KEEPER,
+TASKS: tuple[PeriodicTask, ...] = (
+    supervisor.TASK,
+    scheduler.TASK,
+    planning.TASK,
+    waves.TASK,
+    delivery.TASK,
+    verifying.TASK,
+    reminders.TASK,
+    reconcile.TASK,
+    tidying.TASK,
 )
 """Of all subjects."""
 
@@ -64,33 +62,34 @@ _LOG = logging.getLogger("flashferry.service")
 
 LOCK = "service.lock"
 _GRACE_S = 1
-_KEEPERS_GRACE_S = 0.5
+_TASKS_GRACE_S = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG = 1024
 _NO_HTTP = "Invalid HTTP request received."
-"""uvicorn's own line, without who and when."""
+"""uvicorn's own line, without address and time."""
 
 
 def serve(
     state: Path,
     settings: ServiceSettings,
     *,
-    tell: Callable[[str], None],
-    keepers: Sequence[PeriodicTask] | None = None,
+    report: Callable[[str], None],
+    background_tasks: Sequence[PeriodicTask] | None = None,
     handed: int | None = None,
 ) -> None:
-    """Serve until a signal ends it; runs are processes of their own, and go on.
+    """Serve until a signal; runs are processes of their own and continue.
 
     Args:
         state: The state folder.
-        settings: What the configuration says.
-        tell: Takes the address once it is listened on, and other lines for people.
-        keepers: The background threads; None: those of all subjects.
-        handed: Descriptor of a socket that is listened on already, instead of the settings' address and port.
+        settings: From the configuration.
+        report: Receives the address once it is listened on, and other lines for people.
+        background_tasks: None: those of all subjects.
+        handed: Descriptor of a listening socket, instead of address and port.
 
     Raises:
-        ConfigInvalid: The settings do not go together, the port is in use, what was handed down is no such socket,
-            the log cannot be opened, another service has the state folder, or its database cannot be used.
+        ConfigInvalid: Settings conflict, the port is in use, the descriptor is not such a socket, the log cannot be
+            opened,
+            another service has the state folder, or its database cannot be used.
     """
     with ExitStack() as held:
         if handed is None:
@@ -104,39 +103,41 @@ def serve(
         held.enter_context(_alone(state))
         settings = replace(settings, port=listener.getsockname()[1])
         service = Service(state=state, settings=settings, database=ServiceDatabase(state))
-        _tell_without_admin(service, tell)
+        _report_missing_admin(service, report)
         book = DenialLog(service)
-        counted = PeriodicTask(name="refusals", every_s=FIRST_WINDOW_S, look=lambda _: book.flush())
+        counted = PeriodicTask(name="refusals", every_s=FIRST_WINDOW_S, run=lambda _: book.flush())
         figures = Figures(service)
-        kept = Keepers(service, (*(KEEPERS if keepers is None else keepers), counted, *figures.keepers))
-        app = build_app(service, keepers=kept, book=book, figures=figures)
-        server = _Server(service, app, lambda: _told_ready(settings, tell))
+        kept = BackgroundTasks(
+            service, (*(TASKS if background_tasks is None else background_tasks), counted, *figures.background_tasks)
+        )
+        app = build_app(service, background_tasks=kept, book=book, figures=figures)
+        server = _Server(service, app, lambda: _report_ready(settings, report))
         kept.start()
         try:
             asyncio.run(server.serve(sockets=[listener]))
         finally:
-            for name in kept.stop(_KEEPERS_GRACE_S):
-                tell(f"keeper {name} was in the midst of a look, which is cut; what it had not written is done anew")
+            for name in kept.stop(_TASKS_GRACE_S):
+                report(f"background task {name} was interrupted; what it had not stored is done again")
             with contextlib.suppress(sqlite3.Error):
                 book.flush(is_end=True)
             _LOG.info("the service has ended")
 
 
-def _tell_without_admin(service: Service, tell: Callable[[str], None]) -> None:
-    """Tell who started it where nobody is an admin, nor made one of what a provider or a proxy says."""
+def _report_missing_admin(service: Service, report: Callable[[str], None]) -> None:
+    """Report that there is no admin, unless roles come from a provider or proxy."""
     oidc, proxy = service.settings.oidc, service.settings.proxy
     if (oidc is not None and oidc.roles) or (proxy.user_header and proxy.roles):
         return
     with service.database.reading() as database:
         if not active_admins(database):
-            tell("the service has no admin, who lets others in: 'flashferry service init' makes the first one")
+            report("the service has no admin: 'flashferry service init' creates the first one")
 
 
 def check_listening(settings: ServiceSettings) -> None:
-    """Refuse to be reached by others without TLS, unless a proxy in front is named; look at the certificate.
+    """Refuse to be reachable by others without TLS or a proxy; check the certificate.
 
     Raises:
-        ConfigInvalid: Passwords would cross a network as they are, or the certificate will not do.
+        ConfigInvalid: Passwords would cross a network in clear text, or the certificate is not valid.
     """
     if settings.certificate is not None and settings.key is not None:
         _check_certificate(settings.certificate, settings.key)
@@ -160,12 +161,12 @@ def _check_certificate(certificate: Path, key: Path) -> None:
 
 
 def url_of(settings: ServiceSettings, *, path: str = "/") -> str:
-    """Return where the service answers on this host."""
+    """Return the URL of the service on this host."""
     return replace(settings, url="").base_url + path
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, ended by the service rather than by signals of its own."""
+    """uvicorn's server, ended by the service instead of its own signals."""
 
     def __init__(self, service: Service, app: FastAPI, ready: Callable[[], None]) -> None:
         settings = service.settings
@@ -189,7 +190,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Have the loop take signals for as long as it serves."""
+        """Let the loop take signals while it serves."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self.end)
@@ -200,12 +201,12 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and tell so."""
+        """Start listening, and report it."""
         await super().startup(sockets)
         self._ready()
 
     def end(self) -> None:
-        """End within `_GRACE_S`: streams by themselves, what does not is cut."""
+        """End within `_GRACE_S`."""
         self._service.stopping.set()
         self._end_streams()
         self.should_exit = True
@@ -214,7 +215,7 @@ class _Server(uvicorn.Server):
 
 
 def _in_our_words(record: logging.LogRecord) -> bool:
-    """Return whether a line of uvicorn stays; what anybody can cause is told in our words, in a file."""
+    """Return whether a log line of uvicorn stays; one that any client can cause is replaced."""
     if record.msg != _NO_HTTP:
         return True
     _LOG.info("a request was refused that is no HTTP: TLS spoken to a port without it, say")
@@ -222,13 +223,13 @@ def _in_our_words(record: logging.LogRecord) -> bool:
 
 
 def handed_listener(number: int) -> socket.socket:
-    """Return the socket behind a descriptor that whoever started this process has bound and listens on.
+    """Return the listening socket of an inherited descriptor.
 
-    So a service has a port below 1024 without any right, or is reached in another network than it works in. systemd
-    hands the socket of a socket unit down as descriptor 3 (sd_listen_fds(3)).
+    It allows ports below 1024 without privileges; systemd passes the socket of a socket unit as descriptor 3
+    (sd_listen_fds(3)).
 
     Raises:
-        ConfigInvalid: It is no socket of TCP that is listened on.
+        ConfigInvalid: It is not a listening TCP socket.
     """
     try:
         listener = socket.socket(fileno=number)
@@ -239,7 +240,7 @@ def handed_listener(number: int) -> socket.socket:
         raise _not_handed(number, "a socket of another kind")
     if not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         listener.close()
-        raise _not_handed(number, "one that nobody listens on")
+        raise _not_handed(number, "one that is not listening")
     listener.setblocking(False)
     # Processes that the service starts have no use for it, and would keep the port.
     listener.set_inheritable(False)
@@ -249,17 +250,13 @@ def handed_listener(number: int) -> socket.socket:
 def _not_handed(number: int, found: str) -> ConfigInvalid:
     return ConfigInvalid(
         f"--listen fd:{number}: expected a socket of TCP that is listened on, found {found}",
-        hint="Whoever starts the service binds it, listens and hands it down, as a socket unit of systemd does (fd:3)",
+        hint="Pass a bound and listening socket, as a systemd socket unit does (fd:3)",
     )
 
 
 @contextmanager
 def _listener(settings: ServiceSettings, state: Path) -> Iterator[socket.socket]:
-    """Yield a socket that is listened on.
-
-    Raises:
-        ConfigInvalid: The port is in use, by the service of this state folder perhaps, or may not be had.
-    """
+    """Yield a listening socket. Raises `ConfigInvalid` if the port is in use or not allowed."""
     where = f"{settings.address} port {settings.port}"
     family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
@@ -286,11 +283,7 @@ def _hint_of(error: OSError) -> str:
 
 @contextmanager
 def _alone(state: Path) -> Iterator[None]:
-    """Hold the state folder of a service for as long as the block runs.
-
-    Raises:
-        ConfigInvalid: Another service has it, or it cannot be used.
-    """
+    """Hold the lock of the state folder. Raises `ConfigInvalid` if another service has it, or it cannot be used."""
     try:
         make_private_directory(state)
         held = open_private(state / LOCK, "a")
@@ -306,7 +299,7 @@ def _alone(state: Path) -> Iterator[None]:
 
 
 def _is_served(state: Path) -> bool:
-    """Return whether a service runs in a state folder, which is not touched."""
+    """Return whether a service runs in a state folder."""
     try:
         with open_private(state / LOCK, "r") as probe:
             return not lock(probe, is_shared=True)
@@ -317,19 +310,19 @@ def _is_served(state: Path) -> bool:
 def _served(state: Path) -> ConfigInvalid:
     return ConfigInvalid(
         f"state folder {state}: another service is running in it",
-        hint="End that one first, or give another --state-dir",
+        hint="Stop that one first, or give another --state-dir",
     )
 
 
-def _told_ready(settings: ServiceSettings, tell: Callable[[str], None]) -> None:
+def _report_ready(settings: ServiceSettings, report: Callable[[str], None]) -> None:
     sentence = f"the service answers at {url_of(settings)}"
-    tell(sentence)
+    report(sentence)
     _LOG.info("%s", sentence)
     _notify_systemd()
 
 
 def _notify_systemd() -> None:
-    """Tell systemd that the service is up, where it asked for that (sd_notify(3))."""
+    """Report readiness to systemd, if it asked for that (sd_notify(3))."""
     where = os.environ.get("NOTIFY_SOCKET", "")
     if not where.startswith(("/", "@")):
         return

@@ -1,4 +1,7 @@
-"""What the service is told once: where it listens, whose proxy it believes, how runs are begun. Values only."""
+"""Settings of the service, as values in seconds and bytes.
+
+Meaning and range of each are those of its key in `flashferry.service.configuration.tables`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretFrom:
-    """Where a secret is to be had; the configuration has none in it, nor has the database.
+    """Where a secret is read from; neither configuration nor database holds one.
 
     Attributes:
-        command: Program that prints it; run without a shell. Empty: not from one.
-        credential: A credential of systemd's, by its name in `LoadCredential=`; empty: none.
+        command: Program that prints it, run without a shell; empty: none.
+        credential: Name in systemd's `LoadCredential=`; empty: none.
     """
 
     command: tuple[str, ...] = ()
@@ -22,12 +25,7 @@ class SecretFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookSettings:
-    """What a hook needs that no table has.
-
-    Attributes:
-        secret: Where its secret is to be had.
-        ca: Certificates, PEM, one of which must have issued that of the receiver; None: those that the system trusts.
-    """
+    """Secret of a hook, and certificates, PEM, to trust for its receiver; None: the system's."""
 
     secret: SecretFrom = field(default_factory=SecretFrom)
     ca: Path | None = None
@@ -35,16 +33,7 @@ class HookSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailSettings:
-    """The server that takes our mail.
-
-    Attributes:
-        host: Its name or address.
-        port: Its port.
-        security: `starttls`, `tls` from the first byte, or `none`.
-        sender: The address that mail is from.
-        user: Who we sign in as there; empty: nobody.
-        secret: Where that one's password is to be had.
-    """
+    """The mail server."""
 
     host: str
     port: int = 25
@@ -56,15 +45,7 @@ class MailSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcSettings:
-    """How people sign in with an OpenID Connect provider.
-
-    Attributes:
-        issuer: Its issuer URL; `/.well-known/openid-configuration` is read below it.
-        client_id: What we are called there.
-        secret_command: Program that prints our secret there; run without a shell. Empty: a public client.
-        groups_claim: The claim that names a person's groups.
-        roles: From a group to the roles that it gives: `role` or `role@site`.
-    """
+    """OpenID Connect."""
 
     issuer: str
     client_id: str
@@ -75,14 +56,7 @@ class OidcSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
-    """A proxy in front, and what it is believed.
-
-    Attributes:
-        networks: From where it comes; what anybody else says of himself in headers is ignored.
-        user_header: Header that names who signed in there; empty: it signs nobody in.
-        groups_header: Header with his groups, by commas; empty: roles are given here.
-        roles: As for `OidcSettings`.
-    """
+    """A proxy in front, and which of its headers are trusted."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     user_header: str = ""
@@ -92,19 +66,7 @@ class ProxySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleSettings:
-    """How local accounts are kept, and what is made of those who guess.
-
-    Attributes:
-        least_password: A password has so many characters, 8 to 128.
-        argon2_rounds: How often Argon2id goes over its memory, at least 1.
-        argon2_memory_kib: Memory that hashing one password takes, KiB, at least 8 per lane.
-        argon2_lanes: Threads that hash one password, at least 1.
-        most_failures: After so many wrong passwords in a row an account is locked.
-        lock_s: So long it stays locked, seconds.
-        most_tries: So many sign-ins are taken from one address within `tries_s`.
-        tries_s: See `most_tries`, seconds.
-        token_s: How long an API token lasts at most, seconds.
-    """
+    """Local accounts, tokens, and limits on guessing."""
 
     least_password: int = 12
     argon2_rounds: int = 3
@@ -119,18 +81,7 @@ class PeopleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """How the service begins runs: each is a process of its own.
-
-    Attributes:
-        inventory: The inventory, as `--inventory` takes it.
-        images: Folder where images are kept and uploaded to; None: `images` in the state folder.
-        nights: Folder of descriptions of nights, which schedules name; None: no night is scheduled.
-        options: Words behind each verb that talks to devices: where credentials come from, say.
-        recover_options: Words behind `recover` alone, in place of `options`; None: the same.
-        unit: The template of systemd that runs a job, `flashferry-run@.service`; empty: processes of our own.
-        resumes: So many times a run that died is gone on with, 0 to 2.
-        keep_jobs_s: So long after a job's end its folder is kept, seconds.
-    """
+    """How runs are started."""
 
     inventory: str | None = None
     images: Path | None = None
@@ -144,14 +95,7 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageSettings:
-    """How images are kept.
-
-    Attributes:
-        most_bytes: An image has at most so much.
-        reserve_bytes: So much stays free on the disk of the folder of images.
-        vendor_certificates: The vendor's certificates, PEM, against which that of a file of published hashes is held;
-            None: no such file is taken in.
-    """
+    """The image store."""
 
     most_bytes: int = 8 * 10**9
     reserve_bytes: int = 10**9
@@ -160,12 +104,7 @@ class ImageSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSettings:
-    """Figures for Prometheus.
-
-    Attributes:
-        networks: From where they may be fetched without a token.
-        backups: The folder of backups of the state, whose newest one's time is told; None: nobody says.
-    """
+    """Networks that may scrape without a token, and the folder of backups, or None."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     backups: Path | None = None
@@ -173,13 +112,7 @@ class MetricsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """Where the service's log goes.
-
-    Attributes:
-        file: The file; None: standard error, which systemd's journal takes.
-        is_json: Whether each line is a JSON object.
-        has_access: Whether each request is told, too.
-    """
+    """Log file (None: standard error), JSON lines, and whether requests are logged."""
 
     file: Path | None = None
     is_json: bool = False
@@ -188,28 +121,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """What the service is told once.
-
-    Attributes:
-        address: Where it listens; loopback unless told otherwise.
-        port: 0 to 65535; 0: any.
-        url: How people reach it, for links in notices and for OIDC; empty: `http(s)://address:port`.
-        certificate: Its certificate, PEM; None: no TLS, which is for loopback or behind a proxy alone.
-        key: Its private key, PEM.
-        session_s: How long a sign-in lasts, seconds.
-        idle_s: After so long without a request a session may look, and no longer change anything.
-        people: How local accounts are kept.
-        site_names: What sites are called on pages, from their name in the inventory.
-        proxy: The proxy in front.
-        oidc: OpenID Connect, or None.
-        runs: How runs are begun.
-        images: How images are kept.
-        keep_hidden_images_s: So long an image that was taken away can be brought back, seconds.
-        hooks: Hooks' secrets and whom they trust, by the name that a hook knows its own by.
-        mail: The server that takes our mail, or None.
-        metrics: Figures for Prometheus.
-        log: Where the log goes.
-    """
+    """The settings of the service."""
 
     address: str = "127.0.0.1"
     port: int = 8020
@@ -232,7 +144,7 @@ class ServiceSettings:
 
     @property
     def base_url(self) -> str:
-        """Return how people reach it, without a slash at the end."""
+        """Return the public URL, without a slash at its end."""
         if self.url:
             return self.url.rstrip("/")
         host = f"[{self.address}]" if ":" in self.address else self.address
@@ -240,5 +152,5 @@ class ServiceSettings:
 
     @property
     def is_secure(self) -> bool:
-        """Return whether browsers reach it by HTTPS, so that its cookies may be kept to that."""
+        """Return whether browsers use HTTPS, so that cookies can be limited to it."""
         return self.certificate is not None or self.url.startswith("https://")

@@ -1,7 +1,6 @@
-"""The centre of sites in the service's state folder, as somebody sees it: its sites and their runs. Asks no agent.
+"""The centre of sites in the service's state folder, limited to the caller's sites. Contacts no agent.
 
-Its settings are `sites.toml`, its ledger what `flashferry sites listen` and `stage --sites` write. Who has roles at
-some sites of the inventory sees the centre's sites that go by one of these names, and of runs their parts alone.
+Its settings are `sites.toml`, its ledger is written by `flashferry sites listen` and `stage --sites`.
 """
 
 from __future__ import annotations
@@ -20,18 +19,13 @@ from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import SiteRun, last_ended, open_runs, run_of
 from flashferry.store.sites.schema import FILE
 
-STOPPED = "it was stopped, for a reason that is about other sites, too"
-"""What is told of that to somebody who sees some sites of a run alone: the reason may name a device of another."""
+STOPPED = "it was stopped for a reason that concerns other sites, too"
+"""Shown to callers of some sites: the real reason may name a device of another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenSiteRun:
-    """A run of sites as somebody sees it.
-
-    Attributes:
-        run: With the parts of his sites.
-        unrestored: Devices of these that a part left in hand as it ended: nobody has proven them restored.
-    """
+    """A run of sites, limited to the caller's, and its devices that ended without proof of a restore."""
 
     run: RunOverview
     unrestored: tuple[str, ...]
@@ -39,13 +33,11 @@ class SeenSiteRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CentreSeen:
-    """The centre as somebody sees it.
+    """The centre, limited to the caller's sites.
 
     Attributes:
-        settings: What it was told; None: no `sites.toml` is in the state folder.
-        has_ledger: Whether its ledger is there.
-        sites: His sites, by name; none without settings.
-        runs: Runs that touch them: those under way, the newest first, then the one that ended last.
+        settings: None: the state folder has no `sites.toml`.
+        runs: Running ones, the newest first, then the last ended one.
     """
 
     settings: CentreSettings | None
@@ -55,20 +47,20 @@ class CentreSeen:
 
 
 def has_centre(state: Path) -> bool:
-    """Return whether a state folder has the settings or the ledger of a centre of sites."""
+    """Return whether a state folder has settings or ledger of a centre."""
     return (state / USUAL_NAME).is_file() or (state / FILE).is_file()
 
 
 def centre_seen(service: Service, actor: Actor) -> CentreSeen:
-    """Return the centre as somebody sees it; nothing is made where there is none.
+    """Return the centre; nothing is created.
 
     Raises:
-        ConfigInvalid: Its settings are wrong, or its ledger cannot be used.
+        ConfigInvalid: Its settings are not valid, or its ledger cannot be used.
     """
     path, at = service.state / USUAL_NAME, service.now()
     settings = load_centre(path) if path.is_file() else None
     ledger = SitesDatabase(service.state) if (service.state / FILE).is_file() else None
-    is_mine = _whose(settings, sites_of(actor))
+    is_mine = _site_filter(settings, sites_of(actor))
     sites = () if settings is None else overview(ledger, settings, at)
     return CentreSeen(
         settings=settings,
@@ -78,8 +70,8 @@ def centre_seen(service: Service, actor: Actor) -> CentreSeen:
     )
 
 
-def _whose(settings: CentreSettings | None, mine: Sites) -> Callable[[str], bool]:
-    """Return what tells whether a site of the centre is somebody's, by the names that sites have in inventories."""
+def _site_filter(settings: CentreSettings | None, mine: Sites) -> Callable[[str], bool]:
+    """Return whether the caller may see a site, by the names that sites have in inventories."""
 
     def is_mine(name: str) -> bool:
         known = settings.sites.get(name) if settings is not None else None

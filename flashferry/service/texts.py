@@ -1,12 +1,10 @@
-r"""What comes in by the API and by forms: texts, lists and numbers that the service can keep, show and send on.
-
-Every field of a body and of a form has one of these types, and what stands in a path or a query passes `why_unfit`.
+r"""Types of texts, lists and numbers in bodies and forms, so that they can be stored, shown and sent on.
 
 Facts
 -----
-* JSON's `"\ud800"` is a lone surrogate: a text to Python, yet none to UTF-8, SQLite or whoever is answered with it.
-* SQLite takes integers of 64 bits with a sign; Python's `json` takes any.
-* Bidi controls turn how a name is shown: `gpj.exe` for another file than it says (Unicode Standard Annex 9, 2).
+* JSON's `"\ud800"` is a lone surrogate: a text to Python, but not to UTF-8, SQLite or clients.
+* SQLite takes signed integers of 64 bits; Python's `json` takes any.
+* Bidi controls change how a name is shown: `gpj.exe` for another file (Unicode Standard Annex 9, 2).
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from flashferry.core.safe_quote import control_character
 
 LONGEST_NAME = 500
-"""Characters of a name, or of anything else that is one line."""
+"""Characters of a name, or of another text of one line."""
 LONGEST_PROSE = 2000
 LONGEST_PASSWORD = 1024
 MOST_NAMES = 10_000
@@ -31,12 +29,7 @@ _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\
 
 
 def why_unfit(text: str, *, is_name: bool = False) -> str:
-    """Return what a text has that none may have, in words; empty where it may be kept.
-
-    Args:
-        text: What came in.
-        is_name: Whether it is a name: one line, in which nothing turns the direction of writing.
-    """
+    """Return what makes a text unacceptable; empty for nothing. A name is one line without bidi controls."""
     if "\0" in text:
         return "NUL"
     try:
@@ -61,7 +54,7 @@ def _fit(text: str, *, is_name: bool = False) -> str:
 Name = Annotated[str, StringConstraints(max_length=LONGEST_NAME), AfterValidator(_name)]
 """A name, or another text of one line."""
 Prose = Annotated[str, StringConstraints(max_length=LONGEST_PROSE), AfterValidator(_fit)]
-"""What somebody says: a reason, a comment."""
+"""A reason or a comment."""
 Password = Annotated[str, StringConstraints(max_length=LONGEST_PASSWORD), AfterValidator(_fit)]
 Names = Annotated[list[Name], Field(max_length=MOST_NAMES)]
 Number = Annotated[int, Field(ge=-LARGEST - 1, le=LARGEST)]

@@ -1,6 +1,6 @@
-"""How fast devices took their copies over time, as graphs and rows: one device, a site, the fleet. Pure.
+"""Speeds of copies over time, as graphs and rows: a device, a site, the fleet. Pure.
 
-Only copies that say something about the next one count, and copies to flash apart from speed tests, which write none.
+Only copies that are representative count; speed tests, which do not write to flash, are kept apart.
 """
 
 from __future__ import annotations
@@ -15,24 +15,15 @@ from flashferry.reports.scales import named_axis, rate_axis
 from flashferry.store.measurement import Measurement
 
 MOST_DAYS = 60
-"""So many days with copies a graph of the fleet has."""
+"""Days in the graph of the fleet."""
 
 MOST_COPIES = 60
-"""So many copies a device's graph has, the latest."""
+"""Latest copies in a device's graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteSpeeds:
-    """What copies to flash at a site ran at.
-
-    Attributes:
-        site: Its name; empty for devices without one.
-        devices: How many devices there were.
-        copies: How many copies.
-        tuned_bytes_per_s: Median of those that were tuned, or None.
-        as_is_bytes_per_s: Median of those that were not, or None.
-        limit: What limited most of them, in a word; empty where nothing is known.
-    """
+    """Copies to flash at a site: devices, copies, median speeds tuned and not, and the most frequent limit."""
 
     site: str
     devices: int
@@ -43,14 +34,14 @@ class SiteSpeeds:
 
     @property
     def gain(self) -> float | None:
-        """Return how many times as fast tuned copies were; None where one of the two is not known."""
+        """Return how many times as fast tuned copies were; None if unknown."""
         if self.tuned_bytes_per_s is None or not self.as_is_bytes_per_s:
             return None
         return self.tuned_bytes_per_s / self.as_is_bytes_per_s
 
 
 def device_graph(copies: Sequence[Measurement]) -> Graph:
-    """Return the graph of a device's copies, the oldest first: tuned, as it is, and speed tests apart."""
+    """Return the graph of a device's copies, the oldest first."""
     shown = [one for one in copies if one.counts][-MOST_COPIES:]
     kinds = (
         ("tuned", Stroke.SOLID, [one.tuned and not one.to_null for one in shown]),
@@ -70,7 +61,7 @@ def device_graph(copies: Sequence[Measurement]) -> Graph:
 
 
 def fleet_graph(copies: Iterable[Measurement]) -> Graph:
-    """Return the graph of the days: the median of each day's copies to flash, tuned and as devices are."""
+    """Return the graph of daily medians of copies to flash, tuned and not."""
     by_day: dict[str, list[Measurement]] = defaultdict(list)
     for one in copies:
         if one.counts and not one.to_null:
@@ -101,12 +92,7 @@ def _graph(title: str, names: Sequence[str], lines: tuple[Line, ...], readings: 
 
 
 def site_speeds(copies: Iterable[Measurement], site_of: Mapping[str, str]) -> tuple[SiteSpeeds, ...]:
-    """Return what copies ran at, by site.
-
-    Args:
-        copies: In any order.
-        site_of: The site of each device; copies of others are left out.
-    """
+    """Return speeds by site; copies of devices without a site in `site_of` are left out."""
     by_site: dict[str, list[Measurement]] = defaultdict(list)
     for one in copies:
         if one.counts and not one.to_null and one.host in site_of:

@@ -34,7 +34,7 @@ function streamHub() {
     const said = JSON.parse(event.data);
     said.kind = event.type;
     keep(said);
-    for (const tab of tabs.values()) if (said.group === "tonight" || tab.runs.includes(said.group)) tab.tell(said);
+    for (const tab of tabs.values()) if (said.group === "tonight" || tab.runs.includes(said.group)) tab.show(said);
   }
 
   function keep(said) {
@@ -55,17 +55,17 @@ function streamHub() {
     }
   }
 
-  // A stream that hangs without an error, as behind a proxy that went away, is begun anew.
+  // A stream that hangs without an error, as behind a proxy that went away, is started again.
   setInterval(() => {
     if (tabs.size && !again && Date.now() - heardAt > SILENT_MS) connect();
   }, 2000);
 
   return {
-    join(id, runs, tell) {
-      tabs.set(id, {runs, tell});
+    join(id, runs, show) {
+      tabs.set(id, {runs, show});
       if (!source || url !== wanted()) connect();
       else for (const board of Object.values(boards)) {
-        if (Date.now() - heardAt < 2500 && (board.group === "tonight" || runs.includes(board.group))) tell(board);
+        if (Date.now() - heardAt < 2500 && (board.group === "tonight" || runs.includes(board.group))) show(board);
       }
     },
     leave(id) {

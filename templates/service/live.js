@@ -43,8 +43,8 @@
   }
 
   function take(said) {
-    for (const [name, told] of Object.entries(said.tables)) {
-      for (const table of tables.get(said.group + " " + name) || []) patch(table, told, said.kind === "whole");
+    for (const [name, change] of Object.entries(said.tables)) {
+      for (const table of tables.get(said.group + " " + name) || []) patch(table, change, said.kind === "whole");
     }
     if (said.group !== "tonight") return;
     newsAt = performance.now();
@@ -52,8 +52,8 @@
     tick();
   }
 
-  function patch(table, told) {
-    for (const [key, row] of Object.entries(told.rows || {})) {
+  function patch(table, change) {
+    for (const [key, row] of Object.entries(change.rows || {})) {
       let known = table.rows.get(key);
       if (!known) {
         if (!table.template) continue;
@@ -64,11 +64,11 @@
       }
       for (const [name, value] of Object.entries(row)) for (const cell of known.cells.get(name) || []) put(cell, value);
     }
-    if (!told.order || !table.template) return;
-    const kept = new Set(told.order);
+    if (!change.order || !table.template) return;
+    const kept = new Set(change.order);
     for (const [key, known] of table.rows) if (!kept.has(key)) { known.row.remove(); table.rows.delete(key); }
     let before = null;
-    for (const key of told.order) {
+    for (const key of change.order) {
       const known = table.rows.get(key);
       if (!known) continue;
       const next = before ? before.nextElementSibling : table.place.firstElementChild;
@@ -77,9 +77,9 @@
       else if (next !== known.row) table.place.insertBefore(known.row, next);
       before = known.row;
     }
-    if (table.empty) table.empty.hidden = told.order.length > 0;
+    if (table.empty) table.empty.hidden = change.order.length > 0;
     const around = table.place.closest("[data-hides]");
-    if (around) around.hidden = told.order.length === 0;
+    if (around) around.hidden = change.order.length === 0;
   }
 
   function tick() {
@@ -114,7 +114,7 @@
   addEventListener("pagehide", () => leave && leave());
   addEventListener("pageshow", (event) => { if (event.persisted && join) join(); });
 
-  // Without a SharedWorker one tab has the stream and tells the others; they take over when it falls silent.
+  // Without a SharedWorker one tab has the stream and informs the others; they take over when it falls silent.
   function alone() {
     const LOST_MS = 3000, me = Math.random().toString(36).slice(2), others = new BroadcastChannel(name);
     const wants = new Map();

@@ -1,5 +1,5 @@
 "use strict";
-// Has a page that no stream tells of looked at again by itself: it is fetched as it is, and what differs is put into
+// Refreshes a page without a stream: it is fetched again, and what differs is put into
 // what is there. Nothing is replaced that may stay: scroll, focus, and what is unfolded are the reader's own.
 (() => {
   const EVERY_S = 5, OLD_S = 20, WAITS_MS = 15000;
@@ -45,7 +45,7 @@
     try {
       const asked = {headers: {Accept: "text/html", "X-Watch": "1"}, cache: "no-store", signal: AbortSignal.timeout(WAITS_MS)};
       const answer = await fetch(location.pathname + location.search, asked);
-      // Led elsewhere is led to sign in: what is shown gets old until somebody does.
+      // Led elsewhere is led to sign in: the shown state gets old until then.
       if (!answer.ok || answer.redirected) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const part of ["main", "footer"]) patch(document.querySelector(part), fresh.querySelector(part));

@@ -7,7 +7,7 @@
   const button = form.querySelector("button");
   const waitsS = [1, 2, 5, 10, 15];
 
-  const tell = (text) => { state.textContent = text; };
+  const report = (text) => { state.textContent = text; };
   const later = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 
   function ask(method, path, body, headers, onprogress) {
@@ -25,8 +25,8 @@
 
   function problem(answer) {
     try {
-      const told = JSON.parse(answer.responseText);
-      return told.detail + (told.hint ? ". " + told.hint : "");
+      const problem = JSON.parse(answer.responseText);
+      return problem.detail + (problem.hint ? ". " + problem.hint : "");
     } catch (error) {
       return "the service answered " + answer.status;
     }
@@ -41,7 +41,7 @@
     const show = (sent) => {
       bar.hidden = false;
       bar.value = sent / file.size;
-      tell(Math.floor((100 * sent) / file.size) + " % sent");
+      report(Math.floor((100 * sent) / file.size) + " % sent");
     };
     for (let breaks = 0; ;) {
       const from = offset;
@@ -51,28 +51,28 @@
           "Content-Type": "application/octet-stream",
         }, (event) => show(from + event.loaded));
         if (answer.status < 300) return path;
-        // 409: somebody, or our own last try, is at it still; 408 and 5xx: in a moment.
+        // 409: another client, or our own last attempt, is still sending; 408 and 5xx: in a moment.
         if (answer.status !== 409 && answer.status !== 408 && answer.status < 500) throw Object.assign(new Error(problem(answer)), { isFinal: true });
       } catch (error) {
         if (error.isFinal) throw error;
       }
       for (;;) {
         const wait = waitsS[Math.min(breaks++, waitsS.length - 1)];
-        tell("The connection broke; going on in " + wait + " s");
+        report("The connection broke; continuing in " + wait + " s");
         await later(wait);
-        let told;
+        let answer;
         try {
-          told = await ask("HEAD", path);
+          answer = await ask("HEAD", path);
         } catch (error) {
           continue;
         }
-        if (told.status === 200) {
-          offset = Number(told.getResponseHeader("Upload-Offset"));
+        if (answer.status === 200) {
+          offset = Number(answer.getResponseHeader("Upload-Offset"));
           if (offset > from) breaks = 0;
           if (offset >= file.size) return path;
           break;
         }
-        if (told.status < 500) throw new Error("the service answered " + told.status);
+        if (answer.status < 500) throw new Error("the service answered " + answer.status);
       }
     }
   }
@@ -82,10 +82,10 @@
     if (!file) return;
     event.preventDefault();
     button.disabled = true;
-    tell("Begins");
+    report("Starting");
     send(file).then(
       () => { location.assign("/images/" + encodeURIComponent(file.name)); },
-      (error) => { tell(error.message); button.disabled = false; },
+      (error) => { report(error.message); button.disabled = false; },
     );
   });
 })();

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from flashferry.lab.world_inventory import write_inventory
-from flashferry.service.images.lifecycle import vouch
-from flashferry.service.images.reconcile import tend
+from flashferry.service.images.lifecycle import approve_unpublished
+from flashferry.service.images.reconcile import reconcile_folder
 from flashferry.service.plans.deciding import approve
 from flashferry.service.principal import Actor, Grant, Role, Via
 from tests import patience
@@ -38,8 +38,8 @@ def test_a_plan_is_staged_by_a_service_for_who_sits_elsewhere(tmp_path):
         approver = Actor(name="bob", via=Via.SESSION, grants=frozenset({Grant(role=Role.APPROVER)}))
         token_of(ground.state, "bob", "approver")
         environment = os.environ | {"FLASHFERRY_SERVICE_TOKEN": token_of(ground.state, "anna", "operator")}
-        tend(ground.service)
-        vouch(ground.service, approver, ground.image.name, "random bytes of this test")
+        reconcile_folder(ground.service)
+        approve_unpublished(ground.service, approver, ground.image.name, "random bytes of this test")
         before, plan, told = configurations(world), tmp_path / "plan.json", tmp_path / "told.txt"
         options = ("--no-canary", "--wave-by", "all", "--tune", "always", "--output", plan, "--state-dir", ground.state)
         words = ("plan", "--inventory", ground.inventory, "--image", ground.image, *options)

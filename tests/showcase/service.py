@@ -19,13 +19,13 @@ from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.configuration.reading import load_settings
-from flashferry.service.hooks.managing import HookWish, add_hook
+from flashferry.service.hooks.managing import HookSpec, add_hook
 from flashferry.service.images import golden
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.deciding import approve, deny
 from flashferry.service.plans.offering import offer
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.schedules.making import ScheduleWish, Step, make_schedule, step
+from flashferry.service.schedules.making import ScheduleSpec, Step, make_schedule, step
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import ServiceDatabase, moment
@@ -236,15 +236,15 @@ def _images(service: Service, said: str, names: Sequence[str]) -> tuple[str, str
 
 def _hooks(service: Service) -> str:
     kinds = ("run.began", "run.ended", "run.dead", "device.not_restored", "approval.wanted", "outside.window")
-    first = HookWish(
+    first = HookSpec(
         name="operations channel", form="slack", target="#staging-tonight", secret_name="channel", kinds=kinds
     )
-    second = HookWish(
+    second = HookSpec(
         name="ticket desk, which takes everything that needs a person", form="webhook",
         target="https://tickets.example.net/api/v3/hooks/flashferry/0c7b4a1e-52d1-4f0e-a53e-9b1d1f8f3e77",
         secret_name="ops", kinds=("run.dead", "device.not_restored"),
     )  # fmt: skip
-    third = HookWish(
+    third = HookSpec(
         name="syslog",
         form="syslog",
         target="udp://192.0.2.200:514",
@@ -257,7 +257,7 @@ def _hooks(service: Service) -> str:
 
 
 def _schedules(service: Service, digest: str, clock: _Clock, now: datetime) -> str:
-    wish = ScheduleWish(
+    wish = ScheduleSpec(
         title="Campus, second night", kind=ScheduleKind.PLAN, subject=digest,
         calendar="sat,sun 01:30", time_zone="Europe/Amsterdam", window_s=4 * 3600,
     )  # fmt: skip

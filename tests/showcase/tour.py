@@ -75,7 +75,7 @@ PAGES = (
         name="plan-diff",
         route="/plans/{digest}/diff",
         path=lambda it: link("/plans", it.draft) + f"/diff?against={it.approved}",
-        answers="What differs from the plan before it, or from any other?",
+        answers="What differs from the previous plan, or from any other?",
     ),
     Tour(name="runs", route="/runs", path=_at("/runs"), answers="Which runs were there, and how did each end?"),
     Tour(
@@ -163,7 +163,7 @@ PAGES = (
         path=_at("/audit"),
         answers="Who did what, when, from where, and what was refused?",
     ),
-    Tour(name="audit-verify", route="/audit/verify", path=_at("/audit/verify"), answers="Is the audit whole?"),
+    Tour(name="audit-verify", route="/audit/verify", path=_at("/audit/verify"), answers="Is the audit intact?"),
     Tour(
         name="admin",
         route="/admin",

@@ -17,7 +17,7 @@ from flashferry.model.exit_codes import ExitCode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flashferry.service.bootstrap import Begun
+    from flashferry.service.bootstrap import Started
     from flashferry.service.settings import ServiceSettings
 
 
@@ -49,7 +49,7 @@ def init(
     finish("service-init", ExitCode.OK, content, as_json=json, human=lambda: _tell(begun, service.settings, config))
 
 
-def _tell(begun: Begun, settings: ServiceSettings, config: Path | None) -> None:
+def _tell(begun: Started, settings: ServiceSettings, config: Path | None) -> None:
     more = f" --config {shlex.quote(str(config))}" if config is not None else ""
     echo(f"The service has its first admin, {begun.admin}.")
     if begun.password is not None:

@@ -38,23 +38,23 @@ def opened(
     Raises:
         ConfigInvalid: The configuration or the tables cannot be used, or the service refused what was asked.
     """
+    from flashferry.service.errors import ServiceError
     from flashferry.service.principal import Actor, Via
-    from flashferry.service.problems import Problem
     from flashferry.service.service import Service
     from flashferry.store.service.database import ServiceDatabase
 
     state = api.state_folder(state_dir)
     settings = read_settings(config, state)
     if not is_beginning:
-        _check_begun(state)
+        _check_started(state)
     service = Service(state=state, settings=settings, database=ServiceDatabase(state))
     try:
         yield service, Actor(name=user_of_host(), via=Via.COMMAND_LINE)
-    except Problem as problem:
-        raise ConfigInvalid(problem.sentence, hint=problem.hint) from None
+    except ServiceError as error:
+        raise ConfigInvalid(error.sentence, hint=error.hint) from None
 
 
-def _check_begun(state: Path) -> None:
+def _check_started(state: Path) -> None:
     from flashferry.store.service.schema import FILE
 
     if not os.path.lexists(state / FILE):

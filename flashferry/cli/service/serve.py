@@ -67,7 +67,7 @@ def serve(
     state = api.state_folder(state_dir)
     handed = _handed(listen)
     settings = _listening(read_settings(config, state), listen if handed is None else None)
-    serve_service(state, settings, tell=say, handed=handed)
+    serve_service(state, settings, report=say, handed=handed)
 
 
 def read_settings(config: Path | None, state: Path) -> ServiceSettings:

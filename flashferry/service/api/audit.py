@@ -1,4 +1,4 @@
-"""The audit for programs: found, exported, verified. Nothing here changes it."""
+"""The audit for programs: listed, exported, verified. Nothing here changes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST = 1000
 _BATCH = 500
 
 
-def wanted(
+def requested(
     since: Annotated[str, Query(description="From this time on, ISO 8601.")] = "",
     until: Annotated[str, Query(description="Before this time; a day alone is meant whole.")] = "",
     actor: Annotated[str, Query(description="Of whom.")] = "",
@@ -29,23 +29,23 @@ def wanted(
     object_: Annotated[str, Query(alias="object", description="Of which object, or its kind: `run`.")] = "",
     outcome: Annotated[str, Query(description="`asked`, `done`, `refused` or `failed`.")] = "",
 ) -> AuditFilter:
-    """Return which entries are wanted."""
+    """Return the filter of a query."""
     return audit_filter(since=since, until=until, actor=actor, action=action, object_=object_, outcome=outcome)
 
 
-Wanted = Annotated[AuditFilter, Depends(wanted)]
+Wanted = Annotated[AuditFilter, Depends(requested)]
 
 
 @router.get("")
 def list_entries(
     service: TheService,
-    wanted: Wanted,
+    requested: Wanted,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="Only entries behind this number.")] = 0,
     most: Annotated[int, Query(ge=1, le=MOST)] = 100,
 ) -> dict[str, object]:
-    """List entries, the oldest first; `next` is what `after` takes for those that follow, or null."""
+    """List entries, the oldest first; `next` is the value of `after` for the following ones, or null."""
     with service.database.reading() as database:
-        found = list(entries(database, matching=wanted, after_seq=after, most=most + 1))
+        found = list(entries(database, matching=requested, after_seq=after, most=most + 1))
     more = len(found) > most
     return {
         "entries": [facts_of(one) for one in found[:most]],
@@ -54,10 +54,10 @@ def list_entries(
 
 
 @router.get("/export", response_class=StreamingResponse)
-def export(service: TheService, wanted: Wanted, form: ExportForm = ExportForm.JSONL) -> Response:
-    """Export entries, the oldest first: JSON lines, exact, or CSV with nothing that a spreadsheet runs."""
+def export(service: TheService, requested: Wanted, form: ExportForm = ExportForm.JSONL) -> Response:
+    """Export entries, the oldest first: JSON lines, exact, or CSV without anything that a spreadsheet executes."""
     headers = {"Content-Disposition": f'attachment; filename="flashferry-audit.{form.value}"'}
-    return StreamingResponse(exported(_all(service, wanted), form), headers=headers, media_type=form.media_type)
+    return StreamingResponse(exported(_all(service, requested), form), headers=headers, media_type=form.media_type)
 
 
 @router.get("/verify")
@@ -65,7 +65,7 @@ def verify_audit(
     service: TheService,
     head: Annotated[list[str] | None, Query(description="NUMBER:HASH that was kept elsewhere.")] = None,
 ) -> dict[str, object]:
-    """Look at every entry: numbers without a gap, hashes, times, and heads that were kept elsewhere."""
+    """Check every entry: numbers without a gap, hashes, times, and heads that were kept elsewhere."""
     known = [parsed_head(one) for one in head or ()]
     with service.database.reading() as database:
         found = verify(database, known)
@@ -77,12 +77,12 @@ def verify_audit(
     }
 
 
-def _all(service: Service, wanted: AuditFilter) -> Iterator[ChainedEntry]:
-    """Yield entries batch by batch: who reads slowly holds no transaction, which would keep the log growing."""
+def _all(service: Service, requested: AuditFilter) -> Iterator[ChainedEntry]:
+    """Yield entries in batches: a slow reader holds no transaction, which would make the WAL grow."""
     after = 0
     while True:
         with service.database.reading() as database:
-            found = list(entries(database, matching=wanted, after_seq=after, most=_BATCH))
+            found = list(entries(database, matching=requested, after_seq=after, most=_BATCH))
         yield from found
         if len(found) < _BATCH:
             return

@@ -1,4 +1,4 @@
-"""What routes ask for: the service, and who is asking."""
+"""Dependencies of routes: the service and the caller."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ def service_of(request: Request) -> Service:
 
 
 def actor_of(request: Request) -> Actor:
-    """Return who asks, as the table of access let him in."""
+    """Return the caller, as admitted by the guard."""
     actor = request.state.actor
     assert isinstance(actor, Actor)
     return actor
 
 
 def csrf_of(request: Request) -> str:
-    """Return what the forms of a page have in their field `csrf`; empty where nobody is signed in, or by a token."""
+    """Return the value for the field `csrf` of forms; empty without a session."""
     return str(getattr(request.state, "csrf", ""))
 
 
 def identity_of(request: Request) -> Identity:
-    """Return how who asks has shown who he is: his session, too."""
+    """Return the caller's identity, with the session."""
     identity = request.state.identity
     assert isinstance(identity, Identity)
     return identity
 
 
-def door_of(request: Request) -> PasswordLogin:
-    """Return where people sign in with a password."""
-    door = request.app.state.door
-    assert isinstance(door, PasswordLogin)
-    return door
+def password_login_of(request: Request) -> PasswordLogin:
+    """Return the sign-in with passwords."""
+    password_login = request.app.state.password_login
+    assert isinstance(password_login, PasswordLogin)
+    return password_login
 
 
 TheService = Annotated[Service, Depends(service_of)]
 TheActor = Annotated[Actor, Depends(actor_of)]
 TheIdentity = Annotated[Identity, Depends(identity_of)]
-TheDoor = Annotated[PasswordLogin, Depends(door_of)]
+ThePasswordLogin = Annotated[PasswordLogin, Depends(password_login_of)]

@@ -1,9 +1,8 @@
-"""What the journal knows, for programs: how runs and their devices stand, and copies over time."""
+"""The journal for programs: where runs and devices stand, and copies over time."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +12,9 @@ from flashferry import api
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.errors import NotFound, ServiceError
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
-from flashferry.service.run_visibility import is_seen, sites_of, status_seen
+from flashferry.service.run_visibility import is_visible, sites_of, status_seen
 from flashferry.service.service import Service
 from flashferry.store.fleet_view import device_runs, known_devices
 from flashferry.store.history import History
@@ -24,9 +23,9 @@ from flashferry.store.measurement import Measurement
 router = APIRouter(prefix="/api/v1", tags=["runs"])
 
 MOST_OF_ONE = 2000
-"""So many copies of a device are told at most, the newest."""
+"""Copies of one device, the newest."""
 MOST_OF_EACH = 100
-"""And where all devices are asked for."""
+"""Copies of each when all devices are requested."""
 _MOST_RUNS = 200
 
 
@@ -38,7 +37,7 @@ def status(
         int, Query(ge=1, le=_MOST_RUNS, description="How many runs; those that hold a device come on top.")
     ] = 5,
 ) -> dict[str, object]:
-    """Tell how runs and their devices stand, and what is left to recover, as `flashferry status --json` has it."""
+    """Return runs, their devices and what is left to recover, as `flashferry status --json` does."""
     found = api.status(last, state=service.state)
     runs = tuple(seen for run in found.runs if (seen := status_seen(run, actor)) is not None)
     # Files beside the journal do not say at which site a device is.
@@ -51,37 +50,37 @@ def history(
     service: TheService,
     actor: TheActor,
     device: Annotated[str, Query(max_length=300, description="One device, by its name; empty: all.")] = "",
-    last: Annotated[int, Query(ge=1, le=MOST_OF_ONE, description="How many of its copies are told in `device`.")] = 20,
+    last: Annotated[int, Query(ge=1, le=MOST_OF_ONE, description="How many of its copies `device` has.")] = 20,
 ) -> dict[str, object]:
-    """Tell devices' timed copies over time; of one also what the next copy may be expected to do."""
+    """Return devices' timed copies; for one device also what the next copy should achieve."""
     found = History.read(service.state)
     if not device:
         copies = [copy for host in _seen(service, actor) for copy in found.of(host)[-MOST_OF_EACH:]]
         return {"copies": to_json(copies), "damaged": found.damaged}
     found = _of_what_is_seen(service, actor, found, device)
     try:
-        told = api.device_history(found, device, last)
+        details = api.device_history(found, device, last)
     except ConfigInvalid as error:
         raise _no_copy(device) from error
     copies = list(found.of(device)[-MOST_OF_ONE:])
-    return {"device": to_json(told), "copies": to_json(copies), "damaged": found.damaged}
+    return {"device": to_json(details), "copies": to_json(copies), "damaged": found.damaged}
 
 
-def _no_copy(device: str) -> Problem:
+def _no_copy(device: str) -> ServiceError:
     sentence = f"no copy of a device {device[:60]!r} is known that you may see"
-    return Problem(HTTPStatus.NOT_FOUND, sentence, hint="GET /api/v1/history tells of which there are")
+    return NotFound(sentence, hint="GET /api/v1/history lists them")
 
 
 def _seen(service: Service, actor: Actor) -> tuple[str, ...]:
     sites = sites_of(actor)
-    return tuple(one.host for one in known_devices(service.state) if is_seen(one.site, sites))
+    return tuple(one.host for one in known_devices(service.state) if is_visible(one.site, sites))
 
 
 def _of_what_is_seen(service: Service, actor: Actor, found: History, device: str) -> History:
-    """Return a history in which the device has no copy that somebody may not see: it may have been at another site."""
+    """Return a history without copies of a device at sites that the caller may not see."""
     sites = sites_of(actor)
     if sites is None:
         return found
-    mine = {one.run_id for one in device_runs(service.state, device) if is_seen(one.site, sites)}
+    mine = {one.run_id for one in device_runs(service.state, device) if is_visible(one.site, sites)}
     copies: list[Measurement] = [one for one in found.of(device) if one.run_id in mine]
     return found if len(copies) == len(found.of(device)) and copies else History(copies, damaged=found.damaged)

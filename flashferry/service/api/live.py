@@ -1,18 +1,17 @@
-"""What goes on, as streams: the state of all once a second, and the events of a run from any offset."""
+"""Live state as streams: the state of all once a second, and the events of a run from any offset."""
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.live.collect import Looker
+from flashferry.service.errors import Conflict, NotFound, listed
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.stream import Streams
 from flashferry.service.live.tail import Place, tail
-from flashferry.service.problems import Problem, listed
 from flashferry.service.run_visibility import sites_of
 
 router = APIRouter(prefix="/api/v1")
@@ -22,10 +21,10 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 
-def looker_of(request: Request) -> Looker:
-    """Return what looks at all that goes on, for all routes and pages together."""
-    found = request.app.state.looker
-    assert isinstance(found, Looker)
+def snapshot_reader_of(request: Request) -> SnapshotReader:
+    """Return the reader that all routes and pages share."""
+    found = request.app.state.reader
+    assert isinstance(found, SnapshotReader)
     return found
 
 
@@ -33,10 +32,9 @@ def looker_of(request: Request) -> Looker:
 async def live(
     request: Request, actor: TheActor, run: Annotated[list[str] | None, Query()] = None
 ) -> StreamingResponse:
-    """Stream the state of all once a second: `whole` first, then `news`, as docs/service.md has them.
+    """Stream the state of all once a second: `whole` first, then `news` (docs/service.md).
 
-    With `run=ID`, also more than once, the devices of these runs are told, too. A stream ends after five minutes;
-    whoever connects again is told all anew.
+    With `run=ID`, repeatable, the devices of these runs too. A stream ends after five minutes; reconnect to continue.
     """
     streams = request.app.state.streams
     assert isinstance(streams, Streams)
@@ -53,18 +51,17 @@ def events(
     last_event_id: Annotated[str | None, Header()] = None,
     offset: Annotated[int, Query(ge=0, lt=1 << 60)] = 0,
 ) -> StreamingResponse:
-    """Stream the events of a run, each line of its file as it is (docs/events.md), half ones never.
+    """Stream the events of a run, each line of its file unchanged (docs/events.md), never a partial line.
 
-    An event's id is the file's mark and the offset behind the line; `Last-Event-ID` goes on there, without gap or
-    repeat. Another file, that of a run gone on with, is told from its beginning. `end` closes the events of a run that
-    is over.
+    The id of an event is the file's mark and the offset after the line; `Last-Event-ID` continues there without gap or
+    repeat. The file of a resumed run is sent from its start. `end` closes the events of a run that is over.
     """
-    looker, sites = looker_of(request), sites_of(actor)
-    found = looker.run(run_id)
-    if found is None or looker.look().seen_from(sites).run(run_id) is None:
-        raise Problem(HTTPStatus.NOT_FOUND, f"there is no run {run_id!r} of late", hint=listed("runs"))
-    if looker.events_of(found) is None:
-        hint = "Runs that the service begins write them; of others the journal and the report tell"
-        raise Problem(HTTPStatus.CONFLICT, f"run {run_id} writes no events that the service could read", hint=hint)
-    stream = tail(looker, run_id, Place.of(last_event_id, offset), sites, stopping=service.stopping)
+    reader, sites = snapshot_reader_of(request), sites_of(actor)
+    found = reader.run(run_id)
+    if found is None or reader.read().seen_from(sites).run(run_id) is None:
+        raise NotFound(f"there is no recent run {run_id!r}", hint=listed("runs"))
+    if reader.events_of(found) is None:
+        hint = "Runs started by the service write them; for others use the journal and the report"
+        raise Conflict(f"run {run_id} writes no events that the service could read", hint=hint)
+    stream = tail(reader, run_id, Place.of(last_event_id, offset), sites, stopping=service.stopping)
     return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)

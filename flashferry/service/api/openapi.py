@@ -1,7 +1,4 @@
-"""What the API takes and answers, as OpenAPI: kept in docs/openapi.json, where a test holds it, and served.
-
-Who may call what is in it, from the table of access, and that every error is a problem of RFC 9457.
-"""
+"""The OpenAPI document: kept in docs/openapi.json, where a test holds it, and served. It has the table of access."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from flashferry.service.access import ROUTES, Access
-from flashferry.service.problems import MEDIA_TYPE
+from flashferry.service.api.problems import MEDIA_TYPE
 
 router = APIRouter(prefix="/api/v1", tags=["about"])
 
@@ -39,20 +36,20 @@ _RETRY_AFTER = {
 _FASTAPIS_OWN = ("HTTPValidationError", "ValidationError")
 _METHODS = frozenset({"get", "post", "put", "patch", "delete"})
 _DESCRIPTION = (
-    "The API of flashferry's staging service. Programs send `Authorization: Bearer` with a token that somebody made on "
-    "his page /me; what changes something for a run takes a reason, and what begins one an `Idempotency-Key`. "
-    "docs/service.md tells what belongs together."
+    "The API of flashferry's staging service. Programs send `Authorization: Bearer` with a token from "
+    "the page /me; steering a run takes a reason, and starting one an `Idempotency-Key`. "
+    "See docs/service.md."
 )
 
 
 @router.get("/openapi.json", include_in_schema=False)
 def openapi(request: Request) -> Response:
-    """Tell what the API takes and answers."""
+    """Return the OpenAPI document."""
     return Response(openapi_text(request.app.routes), media_type="application/json")
 
 
 def openapi_text(routes: Iterable[BaseRoute]) -> str:
-    """Return the document of some routes, with sorted keys, so that what differs is what changed."""
+    """Return the document as text with sorted keys, so that a difference is a change."""
     return json.dumps(document(routes), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -67,7 +64,7 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for name in _FASTAPIS_OWN:
         schemas.pop(name, None)
-    schemas["Problem"] = PROBLEM
+    schemas["ServiceError"] = PROBLEM
     made["components"]["headers"] = {"RetryAfter": _RETRY_AFTER}
     made["components"]["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer"},
@@ -81,25 +78,25 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
 
 
 def written(path: str) -> str:
-    """Return a route's path as the document has it: `/golden/{model}`, also where a model may have slashes in it."""
+    """Return a route's path as the document has it: without converters."""
     return path.replace(":path}", "}")
 
 
 def _complete(operation: dict[str, Any], access: Access) -> None:
-    """Put in who may call, and what every error looks like."""
+    """Add who may call, and the form of every error."""
     answers: dict[str, Any] = operation["responses"]
-    # FastAPI's own form of an error, which nobody is answered.
+    # FastAPI's own form of an error, which is never used.
     answers.pop("422", None)
     answers["default"] = {
         "description": "A problem",
         "headers": {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}},
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ServiceError"}}},
     }
     operation["security"] = [] if access.is_public else [{"token": []}, {"session": []}]
-    operation["x-access"] = _told(access)
+    operation["x-access"] = _details(access)
 
 
-def _told(access: Access) -> Mapping[str, object]:
+def _details(access: Access) -> Mapping[str, object]:
     return {
         "roles": sorted(access.roles),
         "is_public": access.is_public,

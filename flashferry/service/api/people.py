@@ -1,4 +1,4 @@
-"""People for admins: listed, entered, given roles, disabled; everything that a program needs to keep them in step."""
+"""Users for admins: listed, added, given roles, disabled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from flashferry.service.api.depends import TheActor, TheDoor, TheService
+from flashferry.service.api.depends import TheActor, ThePasswordLogin, TheService
 from flashferry.service.api.sign_in import GrantBody
 from flashferry.service.people import accounts
 from flashferry.service.people.accounts import NewPerson
@@ -22,7 +22,7 @@ Grants = Annotated[list[GrantBody], Field(max_length=MOST_NAMES)]
 
 
 class PersonBody(BaseModel):
-    """Somebody to be entered."""
+    """A user to be added."""
 
     name: Name
     display: Name = ""
@@ -45,15 +45,15 @@ class ReasonBody(BaseModel):
 
 @router.get("")
 def people(service: TheService) -> list[dict[str, object]]:
-    """Return all people with what they were given; those disabled, too."""
-    return told_people(service)
+    """Return all users with their grants, disabled ones too."""
+    return people_json(service)
 
 
 @router.post("", status_code=HTTPStatus.CREATED)
 def enter(
-    given: PersonBody, response: Response, service: TheService, actor: TheActor, door: TheDoor
+    given: PersonBody, response: Response, service: TheService, actor: TheActor, password_login: ThePasswordLogin
 ) -> dict[str, object]:
-    """Enter somebody with a local account."""
+    """Add a user with a local account."""
     new = NewPerson(
         name=given.name,
         display=given.display,
@@ -61,62 +61,60 @@ def enter(
         password=given.password,
         grants=tuple(one.grant for one in given.grants),
     )
-    accounts.add_person(service, actor, new, door.passwords)
+    accounts.add_person(service, actor, new, password_login.passwords)
     response.headers["Location"] = f"{router.prefix}/{given.name}"
-    return told_person(service, given.name)
+    return person_json(service, given.name)
 
 
 @router.get("/{name}")
 def person(name: str, service: TheService) -> dict[str, object]:
-    """Return somebody with what he was given."""
-    return told_person(service, name)
+    """Return a user with the grants."""
+    return person_json(service, name)
 
 
 @router.put("/{name}/grants")
 def set_grants(name: str, given: Grants, service: TheService, actor: TheActor) -> dict[str, object]:
-    """Give somebody these roles and no others; what follows from his groups stays."""
+    """Give a user these roles and no others; roles from groups stay."""
     accounts.set_grants(service, actor, name, [one.grant for one in given])
-    return told_person(service, name)
+    return person_json(service, name)
 
 
 @router.put("/{name}/password", status_code=HTTPStatus.NO_CONTENT)
-def set_password(name: str, given: PasswordBody, service: TheService, actor: TheActor, door: TheDoor) -> None:
-    """Give somebody another password; his sessions end, and so does a lock."""
-    accounts.set_password(service, actor, name, given.password, door.passwords)
+def set_password(
+    name: str, given: PasswordBody, service: TheService, actor: TheActor, password_login: ThePasswordLogin
+) -> None:
+    """Set another password; the user's sessions end, and so does a lock."""
+    accounts.set_password(service, actor, name, given.password, password_login.passwords)
 
 
 @router.post("/{name}/disable")
 def disable(name: str, given: ReasonBody, service: TheService, actor: TheActor) -> dict[str, object]:
-    """Disable somebody; his sessions and tokens are worth nothing with the next request."""
+    """Disable a user; sessions and tokens are invalid from the next request on."""
     accounts.set_active(service, actor, name, is_active=False, reason=given.reason)
-    return told_person(service, name)
+    return person_json(service, name)
 
 
 @router.post("/{name}/enable")
 def enable(name: str, given: ReasonBody, service: TheService, actor: TheActor) -> dict[str, object]:
-    """Enable somebody again, and undo a lock."""
+    """Enable a user again and remove a lock."""
     accounts.set_active(service, actor, name, is_active=True, reason=given.reason)
-    return told_person(service, name)
+    return person_json(service, name)
 
 
-def told_people(service: Service) -> list[dict[str, object]]:
-    """Return all people as programs are told."""
+def people_json(service: Service) -> list[dict[str, object]]:
+    """Return all users as the API reports them."""
     with service.database.reading() as database:
-        return [_told(one, rows.grants_of(database, one.name)) for one in rows.people(database)]
+        return [_details(one, rows.grants_of(database, one.name)) for one in rows.people(database)]
 
 
-def told_person(service: Service, name: str) -> dict[str, object]:
-    """Return somebody as programs are told.
-
-    Raises:
-        Problem: There is nobody of that name.
-    """
+def person_json(service: Service, name: str) -> dict[str, object]:
+    """Return a user as the API reports one. Raises `NotFound`."""
     with service.database.reading() as database:
         found = accounts.found_person(database, name)
-        return _told(found, rows.grants_of(database, name))
+        return _details(found, rows.grants_of(database, name))
 
 
-def _told(one: rows.Person, grants: tuple[rows.GivenGrant, ...]) -> dict[str, object]:
+def _details(one: rows.Person, grants: tuple[rows.GivenGrant, ...]) -> dict[str, object]:
     return {
         "name": one.name,
         "source": one.source,

@@ -1,4 +1,4 @@
-"""Plans for programs: offered, listed, read, compared, decided about."""
+"""Plans for programs: offered, listed, read, compared, decided."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from flashferry.core.codec import to_json
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, accepted
 from flashferry.service.chosen import WITH_THE_PLAN, chosen_in, with_settings
+from flashferry.service.errors import NotFound
 from flashferry.service.jobs.submit import once_of
 from flashferry.service.plans import deciding
 from flashferry.service.plans.diff import difference
-from flashferry.service.plans.eligibility import found, plan_in, why_not_begun, why_not_startable
+from flashferry.service.plans.eligibility import database_obstacle, found, plan_in, start_obstacle
 from flashferry.service.plans.offering import MOST_BYTES, offer
-from flashferry.service.plans.planning import PlanWish, make_plan
-from flashferry.service.plans.telling import told_content, told_difference, told_plan
+from flashferry.service.plans.planning import PlanSpec, make_plan
+from flashferry.service.plans.telling import difference_json, plan_content_json, plan_json
 from flashferry.service.plans.waves import approve_wave
-from flashferry.service.principal import LOOKS
-from flashferry.service.problems import Problem
+from flashferry.service.principal import ANY_ROLE
 from flashferry.service.texts import Name, Names, Number, Prose
 from flashferry.store.service.plans import plans as stored_plans
 from flashferry.store.service.plans import text_of
@@ -29,47 +29,39 @@ from flashferry.store.service.plans import text_of
 router = APIRouter(prefix="/api/v1/plans", tags=["plans"])
 
 waves = APIRouter(prefix="/api/v1/runs", tags=["runs"])
-"""Of runs, whose waves are approved for the plan that was read."""
+"""Waves of runs, approved for the plan that was read."""
 
 _PLAN = {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
 @with_settings(WITH_THE_PLAN)
 class PlanAsked(BaseModel):
-    """A plan that the service is to make."""
+    """A plan that the service should create."""
 
-    title: Name = Field("", description="What it is to be called; plans of one title follow each other.")
+    title: Name = Field("", description="Title; plans of one title are compared with each other.")
     image: Name = Field("", description="An image of the service's folder for all; empty: by the inventory's rules.")
     golden: bool = Field(False, description="Each device has the golden image of its model, in place of those rules.")
     sites: Names = Field([], description="For these sites; empty: for all, which takes the role everywhere.")
     hosts: Names = Field([], description="For these devices of them; empty: for all.")
     groups: Names = Field([], description="For these groups; empty: for all.")
-    window: Name = Field(
-        "", description="When the run may be at work: 22:00-05:00, by the clock of the service's host."
-    )
+    window: Name = Field("", description="When the run may work: 22:00-05:00, by the clock of the service's host.")
 
 
 class Yes(BaseModel):
-    """A yes to a wave of a run."""
+    """An approval of a wave."""
 
-    digest: Name = Field(
-        "", description="SHA-256 of the plan that was read; empty where the run was begun without one."
-    )
-    comment: Prose = Field("", description="For the audit, and for who reads the run.")
+    digest: Name = Field("", description="SHA-256 of the plan that was read; empty if the run has none.")
+    comment: Prose = Field("", description="Shown in the audit and with the run.")
 
 
 class Comment(BaseModel):
-    """What somebody says to his decision."""
+    """A comment on a decision."""
 
-    comment: Prose = Field("", description="For the audit, and for who reads the plan.")
+    comment: Prose = Field("", description="Shown in the audit and with the plan.")
 
 
 async def sent(request: Request) -> bytes:
-    """Return what was sent, which must not be more than a plan can be.
-
-    Raises:
-        Problem: It is more.
-    """
+    """Return the body, read up to just above the limit of a plan."""
     content = bytearray()
     async for part in request.stream():
         content += part
@@ -84,13 +76,13 @@ def offer_plan(
     service: TheService,
     actor: TheActor,
     content: Annotated[bytes, Depends(sent)],
-    title: Annotated[str, Query(description="What people call it; plans of one title follow each other.")] = "",
+    title: Annotated[str, Query(description="Title; plans of one title are compared with each other.")] = "",
 ) -> dict[str, object]:
-    """Keep the text that `flashferry plan --output FILE` wrote as a draft; 200 where it is here already."""
+    """Store the text that `flashferry plan --output FILE` wrote as a draft; 200 if it is stored already."""
     stored, is_new = offer(service, actor, content, title)
     response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     response.headers["Location"] = f"{router.prefix}/{stored.digest}"
-    return told_plan(stored)
+    return plan_json(stored)
 
 
 @router.post("/make", status_code=HTTPStatus.ACCEPTED)
@@ -101,9 +93,9 @@ def make(
     asked: PlanAsked,
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, object]:
-    """Have a plan made by a job of the service, which looks at the devices; the job's `digest` is the plan's then."""
+    """Create a plan by a job that checks the devices; the job's `digest` is then the plan's."""
     lists = {name: tuple(getattr(asked, name)) for name in ("sites", "hosts", "groups")}
-    wish = PlanWish(
+    spec = PlanSpec(
         title=asked.title,
         image=asked.image,
         golden=asked.golden,
@@ -111,24 +103,26 @@ def make(
         chosen=chosen_in(asked, WITH_THE_PLAN),
         **lists,
     )
-    job = make_plan(service, actor, wish, once_of(idempotency_key, "plans/make", asked.model_dump()))
+    job = make_plan(service, actor, spec, once_of(idempotency_key, "plans/make", asked.model_dump()))
     return accepted(response, job) | {"job": job.job_id}
 
 
 @router.get("")
 def list_plans(service: TheService, actor: TheActor, title: str | None = None) -> dict[str, object]:
-    """List the plans that one may see, the newest first; their images are looked at when one is read."""
+    """List the plans that the caller may see, the newest first, without checking their images."""
     with service.database.reading() as database:
-        seen = [one for one in stored_plans(database, title=title) if actor.may(LOOKS, one.sites)]
-        return {"plans": [told_plan(one) | {"why_not": why_not_begun(database, one, service.now())} for one in seen]}
+        seen = [one for one in stored_plans(database, title=title) if actor.may(ANY_ROLE, one.sites)]
+        return {
+            "plans": [plan_json(one) | {"why_not": database_obstacle(database, one, service.now())} for one in seen]
+        }
 
 
 @router.get("/{digest}")
 def read_plan(service: TheService, actor: TheActor, digest: str) -> dict[str, object]:
-    """Tell all of a plan: what was decided, whether it may be begun now, and what it says."""
+    """Return a plan: decisions, whether it can start now, and its content."""
     with service.database.reading() as database:
         stored, content = found(database, digest, actor), plan_in(database, digest)
-    return told_plan(stored, why_not_startable(service, digest)) | {"plan": told_content(content)}
+    return plan_json(stored, start_obstacle(service, digest)) | {"plan": plan_content_json(content)}
 
 
 @router.get("/{digest}/file")
@@ -142,42 +136,41 @@ def read_file(service: TheService, actor: TheActor, digest: str) -> Response:
 
 @router.get("/{digest}/diff")
 def compare(service: TheService, actor: TheActor, digest: str, against: str | None = None) -> dict[str, object]:
-    """Tell what differs from another plan, or from the one before it of the same title."""
+    """Return the differences from another plan, or from the previous one of the same title."""
     with service.database.reading() as database:
         new = found(database, digest, actor)
         old = found(database, against, actor) if against is not None else None
         if old is None:
             earlier = (one for one in stored_plans(database, title=new.title) if one.made_at <= new.made_at)
-            old = next((one for one in earlier if one.digest != digest and actor.may(LOOKS, one.sites)), None)
+            old = next((one for one in earlier if one.digest != digest and actor.may(ANY_ROLE, one.sites)), None)
         if old is None:
-            raise Problem(
-                HTTPStatus.NOT_FOUND,
+            raise NotFound(
                 "plan: expected an earlier one of the same title to compare it with, found none",
                 hint="Name one: ?against=DIGEST",
             )
         before, after = plan_in(database, old.digest), plan_in(database, digest)
-    return told_difference(difference(before, after), old.digest, digest)
+    return difference_json(difference(before, after), old.digest, digest)
 
 
 @router.post("/{digest}/approve")
 def approve(service: TheService, actor: TheActor, digest: str, said: Comment) -> dict[str, object]:
-    """Approve a plan: not one's own, and this very text."""
-    return told_plan(deciding.approve(service, actor, digest, said.comment))
+    """Approve exactly this text; the maker may not."""
+    return plan_json(deciding.approve(service, actor, digest, said.comment))
 
 
 @router.post("/{digest}/deny")
 def deny(service: TheService, actor: TheActor, digest: str, said: Comment) -> dict[str, object]:
-    """Deny a plan for good, and say why."""
-    return told_plan(deciding.deny(service, actor, digest, said.comment))
+    """Deny a plan for good, with a reason."""
+    return plan_json(deciding.deny(service, actor, digest, said.comment))
 
 
 @router.post("/{digest}/withdraw")
 def withdraw(service: TheService, actor: TheActor, digest: str, said: Comment) -> dict[str, object]:
-    """Take a plan back for good, and say why; a run of it goes on."""
-    return told_plan(deciding.withdraw(service, actor, digest, said.comment))
+    """Withdraw a plan for good, with a reason; a run of it continues."""
+    return plan_json(deciding.withdraw(service, actor, digest, said.comment))
 
 
 @waves.post("/{run_id}/waves/{wave}/approve")
 def approve_one(service: TheService, actor: TheActor, run_id: str, wave: Number, said: Yes) -> dict[str, object]:
-    """Let a run begin its waves up to this one: by an approver at its sites who did not make its plan."""
+    """Approve the waves of a run up to this one: by an approver at its sites who did not make its plan."""
     return dict(to_json(approve_wave(service, actor, run_id, wave, digest=said.digest, comment=said.comment)))

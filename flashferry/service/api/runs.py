@@ -1,4 +1,4 @@
-"""Runs for programs: begun by an approved plan, listed, read, reported, steered, restored and gone on with."""
+"""Runs for programs: started from an approved plan, listed, read, reported, steered, recovered and resumed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from flashferry import api
 from flashferry.api.reporting import ReportFormat
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
-from flashferry.service.api.live import looker_of
+from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.chosen import AT_THE_START, chosen_in, with_settings
 from flashferry.service.jobs import steering
-from flashferry.service.jobs.serializers import told_device, told_row, told_run
+from flashferry.service.jobs.serializers import device_json, run_json, run_row_json
 from flashferry.service.jobs.submit import once_of
 from flashferry.service.plans.starting import begin
 from flashferry.service.run_visibility import job_seen, seen_run, status_seen
@@ -29,28 +29,26 @@ from flashferry.store.service.jobs import jobs_of_run
 router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
 
 _MOST = 200
-_PART = "devices at sites that whoever asked for this report may not see are left out"
+_PART = "devices at sites that the requester of this report may not see are left out"
 
 
 @with_settings(AT_THE_START)
 class NewRun(BaseModel):
-    """A run as somebody wants it."""
+    """A run to be started."""
 
     model_config = ConfigDict(extra="forbid")
 
     plan: Name = Field(description="The digest of a plan that is approved.")
     not_before: AwareDatetime | None = Field(
         None,
-        description="Its job waits until then, before the plan's end; whether it may begin is asked again.",
+        description="Earliest start, before the plan's end; whether it may start is checked again then.",
     )
-    until: AwareDatetime | None = Field(
-        None, description="By when the run is to have ended; the plan's end, where that comes first."
-    )
+    until: AwareDatetime | None = Field(None, description="Latest end; the plan's end if that is earlier.")
     reason: Prose = Field("", description="Why, for the audit.")
 
 
 class Form(StrEnum):
-    """A report's form, by the end of its file's name."""
+    """Format of a report, by file name extension."""
 
     HTML = "html"
     JSON = "json"
@@ -59,22 +57,22 @@ class Form(StrEnum):
 
     @property
     def media_type(self) -> str:
-        """Return what browsers take it for."""
+        """Return the media type."""
         return {"html": "text/html", "json": "application/json", "csv": "text/csv", "xml": "application/xml"}[self]
 
 
 @router.post("", status_code=HTTPStatus.ACCEPTED)
 def start(
-    response: Response, service: TheService, actor: TheActor, wanted: NewRun, idempotency_key: IdempotencyKey = None
+    response: Response, service: TheService, actor: TheActor, requested: NewRun, idempotency_key: IdempotencyKey = None
 ) -> dict[str, object]:
-    """Have an approved plan carried out; the job's run is known once its process has begun it."""
-    once = once_of(idempotency_key, "runs", wanted.model_dump(mode="json"))
+    """Start an approved plan; the job's run is known once its process started it."""
+    once = once_of(idempotency_key, "runs", requested.model_dump(mode="json"))
     job = begin(
-        *(service, actor, wanted.plan),
-        reason=wanted.reason,
-        not_before=wanted.not_before,
-        until=wanted.until,
-        chosen=chosen_in(wanted, AT_THE_START),
+        *(service, actor, requested.plan),
+        reason=requested.reason,
+        not_before=requested.not_before,
+        until=requested.until,
+        chosen=chosen_in(requested, AT_THE_START),
         once=once,
     )
     return accepted(response, job)
@@ -86,33 +84,33 @@ def list_runs(
     actor: TheActor,
     last: Annotated[int, Query(ge=1, le=_MOST, description="How many; those that hold a device are there too.")] = 50,
 ) -> dict[str, object]:
-    """List the runs that one may see, the newest first."""
-    found = looker_of(request).statuses(last)
-    return {"runs": [told_row(seen) for run in found if (seen := status_seen(run, actor)) is not None]}
+    """List the runs that the caller may see, the newest first."""
+    found = snapshot_reader_of(request).statuses(last)
+    return {"runs": [run_row_json(seen) for run in found if (seen := status_seen(run, actor)) is not None]}
 
 
 @router.get("/{run_id}")
 def read(service: TheService, actor: TheActor, run_id: str) -> dict[str, object]:
-    """Tell where a run stands, who wanted what of it and why, and which jobs had it in hand."""
+    """Return a run: state, operator actions and their reasons, and its jobs."""
     run = seen_run(service.state, run_id, actor).run
     with service.database.reading() as database:
         jobs = [seen for job in jobs_of_run(database, run_id) if (seen := job_seen(actor, job)) is not None]
-    return told_run(run, control_request(service.state, run_id), jobs)
+    return run_json(run, control_request(service.state, run_id), jobs)
 
 
 @router.get("/{run_id}/devices")
 def devices(service: TheService, actor: TheActor, run_id: str) -> dict[str, object]:
-    """Tell where each device of a run stands."""
-    return {"devices": [told_device(one) for one in seen_run(service.state, run_id, actor).run.devices]}
+    """Return the devices of a run."""
+    return {"devices": [device_json(one) for one in seen_run(service.state, run_id, actor).run.devices]}
 
 
 @router.get("/{run_id}/report.{form}", response_class=Response)
 def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Response:
-    """Tell all that is known of a run, as a file: a page, JSON (docs/report.md), CSV, or JUnit's XML.
+    """Return the report of a run as a file: HTML, JSON (docs/report.md), CSV or JUnit XML.
 
-    Who sees some of its sites is told of their devices, and that there are others.
+    Callers who may see some of its sites get those devices, and a note that there are others.
     """
-    # Late: reports tell of steps and lines, and bring what talks to devices; a service starts without it.
+    # Late: reports import what talks to devices; the service starts without it.
     from flashferry.reports.build import report_of
 
     seen = seen_run(service.state, run_id, actor, with_transfers=True)
@@ -127,19 +125,19 @@ def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Res
 
 @router.post("/{run_id}/pause")
 def pause(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
-    """Let no further device begin; those under way go on to their end."""
+    """Start no further devices; running ones finish."""
     return asdict(steering.steer(service, actor, run_id, WishKind.PAUSE, why.reason))
 
 
 @router.post("/{run_id}/continue")
 def continue_run(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
-    """Go on with a run that is paused."""
+    """Continue a paused run."""
     return asdict(steering.steer(service, actor, run_id, WishKind.CONTINUE, why.reason))
 
 
 @router.post("/{run_id}/stop")
 def stop(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
-    """End what is under way, restore every device and report."""
+    """Stop running devices, restore every device and report."""
     return asdict(steering.steer(service, actor, run_id, WishKind.STOP, why.reason))
 
 
@@ -152,7 +150,7 @@ def resume(
     why: Why,
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, object]:
-    """Restore what a run left, and go on with it; its plan is still to be approved."""
+    """Restore what a run left and resume it; its plan must still be approved."""
     once = once_of(idempotency_key, f"resume {run_id}", why.model_dump())
     return accepted(response, steering.go_on(service, actor, run_id, why.reason, once))
 
@@ -166,6 +164,6 @@ def recover(
     why: Why,
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, object]:
-    """Restore what a dead run left tuned."""
+    """Restore the devices that a dead run left tuned."""
     once = once_of(idempotency_key, f"recover {run_id}", why.model_dump())
     return accepted(response, steering.restore(service, actor, run_id, why.reason, once))

@@ -1,4 +1,4 @@
-"""Schedules for programs: made, listed, taken over, held, let go on, removed."""
+"""Schedules for programs: created, taken over, held, released, removed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.principal import LOOKS, Actor
+from flashferry.service.principal import ANY_ROLE, Actor
 from flashferry.service.schedules import making
-from flashferry.service.schedules.making import ScheduleWish, Step
-from flashferry.service.schedules.telling import told_schedule, told_whole
+from flashferry.service.schedules.making import ScheduleSpec, Step
+from flashferry.service.schedules.telling import schedule_details_json, schedule_json
 from flashferry.service.service import Service
 from flashferry.service.texts import Name, Number, Prose
 from flashferry.store.service.schedules import ScheduleKind
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/api/v1/schedules", tags=["schedules"])
 
 
 class NewSchedule(BaseModel):
-    """A schedule as somebody wants it."""
+    """A schedule to be created."""
 
     kind: ScheduleKind = Field(ScheduleKind.PLAN, description="What it begins.")
     subject: Name = Field(description="The digest of a plan, or the path of a night's description in its folder.")
@@ -33,48 +33,48 @@ class NewSchedule(BaseModel):
 
 
 class Reason(BaseModel):
-    """Why somebody steps in."""
+    """Why something is done."""
 
     reason: Prose = Field(description="For the audit, and for who reads the schedule.")
 
 
 @router.get("")
 def list_schedules(service: TheService, actor: TheActor, ended: bool = False) -> dict[str, object]:
-    """List the schedules that one may see, those due next first; with `ended=true` also those that are over."""
+    """List the schedules that the caller may see, those due next first; with `ended=true` also ended ones."""
     with service.database.reading() as database:
-        seen = [one for one in stored_schedules(database, with_ended=ended) if actor.may(LOOKS, one.sites)]
-        return {"schedules": [told_schedule(database, one, service.now()) for one in seen]}
+        seen = [one for one in stored_schedules(database, with_ended=ended) if actor.may(ANY_ROLE, one.sites)]
+        return {"schedules": [schedule_json(database, one, service.now()) for one in seen]}
 
 
 @router.post("", status_code=HTTPStatus.CREATED)
-def make(response: Response, service: TheService, actor: TheActor, wanted: NewSchedule) -> dict[str, object]:
-    """Make a schedule; who makes it owns it. Its plan may be approved later, up to the due time."""
-    made = making.make_schedule(service, actor, ScheduleWish(**wanted.model_dump()))
+def make(response: Response, service: TheService, actor: TheActor, requested: NewSchedule) -> dict[str, object]:
+    """Create a schedule, owned by the caller. Its plan may be approved later, up to the due time."""
+    made = making.make_schedule(service, actor, ScheduleSpec(**requested.model_dump()))
     response.headers["Location"] = f"{router.prefix}/{made.schedule_id}"
     return _whole(service, actor, made.schedule_id)
 
 
 @router.get("/{schedule_id}")
 def read(service: TheService, actor: TheActor, schedule_id: str) -> dict[str, object]:
-    """Tell all of a schedule: its next due times, and what became of the last ones."""
+    """Return a schedule: next due times, and the outcome of past ones."""
     return _whole(service, actor, schedule_id)
 
 
 @router.post("/{schedule_id}/own")
 def own(service: TheService, actor: TheActor, schedule_id: str, said: Reason) -> dict[str, object]:
-    """Answer for a schedule from now on: what it begins is begun for the new owner."""
+    """Take over a schedule: its runs are started on behalf of the new owner."""
     return _step(service, actor, schedule_id, Step.OWN, said.reason)
 
 
 @router.post("/{schedule_id}/hold")
 def hold(service: TheService, actor: TheActor, schedule_id: str, said: Reason) -> dict[str, object]:
-    """Have a schedule begin nothing until it is let go on."""
+    """Hold a schedule: it starts nothing until it is released."""
     return _step(service, actor, schedule_id, Step.HOLD, said.reason)
 
 
 @router.post("/{schedule_id}/release")
 def release(service: TheService, actor: TheActor, schedule_id: str, said: Reason) -> dict[str, object]:
-    """Let a schedule go on; due times that passed meanwhile are gone."""
+    """Release a held schedule; due times that passed meanwhile are skipped."""
     return _step(service, actor, schedule_id, Step.RELEASE, said.reason)
 
 
@@ -85,7 +85,7 @@ def remove(
     schedule_id: str,
     reason: Annotated[str, Query(description="For the audit.")] = "",
 ) -> dict[str, object]:
-    """End a schedule for good; what it began goes on, and what became of its due times stays to be read."""
+    """End a schedule for good; what it started continues, and its history stays readable."""
     return _step(service, actor, schedule_id, Step.REMOVE, reason)
 
 
@@ -96,4 +96,4 @@ def _step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: 
 
 def _whole(service: Service, actor: Actor, schedule_id: str) -> dict[str, object]:
     with service.database.reading() as database:
-        return told_whole(database, making.found(database, schedule_id, actor), service.now())
+        return schedule_details_json(database, making.found(database, schedule_id, actor), service.now())

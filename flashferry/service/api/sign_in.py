@@ -1,4 +1,4 @@
-"""Signing in and out, and what somebody does for himself: his tokens, his password."""
+"""Signing in and out, and the caller's own tokens and password."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from flashferry.service.api.depends import TheActor, TheDoor, TheIdentity, TheService
+from flashferry.service.api.depends import TheActor, TheIdentity, ThePasswordLogin, TheService
 from flashferry.service.auditing import note
+from flashferry.service.errors import Forbidden
 from flashferry.service.people.accounts import set_password
-from flashferry.service.people.identity import Identity, asked_of
-from flashferry.service.people.provisioning import told_grant
+from flashferry.service.people.identity import Identity, auth_of
+from flashferry.service.people.provisioning import grant_json
 from flashferry.service.people.sessions import cookie_name, drop_cookie, set_cookie
 from flashferry.service.people.sign_in import PasswordLogin, SignIn
 from flashferry.service.people.tokens import demand_person, is_good, make_token, take_back
 from flashferry.service.principal import Actor, Grant, Role
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import MOST_NAMES, Name, Password
 from flashferry.store.service.database import moment
@@ -35,26 +35,26 @@ class Credentials(BaseModel):
 
 
 class PasswordChange(BaseModel):
-    """The password of whoever asks, and what it is to be."""
+    """The caller's present password and the new one."""
 
     old: Password
     new: Password
 
 
 class GrantBody(BaseModel):
-    """A role, and where: a site's name, or `*`."""
+    """A role and where: a site's name, or `*`."""
 
     role: Role
     site: Name = "*"
 
     @property
     def grant(self) -> Grant:
-        """Return it as a value."""
+        """Return it as a grant."""
         return Grant(role=self.role, site=self.site)
 
 
 class TokenBody(BaseModel):
-    """A token to be made."""
+    """A token to be created."""
 
     name: Name = Field(description="What it is for.")
     days: float = Field(90, description="How long it lasts.")
@@ -65,31 +65,33 @@ class TokenBody(BaseModel):
 
 @router.post("/login")
 def login(
-    given: Credentials, request: Request, response: Response, service: TheService, door: TheDoor
+    given: Credentials, request: Request, response: Response, service: TheService, password_login: ThePasswordLogin
 ) -> dict[str, str]:
-    """Sign in with a local account: a cookie, and what changes made with it have in `X-CSRF-Token`."""
-    session = door.sign_in(sign_in_of(request, service, given.name, given.password))
+    """Sign in with a local account: sets a cookie; changes made with it send `X-CSRF-Token`."""
+    session = password_login.sign_in(sign_in_of(request, service, given.name, given.password))
     set_cookie(response, service.settings, session.session_id)
     return {"name": given.name, "csrf": session.csrf}
 
 
 @router.post("/logout", status_code=HTTPStatus.NO_CONTENT)
 def logout(response: Response, service: TheService, identity: TheIdentity) -> None:
-    """End the session; a token is not ended by this."""
+    """End the session; tokens stay valid."""
     end(service, identity)
     drop_cookie(response, service.settings)
 
 
 @router.get("/me")
 def me(identity: TheIdentity) -> dict[str, object]:
-    """Return who asks, and what he may."""
-    return told_me(identity)
+    """Return the caller and the roles."""
+    return me_json(identity)
 
 
 @router.put("/me/password", status_code=HTTPStatus.NO_CONTENT)
-def change_password(given: PasswordChange, service: TheService, identity: TheIdentity, door: TheDoor) -> None:
-    """Change one's own password; other sessions end."""
-    change_own_password(service, identity, door, old=given.old, new=given.new)
+def change_password(
+    given: PasswordChange, service: TheService, identity: TheIdentity, password_login: ThePasswordLogin
+) -> None:
+    """Change the caller's password; other sessions end."""
+    change_own_password(service, identity, password_login, old=given.old, new=given.new)
 
 
 @router.get("/tokens")
@@ -98,32 +100,32 @@ def tokens(
     actor: TheActor,
     everybodys: Annotated[bool, Query(alias="all", description="Everybody's; for admins.")] = False,
 ) -> list[dict[str, object]]:
-    """Return one's tokens, or everybody's; what is shown once is not among it."""
+    """Return the caller's tokens, or all; without the secret."""
     if everybodys and not actor.has({Role.ADMIN}):
-        raise Problem(HTTPStatus.FORBIDDEN, "expected an admin, for everybody's tokens", hint="Leave out 'all'")
+        raise Forbidden("expected an admin, for everybody's tokens", hint="Leave out 'all'")
     with service.database.reading() as database:
         found = all_tokens(database) if everybodys else tokens_of(database, actor.name)
-    return [told_token(service, row) for row in found]
+    return [token_json(service, row) for row in found]
 
 
 @router.post("/tokens", status_code=HTTPStatus.CREATED)
 def new_token(given: TokenBody, response: Response, service: TheService, actor: TheActor) -> dict[str, object]:
-    """Make a token; `token` is shown this once."""
+    """Create a token; `token` is returned this once."""
     limits = None if given.grants is None else [one.grant for one in given.grants]
     made = make_token(service, actor, name=given.name, days=given.days, limits=limits)
     response.headers["Location"] = f"{router.prefix}/tokens/{made.row.token_id}"
-    return {**told_token(service, made.row), "token": made.text}
+    return {**token_json(service, made.row), "token": made.text}
 
 
 @router.delete("/tokens/{token_id}", status_code=HTTPStatus.NO_CONTENT)
 def revoke(token_id: str, service: TheService, actor: TheActor) -> None:
-    """Take a token back: one's own, or anybody's for an admin."""
+    """Revoke a token: the caller's own, or any for an admin."""
     take_back(service, actor, token_id)
 
 
 def sign_in_of(request: Request, service: Service, name: str, password: str) -> SignIn:
-    """Return what somebody gave to sign in, from where and with which session before."""
-    asked = asked_of(request, service)
+    """Return a sign-in attempt with its address and the previous session."""
+    asked = auth_of(request, service)
     return SignIn(
         name=name,
         password=password,
@@ -133,7 +135,7 @@ def sign_in_of(request: Request, service: Service, name: str, password: str) -> 
 
 
 def end(service: Service, identity: Identity) -> None:
-    """End a session, with its entry in the audit."""
+    """End a session, with its audit entry."""
     if not identity.session:
         return
     with service.database.writing() as database:
@@ -141,34 +143,36 @@ def end(service: Service, identity: Identity) -> None:
             note(service, database, identity.actor, "logout", f"user:{identity.actor.name}")
 
 
-def change_own_password(service: Service, identity: Identity, door: PasswordLogin, *, old: str, new: str) -> None:
-    """Change the password of whoever asks, who has to know the old one.
+def change_own_password(
+    service: Service, identity: Identity, password_login: PasswordLogin, *, old: str, new: str
+) -> None:
+    """Change the caller's password.
 
     Raises:
-        Problem: He does not, or the new one will not do.
+        Forbidden: The present password is wrong. Others as `set_password`.
     """
     actor: Actor = identity.actor
     demand_person(actor)
-    if not door.is_right(actor.name, old, address=actor.address):
-        raise Problem(HTTPStatus.FORBIDDEN, "expected your present password, found another one", hint="Type it again")
-    set_password(service, actor, actor.name, new, door.passwords, but_session=identity.session)
+    if not password_login.is_right(actor.name, old, address=actor.address):
+        raise Forbidden("expected your present password, found another one", hint="Type it again")
+    set_password(service, actor, actor.name, new, password_login.passwords, but_session=identity.session)
 
 
-def told_me(identity: Identity) -> dict[str, object]:
-    """Return who asks as programs are told."""
+def me_json(identity: Identity) -> dict[str, object]:
+    """Return the caller as the API reports it."""
     actor = identity.actor
     return {
         "name": actor.name,
         "via": actor.via.value,
         "address": actor.address,
-        "grants": sorted((told_grant(one) for one in actor.grants), key=str),
+        "grants": sorted((grant_json(one) for one in actor.grants), key=str),
         "csrf": identity.csrf,
         "may_change": not identity.is_idle,
     }
 
 
-def told_token(service: Service, row: TokenRow) -> dict[str, object]:
-    """Return a token as programs are told, without what is shown once."""
+def token_json(service: Service, row: TokenRow) -> dict[str, object]:
+    """Return a token as the API reports it, without the secret."""
     limits = None if row.grants is None else [{"role": role, "site": site} for role, site in json.loads(row.grants)]
     return {
         "token_id": row.token_id,

@@ -1,8 +1,4 @@
-"""The audit read: which entries are wanted, as people write it; and entries as programs and spreadsheets take them.
-
-Of JSON lines the hashes can be checked elsewhere; of CSV they cannot where a cell got an apostrophe in front, so that
-nothing of it is run.
-"""
+"""The audit filtered and exported: JSON lines, exact, so that hashes can be recomputed; CSV, safe for spreadsheets."""
 
 from __future__ import annotations
 
@@ -25,25 +21,25 @@ COLUMNS = ("seq", *(one.name for one in fields(AuditEntry)), "previous", "hash")
 
 
 class ExportForm(StrEnum):
-    """In which form."""
+    """Format of an export."""
 
     JSONL = "jsonl"
     CSV = "csv"
 
     @property
     def media_type(self) -> str:
-        """Return what it is called over HTTP."""
+        """Return the media type."""
         return "text/csv; charset=utf-8" if self is ExportForm.CSV else "application/jsonl"
 
 
 def facts_of(chained: ChainedEntry) -> dict[str, object]:
-    """Return an entry as JSON has it."""
+    """Return an entry as JSON types."""
     values = {one.name: getattr(chained.entry, one.name) for one in fields(AuditEntry)}
     return {"seq": chained.seq, **values, "previous": chained.previous, "hash": chained.hash}
 
 
 def exported(found: Iterable[ChainedEntry], form: ExportForm) -> Iterator[str]:
-    """Yield entries line by line, each with its end."""
+    """Yield entries line by line, each with its line end."""
     if form is ExportForm.JSONL:
         for chained in found:
             yield json.dumps(facts_of(chained), separators=(",", ":")) + "\n"
@@ -62,18 +58,18 @@ def _row(cells: Iterable[str]) -> str:
 def audit_filter(
     *, since: str = "", until: str = "", actor: str = "", action: str = "", object_: str = "", outcome: str = ""
 ) -> AuditFilter:
-    """Return a filter; what is empty leaves all.
+    """Return a filter; empty values match all.
 
     Args:
-        since: From this time on, ISO 8601; without an offset it is UTC.
-        until: Before this time, likewise; a day alone is meant whole.
-        actor: Of whom.
-        action: Which action, or its subject: `plan` is every `plan.…`.
-        object_: Of which object, or its kind: `run` is every `run:…`.
+        since: ISO 8601; UTC without an offset.
+        until: Likewise, exclusive; a date alone includes its day.
+        actor: User.
+        action: Action, or its subject: `plan` is every `plan.…`.
+        object_: Object, or its kind: `run` is every `run:…`.
         outcome: `asked`, `done`, `refused` or `failed`.
 
     Raises:
-        ConfigInvalid: A time or the outcome is none.
+        ConfigInvalid: A time or the outcome is not valid.
     """
     if outcome and outcome not in OUTCOMES:
         raise ConfigInvalid(
@@ -90,7 +86,7 @@ def audit_filter(
 
 
 def _moment(text: str, what: str, *, is_end: bool = False) -> str:
-    """Return a time as the tables keep it; empty where none is given."""
+    """Return a time as the tables store it; empty for none."""
     if not text:
         return ""
     try:

@@ -1,8 +1,7 @@
-"""Whether the audit is whole: numbers without a gap, each hash right, each the one that the next names, no time back.
+"""Whether the audit is intact: numbers without a gap, a correct chain of hashes, no time going back.
 
-Who can write the database can also cut its end off, or make the whole chain anew. Against that stand heads that were
-kept elsewhere: the daily one, which is in the audit and sent by hooks and syslog, or one that an auditor wrote down. A
-day on which nothing happened has none.
+Anyone who can write the database can also cut off its end or rebuild the chain. Heads that were kept elsewhere reveal
+that: the daily one, sent by hooks and syslog, or one that an auditor noted. A day without changes has none.
 """
 
 from __future__ import annotations
@@ -42,12 +41,7 @@ _OUTBOX_KEPT = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """Number and hash of an entry, which stand for all before it.
-
-    Attributes:
-        seq: The number.
-        hash: The hash.
-    """
+    """Number and hash of an entry, which stand for all before it."""
 
     seq: int
     hash: str
@@ -58,13 +52,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What a look at the whole audit found.
-
-    Attributes:
-        count: How many entries there are.
-        head: The last one, or None where there is none.
-        faults: What is wrong, a sentence each, the first `MOST_FAULTS`; empty where it is whole.
-    """
+    """Result of a verification: number of entries, the last one, and the first `MOST_FAULTS` faults."""
 
     count: int
     head: Head | None
@@ -72,22 +60,18 @@ class Verified:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether nothing is wrong."""
+        """Return whether there is no fault."""
         return not self.faults
 
 
 def parsed_head(text: str) -> Head:
-    """Return a head of `NUMBER:HASH`, as it is told.
-
-    Raises:
-        ConfigInvalid: It is none.
-    """
+    """Return the head in `NUMBER:HASH`. Raises `ConfigInvalid` for another text."""
     number, _, digest = text.strip().partition(":")
     is_hash = len(digest) == len(FIRST) and set(digest) <= set("0123456789abcdef")
     if not number.isascii() or not number.isdecimal() or not is_hash:
         raise ConfigInvalid(
             f"head of the audit: expected NUMBER:HASH, found {len(text)} characters that are none",
-            hint="Give it as the notice 'audit.head', or 'flashferry service audit verify', tells it",
+            hint="Copy it from the notice 'audit.head', or from 'flashferry service audit verify'",
         )
     return Head(seq=int(number), hash=digest)
 
@@ -95,11 +79,7 @@ def parsed_head(text: str) -> Head:
 def verify(database: sqlite3.Connection, heads: Iterable[Head] = ()) -> Verified:
     """Check every row and every definition of the audit, in the caller's transaction.
 
-    What cannot be read is a fault, never an exception: a missing table, a value of another type, a damaged file.
-
-    Args:
-        database: The connection.
-        heads: Heads that were kept elsewhere: those entries must be there, as they were.
+    What cannot be read is a fault, never an exception. Entries of `heads`, kept elsewhere, must exist unchanged.
     """
     kept = {head.seq: head for head in heads}
     count, head = 0, None
@@ -139,13 +119,13 @@ def _faults(before: ChainedEntry | None, chained: ChainedEntry) -> Iterator[str]
         yield f"entry {seq}: its time {entry.at} is before {before.entry.at} of the one before it"
 
 
-def tell_head(service: Service) -> None:
-    """Write the head down and announce it, once a day in UTC, where something happened since the last one."""
+def announce_head(service: Service) -> None:
+    """Record and announce the head once a day in UTC, if something happened since the last one."""
     with service.database.reading() as database:
-        if _wanted(service, database) is None:
+        if _requested(service, database) is None:
             return
     with service.database.writing() as database:
-        newest = _wanted(service, database)
+        newest = _requested(service, database)
         if newest is None:
             return
         head: dict[str, object] = {"seq": newest.seq, "hash": newest.hash}
@@ -155,13 +135,13 @@ def tell_head(service: Service) -> None:
         forget_delivered(database, moment(service.now() - _OUTBOX_KEPT))
 
 
-def _wanted(service: Service, database: sqlite3.Connection) -> ChainedEntry | None:
-    """Return the last entry where it is to be told today."""
-    newest, told = last(database), newest_of(database, ACTION)
+def _requested(service: Service, database: sqlite3.Connection) -> ChainedEntry | None:
+    """Return the last entry if it is to be announced today."""
+    newest, announced = last(database), newest_of(database, ACTION)
     if newest is None or newest.entry.action == ACTION:
         return None
-    is_told_today = told is not None and told.entry.at[:_DAY] == moment(service.now())[:_DAY]
-    return None if is_told_today else newest
+    is_announced_today = announced is not None and announced.entry.at[:_DAY] == moment(service.now())[:_DAY]
+    return None if is_announced_today else newest
 
 
-KEEPER = PeriodicTask(name="audit-head", every_s=_EVERY_S, look=tell_head)
+TASK = PeriodicTask(name="audit-head", every_s=_EVERY_S, run=announce_head)

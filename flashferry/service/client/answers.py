@@ -1,4 +1,4 @@
-"""What a remote service answers, taken as foreign: bounded, of an agreed form, and its refusals as errors of ours."""
+"""Answers of a remote service, untrusted: limited in size, checked in form; refusals become our errors."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from flashferry.service.client.place import of_no_number
 T = TypeVar("T")
 
 MOST_BYTES = 16 << 20
-"""So large an answer is at most."""
+"""Largest answer."""
 MOST_DOCUMENT_BYTES = 256 << 20
-"""Or what a verb printed: a run of hundreds of devices has its readings in it."""
+"""Largest document of a verb: a run of hundreds of devices has its samples in it."""
 
 PASSING = frozenset(
     {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 )
-"""What is answered where it may be otherwise in a moment."""
+"""Statuses that may be over in a moment."""
 
 _MOST_WORDS = 600
 _OTHER_RELEASE = "Is that a flashferry service, and of the same release as this command line?"
@@ -37,7 +37,7 @@ _ENCODED = "content-encoding"
 
 
 class ServiceRefused(FlashferryError):
-    """A remote service refused what was asked of it; nothing was begun."""
+    """A remote service refused a request; nothing was started."""
 
     kind: ClassVar[Kind] = Kind.SERVICE_REFUSED
     status: int = 0
@@ -45,7 +45,7 @@ class ServiceRefused(FlashferryError):
 
 
 class ServiceUnusable(FlashferryError):
-    """A remote service cannot be asked, or what it answers is no answer."""
+    """A remote service cannot be reached, or its answer is not valid."""
 
     kind: ClassVar[Kind] = Kind.SERVICE_UNUSABLE
     passes: bool = False
@@ -53,21 +53,14 @@ class ServiceUnusable(FlashferryError):
 
 
 class ApprovalWanted(FlashferryError):
-    """A plan waits for somebody's approval at a remote service; nothing was begun."""
+    """A plan needs an approval at a remote service; nothing was started."""
 
     kind: ClassVar[Kind] = Kind.APPROVAL_WANTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer, whole.
-
-    Attributes:
-        what: Method and path that it answers.
-        status: What it says, as HTTP has it.
-        headers: Its headers.
-        body: Its body.
-    """
+    """A complete answer; `what` is the method and path that it answers."""
 
     what: str
     status: int
@@ -76,15 +69,11 @@ class Answer:
 
     @property
     def is_good(self) -> bool:
-        """Return whether what was asked for was done."""
+        """Return whether the request succeeded."""
         return 200 <= self.status < 300
 
     def json(self) -> dict[str, Any]:
-        """Return its body as an object of JSON.
-
-        Raises:
-            ServiceUnusable: It is none.
-        """
+        """Return the body as a JSON object. Raises `ServiceUnusable` for another body."""
         try:
             found = msgspec.json.decode(self.body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -95,16 +84,16 @@ class Answer:
 
     @property
     def retry_after_s(self) -> float:
-        """Return how many seconds it asks to wait."""
+        """Return how many seconds it asks to wait; 0 without a header."""
         word = self.headers.get("retry-after", "")
         return float(word) if word.isascii() and word.isdigit() and len(word) < 5 else 0.0
 
 
 def as_agreed(kind: type[T], data: object) -> T:
-    """Return what a service sent as a value of ours; what it sends besides is passed over.
+    """Return data of a service as a value of ours; unknown members are ignored.
 
     Raises:
-        ServiceUnusable: It is not of the agreed form.
+        ServiceUnusable: It does not have the expected form.
     """
     try:
         return decode(kind, data)
@@ -114,11 +103,7 @@ def as_agreed(kind: type[T], data: object) -> T:
 
 
 def report_in(body: bytes) -> Report:
-    """Return the report that a body is.
-
-    Raises:
-        ServiceUnusable: It is none.
-    """
+    """Return the report in a body. Raises `ServiceUnusable` for another body."""
     document = Answer(what="the report", status=HTTPStatus.OK, body=body).json()
     try:
         return report_of(document)
@@ -128,11 +113,7 @@ def report_in(body: bytes) -> Report:
 
 
 def check_form(response: httpx.Response, what: str) -> None:
-    """Check what an answer is before its body is read.
-
-    Raises:
-        ServiceUnusable: It leads elsewhere, or is packed, which nobody asked for.
-    """
+    """Check an answer before its body is read. Raises `ServiceUnusable` for a redirect or a compressed body."""
     if response.is_redirect:
         where = response.headers.get("location", "")[:200]
         raise ServiceUnusable(
@@ -147,30 +128,30 @@ def check_form(response: httpx.Response, what: str) -> None:
 
 
 def too_much(what: str, most_bytes: int) -> ServiceUnusable:
-    """Return that an answer is larger than any could be."""
+    """Return the error for an answer above the limit."""
     return ServiceUnusable(f"{what}: expected at most {most_bytes:,} bytes, found more", hint=_OTHER_RELEASE)
 
 
 def error_of(answer: Answer, url: str) -> FlashferryError:
-    """Return what an answer that is not good comes to: with the service's own sentence and hint where it has them."""
+    """Return the error for an unsuccessful answer, with the service's own sentence and hint if there are any."""
     is_refusal = 400 <= answer.status < 500 and answer.status != HTTPStatus.TOO_MANY_REQUESTS
-    told = _problem_in(answer)
+    details = _problem_in(answer)
     if is_refusal:
-        error = ServiceRefused(_refusal(answer, told, url), hint=_hint_of(answer, told, url))
+        error = ServiceRefused(_refusal(answer, details, url), hint=_hint_of(answer, details, url))
         error.status = answer.status
         return error
-    sentence = _words(told.get("detail")) or f"it answers {_status(answer)}"
-    unusable = ServiceUnusable(f"the service at {url}: {sentence}", hint=_hint_of(answer, told, url))
+    sentence = _words(details.get("detail")) or f"it answers {_status(answer)}"
+    unusable = ServiceUnusable(f"the service at {url}: {sentence}", hint=_hint_of(answer, details, url))
     unusable.passes = answer.status in PASSING
     return unusable
 
 
 def unreachable(error: httpx.HTTPError | httpx.InvalidURL, url: str) -> ServiceUnusable:
-    """Return that a service was not reached, and why."""
+    """Return the error for a service that was not reached."""
     if (wrong := _untrusted(error)) is not None:
         return ServiceUnusable(
             f"the service at {url}: its certificate is not trusted: {wrong}",
-            hint="Give --service-ca FILE where somebody of your own signed it, and check the name and the clock",
+            hint="Give --service-ca FILE for a certificate of your own authority; check the name and the clock",
         )
     if _speaks_http(error):
         return ServiceUnusable(
@@ -186,17 +167,17 @@ def unreachable(error: httpx.HTTPError | httpx.InvalidURL, url: str) -> ServiceU
 
 
 def _untrusted(error: BaseException) -> str | None:
-    """Return why a certificate was refused; None where that is not what an error is about."""
+    """Return why a certificate was refused; None if that is not the cause."""
     return next((one.verify_message for one in _causes(error) if isinstance(one, ssl.SSLCertVerificationError)), None)
 
 
 def _speaks_http(error: BaseException) -> bool:
-    """Return whether a server answered the beginning of TLS with something else."""
+    """Return whether a server answered a TLS handshake with something else."""
     return any(isinstance(one, ssl.SSLError) and one.reason == "WRONG_VERSION_NUMBER" for one in _causes(error))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and, up to a bound, what it came of."""
+    """Yield an error and up to four causes of it."""
     seen: BaseException | None = error
     for _ in range(5):
         if seen is None:
@@ -205,8 +186,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or seen.__context__
 
 
-def _refusal(answer: Answer, told: dict[str, Any], url: str) -> str:
-    detail = _words(told.get("detail"))
+def _refusal(answer: Answer, details: dict[str, Any], url: str) -> str:
+    detail = _words(details.get("detail"))
     if answer.status == HTTPStatus.UNAUTHORIZED:
         return f"the service at {url} does not take the token" + (f": {detail}" if detail else "")
     if _has_no_route(answer, detail):
@@ -214,16 +195,16 @@ def _refusal(answer: Answer, told: dict[str, Any], url: str) -> str:
     return f"the service says: {detail}" if detail else f"the service at {url} answers {_status(answer)}"
 
 
-def _hint_of(answer: Answer, told: dict[str, Any], url: str) -> str:
+def _hint_of(answer: Answer, details: dict[str, Any], url: str) -> str:
     if answer.status == HTTPStatus.UNAUTHORIZED:
         return f"Make a new one on the page of your name, {url}/me, and give it in FLASHFERRY_SERVICE_TOKEN"
-    if _has_no_route(answer, _words(told.get("detail"))):
+    if _has_no_route(answer, _words(details.get("detail"))):
         return _OTHER_RELEASE
-    return _words(told.get("hint")) or _OTHER_RELEASE
+    return _words(details.get("hint")) or _OTHER_RELEASE
 
 
 def _has_no_route(answer: Answer, detail: str) -> bool:
-    """Return whether it says that there is no such call, as services of other releases do."""
+    """Return whether the service has no such call, as with another release."""
     return answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED) and " here: " in detail
 
 
@@ -239,7 +220,7 @@ def _problem_in(answer: Answer) -> dict[str, Any]:
 
 
 def _words(text: object) -> str:
-    """Return foreign words in one line of a bearable length; what is no sign in them is shown as such elsewhere."""
+    """Return untrusted text as one line of limited length."""
     return " ".join(text.split())[:_MOST_WORDS].rstrip(".") if isinstance(text, str) else ""
 
 

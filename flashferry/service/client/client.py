@@ -1,4 +1,4 @@
-"""What a remote service is asked, and asked again after a break: reads, and starts that start nothing twice."""
+"""Requests to a remote service, repeated after broken connections: reads, and starts that start nothing twice."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from flashferry.store.control import ControlRequest
 
 PREFIX = "/api/v1"
 PATIENCE_S = 30.0
-"""So long a request is tried again where that does no harm."""
+"""How long a request is repeated where that is safe."""
 _FIRST_PATIENCE_S = 3.0
-"""And the first ones, until a service has answered: the address may be wrong."""
+"""Until a service has answered once: the address may be wrong."""
 
 _CONNECT_S = 10.0
 _READ_S = 30.0
 _WHOLE_S = 300.0
-"""So long an answer may take in all, however it trickles."""
+"""Limit for a whole answer."""
 _SILENCE_S = 45.0
-"""So long a stream may say nothing: a service says each 15 s that it is there."""
+"""Limit for silence of a stream: a service sends something each 15 s."""
 _PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 5.0
 _LAST = 200
@@ -49,13 +49,13 @@ Query = Mapping[str, str | int | Sequence[str]]
 
 
 class ServiceClient:
-    """Asks a service.
+    """Client of a service.
 
     Args:
-        place: Where it is, and who asks.
-        transport: What carries requests; None: connections of its own. For tests.
-        patience_s: So long a request is tried again, in seconds.
-        pause: Waits; for tests.
+        place: Address and token.
+        transport: Carries requests; for tests.
+        patience_s: How long a request is repeated, seconds.
+        pause: Sleeps; for tests.
 
     Raises:
         ConfigInvalid: The file of certificates cannot be used.
@@ -84,41 +84,37 @@ class ServiceClient:
     # Jobs
 
     def begin(self, path: str, body: Mapping[str, object]) -> RemoteJob:
-        """Ask for a job once, also where the answer is lost and it has to be asked again.
-
-        Args:
-            path: Below the API: `/checks`.
-            body: What is wanted.
+        """Request a job once, also if the answer is lost and the request is repeated.
 
         Raises:
-            ServiceRefused: The service does not begin it.
-            ServiceUnusable: It cannot be asked, or its answer is none.
+            ServiceRefused: The service does not start it.
+            ServiceUnusable: It cannot be reached, or its answer is not valid.
         """
         headers = {"Idempotency-Key": str(uuid.uuid4())}
         answer = self._ask("POST", path, json=body, headers=headers, can_repeat=True)
         return as_agreed(RemoteJob, answer.json())
 
     def job(self, job_id: str) -> RemoteJob:
-        """Return how far a job is; raises as `begin`."""
+        """Return the state of a job; raises as `begin`."""
         return as_agreed(RemoteJob, self.read(f"/jobs/{_part(job_id)}"))
 
     def document(self, job: RemoteJob) -> dict[str, Any]:
-        """Return what the verb of a job that ended printed; raises as `begin`."""
+        """Return what the verb of an ended job printed; raises as `begin`."""
         return self._ask("GET", f"/jobs/{_part(job.job_id)}/result", most_bytes=MOST_DOCUMENT_BYTES).json()
 
     # Plans
 
     def offer(self, content: bytes, title: str) -> RemotePlan:
-        """Offer a plan's file; one that is there already is that one. Raises as `begin`."""
+        """Offer a plan's file; one that is stored already is returned. Raises as `begin`."""
         answer = self._ask("POST", "/plans", content=content, params={"title": title}, can_repeat=True)
         return as_agreed(RemotePlan, answer.json())
 
     def plan(self, digest: str) -> RemotePlan:
-        """Return how a plan stands, and whether it may be begun; raises as `begin`."""
+        """Return a plan, and whether it can start; raises as `begin`."""
         return as_agreed(RemotePlan, self.read(f"/plans/{_part(digest)}"))
 
     def plans(self) -> tuple[RemotePlan, ...]:
-        """Return the plans that one may see, the newest first; raises as `begin`."""
+        """Return the visible plans, the newest first; raises as `begin`."""
         return as_agreed(tuple[RemotePlan, ...], self.read("/plans").get("plans"))
 
     def plan_file(self, digest: str) -> bytes:
@@ -128,7 +124,7 @@ class ServiceClient:
     # Runs
 
     def runs(self) -> tuple[RunWord, ...]:
-        """Return the latest runs that one may see, the newest first; raises as `begin`."""
+        """Return the latest visible runs, the newest first; raises as `begin`."""
         return as_agreed(tuple[RunWord, ...], self.read("/runs", {"last": _LAST}).get("runs"))
 
     def run(self, run_id: str) -> RemoteRun:
@@ -140,17 +136,17 @@ class ServiceClient:
         return as_agreed(tuple[RemoteDevice, ...], self.read(f"/runs/{_part(run_id)}/devices").get("devices"))
 
     def steer(self, run_id: str, what: str, reason: str) -> ControlRequest:
-        """Have a run pause, continue or stop; told twice it is told once. Raises as `begin`."""
+        """Pause, continue or stop a run; idempotent. Raises as `begin`."""
         path = f"/runs/{_part(run_id)}/{_part(what)}"
         return as_agreed(ControlRequest, self._ask("POST", path, json={"reason": reason}).json())
 
     def approve_wave(self, run_id: str, wave: int, *, digest: str, comment: str) -> None:
-        """Let a run begin its waves up to one; raises as `begin`."""
+        """Approve the waves of a run up to one; raises as `begin`."""
         body = {"digest": digest, "comment": comment}
         self._ask("POST", f"/runs/{_part(run_id)}/waves/{wave}/approve", json=body)
 
     def report(self, run_id: str, form: str) -> bytes:
-        """Return the report of a run as a file of `json`, `html`, `csv` or `xml`; raises as `begin`."""
+        """Return the report of a run as `json`, `html`, `csv` or `xml`; raises as `begin`."""
         return self._ask("GET", f"/runs/{_part(run_id)}/report.{form}", most_bytes=MOST_DOCUMENT_BYTES).body
 
     # What all of these are made of
@@ -161,12 +157,12 @@ class ServiceClient:
 
     @contextmanager
     def listening(self, path: str, headers: Mapping[str, str]) -> Iterator[Iterator[bytes]]:
-        """Yield a stream in pieces, as they come.
+        """Yield a stream in pieces, as they arrive.
 
         Raises:
-            ServiceRefused: The service does not answer it.
-            ServiceUnusable: The answer is no stream.
-            httpx.TransportError: The connection broke, or nothing was heard.
+            ServiceRefused: The service refuses it.
+            ServiceUnusable: The answer is not a stream.
+            httpx.TransportError: The connection broke, or was silent for too long.
         """
         what = f"GET {path}"
         timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S)
@@ -182,7 +178,7 @@ class ServiceClient:
     def _ask(
         self, method: str, path: str, *, can_repeat: bool = False, most_bytes: int = MOST_BYTES, **words: Any
     ) -> Answer:
-        """Return the good answer to a request, which is sent again while that may help and does no harm."""
+        """Return the successful answer to a request, repeated as long as that is useful and safe."""
         patience_s = self._patience_s if self._has_answered else min(self._patience_s, _FIRST_PATIENCE_S)
         until_s, pause_s = time.monotonic() + patience_s, _PAUSE_S
         while True:
@@ -202,7 +198,7 @@ class ServiceClient:
     def _try(
         self, method: str, path: str, most_bytes: int, words: Mapping[str, Any], *, can_repeat: bool
     ) -> tuple[Answer | None, FlashferryError | None, bool]:
-        """Return an answer if there is one, what is wrong if something is, and whether to try again may help."""
+        """Return an answer if any, an error if any, and whether to repeat the request."""
         try:
             answer = self._answer(method, path, most_bytes, words)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -251,5 +247,5 @@ def _session(place: ServicePlace, transport: httpx.BaseTransport | None) -> http
 
 
 def _part(name: str) -> str:
-    """Return a name as a part of a path, whatever is in it."""
+    """Return a name quoted as one part of a path."""
     return quote(name, safe="")

@@ -1,4 +1,4 @@
-"""Where a remote service is, and who asks it: an address that a token may be sent to, the token, whom to trust."""
+"""Address of a remote service, its token, and the certificates to trust."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ _MAKE_ONE = "Make a token on the page of your name at the service, {url}/me"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePlace:
-    """A remote service, and who asks it.
+    """A remote service.
 
     Attributes:
-        url: Its address, checked, without a slash at its end.
-        token: The token that is sent with each request.
-        ca: Certificates of those who may vouch for it, PEM; None: those that this host trusts.
+        url: Its checked address, without a slash at its end.
+        ca: Certificates to trust, PEM; None: those of this host.
     """
 
     url: str
@@ -35,11 +34,7 @@ class ServicePlace:
     ca: Path | None = None
 
     def trust(self) -> ssl.SSLContext:
-        """Return how its certificate is judged.
-
-        Raises:
-            ConfigInvalid: The file of certificates cannot be used.
-        """
+        """Return the TLS context. Raises `ConfigInvalid` if the certificates cannot be used."""
         if self.ca is None and self.url.startswith("http://"):
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # of no use there, and made in no time
         try:
@@ -53,16 +48,12 @@ class ServicePlace:
 
 
 def of_no_number(words: str) -> str:
-    """Return a library's words for an error without its number, name and line of C: `Connection refused`."""
+    """Return a library's error text without number, symbol and C source line: `Connection refused`."""
     return _NUMBER.sub("", words)
 
 
 def checked_url(text: str) -> str:
-    """Return the address of a service, as it is asked at; a token goes there, so nobody on the way may read it.
-
-    Raises:
-        ConfigInvalid: It is none, or not one to send a token to.
-    """
+    """Return the address of a service that a token may be sent to. Raises `ConfigInvalid` for another one."""
     parts, host, port = _parts(text.strip())
     is_plain = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username or parts.password)
     if parts.scheme not in ("https", "http") or not host or not is_plain or not text.strip().isprintable():
@@ -77,11 +68,7 @@ def checked_url(text: str) -> str:
 
 
 def checked_token(text: str, url: str) -> str:
-    """Return a token, which is masked from now on wherever it turns up.
-
-    Raises:
-        ConfigInvalid: It is none.
-    """
+    """Return a token, masked from now on. Raises `ConfigInvalid` for another text."""
     token = text.strip()
     keep_secret(token, is_random=True)
     if not token or not token.isascii() or not token.isprintable() or " " in token or len(token) > _MOST_TOKEN:
@@ -93,10 +80,10 @@ def checked_token(text: str, url: str) -> str:
 
 
 def token_in(path: Path, url: str) -> str:
-    """Return the token that a file holds, which must be its owner's alone.
+    """Return the token in a file that only its owner can read.
 
     Raises:
-        ConfigInvalid: The file cannot be read, others may read it, or it holds no token.
+        ConfigInvalid: The file cannot be read, others can read it, or it holds no token.
     """
     try:
         with open(descriptor_of(path), encoding="ascii", errors="replace") as file:  # noqa: PTH123 -- a descriptor
@@ -120,7 +107,7 @@ def _check_mode(path: Path, mode: int) -> None:
 
 
 def _parts(text: str) -> tuple[SplitResult, str, int | None]:
-    """Return the parts of an address, its host and its port; without a host where it is none."""
+    """Return the parts of an address, its host and port; without a host if it is not valid."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -132,7 +119,7 @@ def _parts(text: str) -> tuple[SplitResult, str, int | None]:
 def _check_is_private(scheme: str, host: str) -> None:
     if scheme == "http" and not _is_loopback(host):
         raise ConfigInvalid(
-            f"--service: expected https for {host}, found http: whoever is on the way would read the token",
+            f"--service: expected https for {host}, found http: the token could be read on the way",
             hint="Give https://; http is for a service on this very host",
         )
 

@@ -1,7 +1,6 @@
-"""A run followed at a remote service: its events without gap or repeat, over broken connections and restarts of it.
+"""Events of a run at a remote service, without gap or repeat, across broken connections and restarts.
 
-The service names each event by its file and the byte behind it; whoever comes again says which was the last, and is
-told what is behind that.
+The service names each event by its file and the offset after it; a reconnect sends the last name and continues there.
 """
 
 from __future__ import annotations
@@ -20,27 +19,21 @@ from flashferry.service.client.answers import ServiceRefused, ServiceUnusable, u
 from flashferry.service.client.client import ServiceClient
 
 PATIENCE_S = 1800.0
-"""So long a run is followed without anything being heard of the service: it may be restarted, or its host."""
+"""How long a run is followed without a sign of the service: its host may be restarting."""
 MOST_LINE_BYTES = 1 << 20
-"""An event has some hundred bytes."""
+"""Limit of a line; an event has some hundred bytes."""
 MOST_DEVICES = 50_000
-"""A run has fewer; of a stream that tells of more nobody wants to keep count."""
+"""More devices than any run has."""
 
 _MOST_ID = 200
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 _IN_PASSING = 1
-"""So many breaks in a row are not worth a word: a stream ends by itself after five minutes."""
+"""So many breaks in a row are not reported: a stream ends by itself after five minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A server-sent event.
-
-    Attributes:
-        kind: `message`, or what it says that it is.
-        id: What to say to be told what is behind it; empty where it has none.
-        data: What it holds.
-    """
+    """A server-sent event. `id` resumes after it; empty if it has none."""
 
     kind: str
     id: str
@@ -48,10 +41,10 @@ class Said:
 
 
 def server_sent(parts: Iterable[bytes], most_bytes: int = MOST_LINE_BYTES) -> Iterator[Said]:
-    """Yield the server-sent events in the pieces of a stream; the end of one that broke off is left out.
+    """Yield the server-sent events of a stream, without an incomplete last one.
 
     Raises:
-        ServiceUnusable: A line, or an event, is larger than any could be.
+        ServiceUnusable: A line or an event is above the limit.
     """
     fields: dict[bytes, bytes] = {}
     for line in _lines(parts, most_bytes):
@@ -71,7 +64,7 @@ def server_sent(parts: Iterable[bytes], most_bytes: int = MOST_LINE_BYTES) -> It
 def run_events(
     client: ServiceClient,
     run_id: str,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     patience_s: float = PATIENCE_S,
     clock: Callable[[], float] = time.monotonic,
@@ -79,17 +72,17 @@ def run_events(
     """Yield the events of a run until it is over, each once.
 
     Args:
-        client: Asks the service.
+        client: The client.
         run_id: The run.
-        tell: Takes a line for people, where the connection broke and where it is there again.
-        patience_s: So long without a word of the service, in seconds, it is tried again.
-        clock: Seconds, going up.
+        report: Receives a line for people when the connection breaks and when it is back.
+        patience_s: How long a silent service is tried again, seconds.
+        clock: Monotonic seconds.
 
     Raises:
-        ServiceRefused: The run may not be looked at (any more), or writes no events that could be told.
-        ServiceUnusable: Nothing was heard for too long, or what is heard is no stream of events.
+        ServiceRefused: The run may not be read, or writes no events.
+        ServiceUnusable: The service was silent for too long, or the answer is not a stream of events.
     """
-    contact = _Contact(client, tell, patience_s, clock)
+    contact = _Contact(client, report, patience_s, clock)
     while not contact.is_over:
         try:
             yield from contact.events(run_id)
@@ -104,21 +97,21 @@ def run_events(
 
 
 class _Contact:
-    """Whether the service is there, what people are told of that, and for how long it is tried again."""
+    """State of the connection: what was reported of it, and for how long it is tried again."""
 
     def __init__(
-        self, client: ServiceClient, tell: Callable[[str], None], patience_s: float, clock: Callable[[], float]
+        self, client: ServiceClient, report: Callable[[str], None], patience_s: float, clock: Callable[[], float]
     ) -> None:
-        self._client, self._tell, self._patience_s, self._clock = client, tell, patience_s, clock
-        self._heard_s, self._last = clock(), ""
+        self._client, self._report, self._patience_s, self._clock = client, report, patience_s, clock
+        self._last_seen_s, self._last = clock(), ""
         self.is_over = False
-        self._breaks, self._is_heard = 0, False
+        self._breaks, self._has_events = 0, False
 
     def events(self, run_id: str) -> Iterator[WrittenEvent]:
-        """Yield what is behind the last event that was told, until the stream ends or breaks off."""
+        """Yield the events after the last one, until the stream ends or breaks."""
         headers = {"Last-Event-ID": self._last} if self._last else {}
         with self._client.listening(f"/runs/{quote(run_id, safe='')}/events", headers) as parts:
-            for said in server_sent(self._heard_in(parts)):
+            for said in server_sent(self._noting_contact(parts)):
                 self._last = said.id or self._last
                 self.is_over = said.kind == "end"
                 if self.is_over:
@@ -126,44 +119,40 @@ class _Contact:
                 if (event := event_of(said.data)) is not None:
                     yield event
 
-    def _heard_in(self, parts: Iterable[bytes]) -> Iterator[bytes]:
-        """Pass the pieces of a stream on, and know by them that the service is there."""
+    def _noting_contact(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """Pass a stream on, and note that the service answers."""
         for part in parts:
             if self._breaks > _IN_PASSING:
-                self._tell("the service answers again")
-            self._breaks, self._is_heard, self._heard_s = 0, True, self._clock()
+                self._report("the service answers again")
+            self._breaks, self._has_events, self._last_seen_s = 0, True, self._clock()
             yield part
 
     def may_pass(self, error: ServiceUnusable | ServiceRefused) -> bool:
-        """Return whether an answer is one that a service, or a proxy in front, gives while it is restarted."""
+        """Return whether an answer may be that of a service that is being restarted."""
         if isinstance(error, ServiceRefused):
-            # A run that has just begun may not be among those that were looked at last.
+            # A run that just started may not be in the last snapshot.
             return error.status == HTTPStatus.NOT_FOUND and self._breaks < len(_PAUSES_S)
         return error.passes
 
     def broke(self, error: ServiceUnusable | ServiceRefused) -> None:
-        """Wait before it is tried again.
-
-        Raises:
-            ServiceUnusable: It was tried for too long.
-        """
+        """Wait before the next try. Raises the error after `patience_s`."""
         self._breaks += 1
-        if self._clock() - self._heard_s > self._patience_s:
+        if self._clock() - self._last_seen_s > self._patience_s:
             raise error
         if self._breaks == _IN_PASSING + 1:
-            self._tell(f"{error.message}. It is tried again; what it has begun goes on there")
+            self._report(f"{error.message}. Trying again; what it started continues there")
         self._client.pause(_PAUSES_S[min(self._breaks, len(_PAUSES_S)) - 1])
 
     def ended(self) -> None:
-        """Wait a little before a stream that ended by itself is asked for again.
+        """Wait a little before a stream that ended by itself is requested again.
 
         Raises:
-            ServiceUnusable: It says nothing, again and again.
+            ServiceUnusable: It ends without an event, again and again.
         """
         if self.is_over:
             return
-        if self._is_heard:
-            self._is_heard = False
+        if self._has_events:
+            self._has_events = False
             self._client.pause(_PAUSES_S[0])
         else:
             hint = "Look at the service, and at what is in front of it"

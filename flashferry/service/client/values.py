@@ -1,4 +1,4 @@
-"""What a remote service tells of jobs, plans and runs, as far as the command line goes by it."""
+"""Values that a remote service sends, as far as the command line uses them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,7 @@ class RemoteJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemotePlan:
-    """A plan at the service: see `flashferry.store.service.plans.StoredPlan`.
-
-    Attributes:
-        why_not: Why it may not be begun now; empty where it may, or where nobody looked.
-    """
+    """A plan at the service; `why_not` is why it cannot start now, empty if it can or was not checked."""
 
     digest: str
     state: str
@@ -53,13 +49,13 @@ class RemotePlan:
 
     @property
     def is_draft(self) -> bool:
-        """Return whether nobody has decided about it."""
+        """Return whether it is undecided."""
         return self.state == "draft"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteDevice:
-    """A device of a run, as `GET /runs/ID/devices` tells it."""
+    """A device of a run, as `GET /runs/ID/devices` returns it."""
 
     host: str
     site: str | None = None
@@ -73,7 +69,7 @@ class RemoteDevice:
     updated_at: str = ""
 
     def stored(self) -> StoredDevice:
-        """Return it as a journal on this host would have it, without what is not told."""
+        """Return it as the journal of this host would have it."""
         record = {"outcome": self.outcome, "restored": self.restored}
         return StoredDevice(
             **{name: getattr(self, name) for name in ("host", "site", "wave", "image", "state", "attempt", "is_held")},
@@ -86,7 +82,7 @@ class RemoteDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRun:
-    """A run, as `GET /runs/ID` tells it."""
+    """A run, as `GET /runs/ID` returns it."""
 
     run_id: str
     verb: str
@@ -102,7 +98,7 @@ class RemoteRun:
     jobs: tuple[RemoteJob, ...] = ()
 
     def stored(self, devices: tuple[RemoteDevice, ...]) -> StoredRun:
-        """Return it as a journal on this host would have it, without what is not told."""
+        """Return it as the journal of this host would have it."""
         same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
         return StoredRun(
             **same,
@@ -150,8 +146,8 @@ class RemoteHistory:
     by_transport: tuple[RemoteSeries, ...]
     damaged: int
 
-    def told(self) -> DeviceHistory:
-        """Return it as the journal of this host would tell it."""
+    def history(self) -> DeviceHistory:
+        """Return it as the journal of this host would report it."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         series = tuple(
             TransportHistory(**{one.name: getattr(each, one.name) for one in fields(each)})

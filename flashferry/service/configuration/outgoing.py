@@ -1,4 +1,4 @@
-"""Sections of the service's configuration about what leaves it: hooks, mail, figures, the log."""
+"""Sections of the configuration about what leaves the service: hooks, mail, metrics, the log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from flashferry.model.file_keys import (
-    Key,
     Place,
     choice,
     file_path,
@@ -17,94 +16,82 @@ from flashferry.model.file_keys import (
     whole,
     word,
 )
-from flashferry.service.configuration.values import command, networks
+from flashferry.service.configuration.values import command, make_key, networks
 from flashferry.service.settings import HookSettings, LogSettings, MailSettings, MetricsSettings, SecretFrom
 
 _SECRET = (
-    Key(
-        name="secret_command",
-        read=command,
-        default=(),
-        values="a list of words",
-        says="program that prints the secret; run without a shell",
+    make_key(
+        "secret_command", command, "a list of words", "program that prints the secret; run without a shell", default=()
     ),
-    Key(
-        name="secret_credential",
-        read=word,
+    make_key(
+        "secret_credential",
+        word,
+        "a name",
+        "the credential of systemd's (`LoadCredential=NAME:...`) that holds it",
         default="",
-        values="a name",
-        says="the credential of systemd's (`LoadCredential=NAME:...`) that holds it",
     ),
 )
 HOOK = (
     *_SECRET,
-    Key(
-        name="ca",
-        read=present_file,
-        values="a file",
-        says="certificates, PEM, one of which must have issued that of a receiver of syslog by TLS",
+    make_key(
+        "ca",
+        present_file,
+        "a file",
+        "certificates, PEM, one of which must have issued that of a receiver of syslog by TLS",
         shown_default="those that the system trusts",
     ),
 )
 MAIL = (
-    Key(name="host", read=text, is_required=True, values="a name or address", says="the server that takes our mail"),
-    Key(name="port", read=whole(1, 65535), default=25, values="1 to 65535", says="its port"),
-    Key(
-        name="security",
-        read=choice(("starttls", "tls", "none")),
+    make_key("host", text, "a name or address", "the server that takes our mail", is_required=True),
+    make_key("port", whole(1, 65535), "1 to 65535", "its port", default=25),
+    make_key(
+        "security",
+        choice(("starttls", "tls", "none")),
+        "starttls, tls, none",
+        "security of the connection; `tls` from the first byte on",
         default="starttls",
-        values="starttls, tls, none",
-        says="how the way there is secured; `tls` from the first byte on",
     ),
-    Key(name="sender", read=text, is_required=True, values="an address", says="whom mail is from"),
-    Key(name="user", read=text, default="", values="a name", says="who we sign in as there", shown_default="nobody"),
+    make_key("sender", text, "an address", "sender address", is_required=True),
+    make_key("user", text, "a name", "name for signing in there", default="", shown_default="no sign-in"),
     *_SECRET,
 )
 METRICS = (
-    Key(
-        name="networks",
-        read=networks,
+    make_key(
+        "networks",
+        networks,
+        "a list of networks",
+        "from there `/metrics` is answered without a token",
         default=(),
-        values="a list of networks",
-        says="from there `/metrics` is answered without a token",
         shown_default="none: a token is needed",
     ),
-    Key(
-        name="backups",
-        read=file_path,
-        values="a folder",
-        says="the folder of `flashferry state backup`, for the time of the newest one",
-        shown_default="not told",
+    make_key(
+        "backups",
+        file_path,
+        "a folder",
+        "the folder of `flashferry state backup`, for the time of the newest one",
+        shown_default="not reported",
     ),
 )
 LOG = (
-    Key(
-        name="file",
-        read=file_path,
-        values="a file",
-        says="where the log goes; rotated without a signal",
-        shown_default="standard error",
+    make_key(
+        "file", file_path, "a file", "where the log goes; rotated without a signal", shown_default="standard error"
     ),
-    Key(
-        name="format",
-        read=choice(("text", "json")),
-        default="text",
-        values="text, json",
-        says="lines for people, or an object of JSON each",
+    make_key(
+        "format", choice(("text", "json")), "text, json", "lines for people, or an object of JSON each", default="text"
     ),
-    Key(
-        name="access",
-        read=flag,
+    make_key(
+        "access",
+        flag,
+        "true, false",
+        "whether each request is logged: method, path, status, duration, user, address",
         default=False,
-        values="true, false",
-        says="whether each request is told: method, path, status, duration, who, from where",
         shown_default="`false`",
     ),
 )
 
 
 def hooks(place: Place) -> dict[str, HookSettings]:
-    """Return hooks' secrets and whom they trust, by the name that a hook knows its own by."""
+    """Return secrets and certificates of hooks, by section name."""
     return {name: _hook(below) for name, below in place.named()}
 
 
@@ -123,7 +110,7 @@ def _secret(values: Mapping[str, Any], place: Place) -> SecretFrom:
 
 
 def mail(place: Place) -> MailSettings:
-    """Return the server that takes our mail."""
+    """Return the mail server."""
     values = read_section(place, MAIL)
     secret = _secret(values, place)
     if bool(values["user"]) != (secret != SecretFrom()):
@@ -136,7 +123,7 @@ def mail(place: Place) -> MailSettings:
 
 
 def metrics(place: Place) -> MetricsSettings:
-    """Return how figures are fetched."""
+    """Return the settings of `/metrics`."""
     return MetricsSettings(**read_section(place, METRICS))
 
 

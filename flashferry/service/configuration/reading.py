@@ -1,4 +1,4 @@
-"""The service's configuration, `service.toml`, read: every key is checked before anything is begun."""
+"""Reading `service.toml`: every key is checked before anything starts."""
 
 from __future__ import annotations
 
@@ -15,20 +15,17 @@ from flashferry.service.configuration.tables import TOP
 from flashferry.service.settings import ImageSettings, ServiceSettings
 
 USUAL_NAME = "service.toml"
-"""What it is called in the state folder."""
+"""File name in the state folder."""
 TEMPLATE = "template.toml"
 _HOUR_S, _MINUTE_S, _DAY_S = 3600.0, 60.0, 86400.0
 _GB = 10**9
 
 
 def load_settings(path: Path) -> ServiceSettings:
-    """Return what a configuration says, every key of it checked.
-
-    Args:
-        path: The file; relative paths in it start at its folder.
+    """Return the settings of a file; relative paths start at its folder.
 
     Raises:
-        ConfigInvalid: It cannot be read, is no TOML, or a key is unknown, missing, or wrong.
+        ConfigInvalid: The file cannot be read, is not TOML, or a key is unknown, missing or not valid.
     """
     top = read_section(Place(file=path, value=_content(path), form=FORM), TOP)
     listen, sessions, images = top["listen"], top["sessions"], top["images"]
@@ -63,7 +60,7 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def write_template(path: Path) -> bool:
-    """Write a commented configuration to begin with; return False where a file is there, which stays as it is.
+    """Write a commented configuration; return False if the file exists, which stays unchanged.
 
     Raises:
         ConfigInvalid: It cannot be written.
@@ -72,10 +69,10 @@ def write_template(path: Path) -> bool:
 
 
 def parsed_listen(given: str) -> tuple[str, int]:
-    """Return address and port of `[ADDRESS:]PORT`; the address is empty where none is given, IPv6 stands in brackets.
+    """Return address and port of `[ADDRESS:]PORT`; IPv6 in brackets; an empty address if none is given.
 
     Raises:
-        ConfigInvalid: It is not of that form.
+        ConfigInvalid: It does not have that form.
     """
     address, _, port = given.rpartition(":")
     address = address.removeprefix("[").removesuffix("]")

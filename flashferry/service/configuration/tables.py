@@ -1,8 +1,4 @@
-"""The tables of keys of the service's configuration, and the sections that they make.
-
-docs/service.md and the template are held against them. No key holds a secret: a program or a credential of systemd's is
-named that has it.
-"""
+"""The keys of the configuration. docs/service.md and the template are held against them; no key holds a secret."""
 
 from __future__ import annotations
 
@@ -28,6 +24,7 @@ from flashferry.service.configuration.values import (
     address,
     command,
     header,
+    make_key,
     networks,
     public_url,
     roles,
@@ -74,7 +71,7 @@ def _proxy(place: Place) -> ProxySettings:
     values = read_section(place, PROXY)
     if values["user_header"] and not values["networks"]:
         raise place.problem(
-            "expected networks beside user_header, found none: anybody could say who he is",
+            "expected networks beside user_header, found none: any client could claim to be any user",
             'Name the proxy\'s address: networks = ["127.0.0.1/32"]',
         )
     return ProxySettings(**values)
@@ -85,7 +82,7 @@ def _oidc(place: Place) -> OidcSettings:
     issuer = urlsplit(values["issuer"])
     if issuer.scheme != "https" and issuer.hostname not in LOOPBACK:
         raise place.problem(
-            "expected an issuer by https, found one without: anybody on the way could say who signs in",
+            "expected an issuer by https, found one without: the sign-in could be forged on the way",
             "Begin 'issuer' with https://",
         )
     return OidcSettings(**values)
@@ -107,248 +104,192 @@ def _defaults(keys: Sequence[Key]) -> dict[str, Any]:
 # The tables of keys.
 
 LISTEN = (
-    Key(
-        name="address",
-        read=address,
+    make_key(
+        "address",
+        address,
+        "an address",
+        "where to listen; without a certificate loopback, or behind `[proxy] networks`",
         default="127.0.0.1",
-        values="an address",
-        says="where to listen; without a certificate loopback, or behind `[proxy] networks`",
     ),
-    Key(name="port", read=whole(0, 65535), default=8020, values="0 to 65535", says="the port; 0 takes any"),
-    Key(
-        name="url",
-        read=public_url,
+    make_key("port", whole(0, 65535), "0 to 65535", "the port; 0 takes any", default=8020),
+    make_key(
+        "url",
+        public_url,
+        "https://HOST",
+        "how people reach it, for links in notices and for OIDC",
         default="",
-        values="https://HOST",
-        says="how people reach it, for links in notices and for OIDC",
         shown_default="made of address and port",
     ),
-    Key(name="certificate", read=present_file, values="a file", says="its certificate, PEM", shown_default="no TLS"),
-    Key(name="key", read=present_file, values="a file", says="the certificate's private key, PEM"),
+    make_key("certificate", present_file, "a file", "its certificate, PEM", shown_default="no TLS"),
+    make_key("key", present_file, "a file", "the certificate's private key, PEM"),
 )
 SESSIONS = (
-    Key(name="hours", read=number(0.1, 72, "hours"), default=8.0, values="0.1 to 72", says="how long a sign-in lasts"),
-    Key(
-        name="idle_minutes",
-        read=number(1, 1440, "minutes"),
+    make_key("hours", number(0.1, 72, "hours"), "0.1 to 72", "how long a sign-in lasts", default=8.0),
+    make_key(
+        "idle_minutes",
+        number(1, 1440, "minutes"),
+        "1 to 1440",
+        "after so long without a request a session only reads",
         default=30.0,
-        values="1 to 1440",
-        says="after so long without a request a session looks on, and changes nothing any more",
     ),
 )
 PEOPLE = (
-    Key(
-        name="least_password",
-        read=whole(8, 128, "characters"),
+    make_key(
+        "least_password",
+        whole(8, 128, "characters"),
+        "8 to 128",
+        "least characters of a password of a local account",
         default=12,
-        values="8 to 128",
-        says="a password of a local account has so many characters",
     ),
-    Key(
-        name="most_failures",
-        read=whole(1, 100),
+    make_key(
+        "most_failures",
+        whole(1, 100),
+        "1 to 100",
+        "wrong passwords in a row before an account is locked",
         default=5,
-        values="1 to 100",
-        says="after so many wrong passwords in a row an account is locked",
     ),
-    Key(
-        name="lock_minutes",
-        read=number(0.1, 1440, "minutes"),
-        default=15.0,
-        values="0.1 to 1440",
-        says="so long it stays locked",
-    ),
-    Key(
-        name="most_tries",
-        read=whole(1, 10_000),
+    make_key("lock_minutes", number(0.1, 1440, "minutes"), "0.1 to 1440", "duration of a lock", default=15.0),
+    make_key(
+        "most_tries",
+        whole(1, 10_000),
+        "1 to 10000",
+        "sign-ins from one address within `tries_minutes`",
         default=20,
-        values="1 to 10000",
-        says="so many sign-ins are taken from one address within `tries_minutes`",
     ),
-    Key(
-        name="tries_minutes",
-        read=number(0.1, 1440, "minutes"),
-        default=5.0,
-        values="0.1 to 1440",
-        says="see `most_tries`",
+    make_key("tries_minutes", number(0.1, 1440, "minutes"), "0.1 to 1440", "see `most_tries`", default=5.0),
+    make_key(
+        "token_days", number(0.01, 3660, "days"), "0.01 to 3660", "how long an API token lasts at most", default=366.0
     ),
-    Key(
-        name="token_days",
-        read=number(0.01, 3660, "days"),
-        default=366.0,
-        values="0.01 to 3660",
-        says="how long an API token lasts at most",
-    ),
-    Key(
-        name="argon2_rounds",
-        read=whole(1, 100),
-        default=3,
-        values="1 to 100",
-        says="how often Argon2id goes over its memory",
-    ),
-    Key(
-        name="argon2_memory_mib",
-        read=whole(8, 4096, "MiB"),
+    make_key("argon2_rounds", whole(1, 100), "1 to 100", "how often Argon2id goes over its memory", default=3),
+    make_key(
+        "argon2_memory_mib",
+        whole(8, 4096, "MiB"),
+        "8 to 4096",
+        "memory that hashing one password takes, MiB",
         default=64,
-        values="8 to 4096",
-        says="memory that hashing one password takes, MiB",
     ),
-    Key(name="argon2_lanes", read=whole(1, 64), default=4, values="1 to 64", says="threads that hash one password"),
+    make_key("argon2_lanes", whole(1, 64), "1 to 64", "threads that hash one password", default=4),
 )
 PROXY = (
-    Key(
-        name="networks",
-        read=networks,
+    make_key(
+        "networks",
+        networks,
+        "a list of networks",
+        "addresses of a trusted proxy; its headers from others are ignored",
         default=(),
-        values="a list of networks",
-        says="from where a proxy comes that is believed; what others say in its headers is ignored",
     ),
-    Key(
-        name="user_header",
-        read=header,
+    make_key(
+        "user_header",
+        header,
+        "a header",
+        "names the user signed in at the proxy; empty: it signs in no one",
         default="",
-        values="a header",
-        says="names who signed in at the proxy; without it the proxy signs nobody in",
     ),
-    Key(name="groups_header", read=header, default="", values="a header", says="his groups, by commas"),
-    Key(
-        name="roles",
-        read=roles,
-        default={},
-        values='GROUP = ["role@SITE", ...]',
-        says="the roles that a group gives",
-        shown_default="none",
+    make_key("groups_header", header, "a header", "the user's groups, comma-separated", default=""),
+    make_key(
+        "roles", roles, 'GROUP = ["role@SITE", ...]', "the roles that a group gives", default={}, shown_default="none"
     ),
 )
 OIDC = (
-    Key(name="issuer", read=url, is_required=True, values="https://HOST/...", says="the provider's issuer"),
-    Key(name="client_id", read=text, is_required=True, values="a text", says="what we are called there"),
-    Key(
-        name="secret_command",
-        read=command,
+    make_key("issuer", url, "https://HOST/...", "the provider's issuer", is_required=True),
+    make_key("client_id", text, "a text", "what we are called there", is_required=True),
+    make_key(
+        "secret_command",
+        command,
+        "a list of words",
+        "program that prints our secret there; without one we are a public client",
         default=(),
-        values="a list of words",
-        says="program that prints our secret there; without one we are a public client",
     ),
-    Key(name="groups_claim", read=word, default="groups", values="a word", says="the claim that names groups"),
-    Key(
-        name="roles",
-        read=roles,
-        default={},
-        values='GROUP = ["role@SITE", ...]',
-        says="the roles that a group gives",
-        shown_default="none",
+    make_key("groups_claim", word, "a word", "the claim that names groups", default="groups"),
+    make_key(
+        "roles", roles, 'GROUP = ["role@SITE", ...]', "the roles that a group gives", default={}, shown_default="none"
     ),
 )
 RUNS = (
-    Key(
-        name="inventory",
-        read=text,
-        values="a folder or file",
-        says="the inventory, as `--inventory` takes it",
+    make_key(
+        "inventory",
+        text,
+        "a folder or file",
+        "the inventory, as `--inventory` takes it",
         shown_default="none: jobs on devices are refused",
     ),
-    Key(
-        name="images",
-        read=file_path,
-        values="a folder",
-        says="where images are kept and uploaded to",
+    make_key(
+        "images",
+        file_path,
+        "a folder",
+        "where images are kept and uploaded to",
         shown_default="`images` in the state folder",
     ),
-    Key(
-        name="nights",
-        read=file_path,
-        values="a folder",
-        says="where descriptions of nights in a lab are, which schedules name",
+    make_key(
+        "nights",
+        file_path,
+        "a folder",
+        "where descriptions of nights in a lab are, which schedules name",
         shown_default="none: no night is scheduled",
     ),
-    Key(
-        name="options",
-        read=words,
+    make_key(
+        "options",
+        words,
+        "a list of words",
+        "options of each verb that contacts devices, such as the source of credentials",
         default=(),
-        values="a list of words",
-        says="stand behind each verb that talks to devices: where credentials come from, say",
     ),
-    Key(
-        name="recover_options",
-        read=words,
-        values="a list of words",
-        says="stand behind `recover` in their place",
-        shown_default="`options`",
-    ),
-    Key(
-        name="unit",
-        read=template_unit,
+    make_key("recover_options", words, "a list of words", "options of `recover` instead", shown_default="`options`"),
+    make_key(
+        "unit",
+        template_unit,
+        "flashferry-run@.service",
+        "the systemd template that runs a job",
         default="",
-        values="flashferry-run@.service",
-        says="the template of systemd's that runs a job",
-        shown_default="processes of the service's own making",
+        shown_default="child processes",
     ),
-    Key(
-        name="resumes",
-        read=whole(0, 2),
-        default=2,
-        values="0 to 2",
-        says="so often a run that died is gone on with, after it was recovered",
-    ),
-    Key(
-        name="keep_jobs_days",
-        read=number(1, 3660, "days"),
+    make_key("resumes", whole(0, 2), "0 to 2", "how often a dead run is resumed, after it was recovered", default=2),
+    make_key(
+        "keep_jobs_days",
+        number(1, 3660, "days"),
+        "1 to 3660",
+        "how long a job's folder and output are kept after its end",
         default=30.0,
-        values="1 to 3660",
-        says="so long after a job's end its folder is kept, and with it what its verb printed",
     ),
 )
 IMAGES = (
-    Key(
-        name="keep_hidden_days",
-        read=number(0, 365, "days"),
+    make_key(
+        "keep_hidden_days",
+        number(0, 365, "days"),
+        "0 to 365",
+        "how long a removed image can be restored",
         default=7.0,
-        values="0 to 365",
-        says="so long an image that was taken away can be brought back",
     ),
-    Key(
-        name="most_gigabytes",
-        read=number(0.001, 100, "GB"),
-        default=8.0,
-        values="0.001 to 100",
-        says="how large an image may be",
-    ),
-    Key(
-        name="reserve_gigabytes",
-        read=number(0, 1000, "GB"),
+    make_key("most_gigabytes", number(0.001, 100, "GB"), "0.001 to 100", "how large an image may be", default=8.0),
+    make_key(
+        "reserve_gigabytes",
+        number(0, 1000, "GB"),
+        "0 to 1000",
+        "space that stays free on the disk of the image folder",
         default=1.0,
-        values="0 to 1000",
-        says="so much stays free on the disk of the folder of images",
     ),
-    Key(
-        name="vendor_certificates",
-        read=present_file,
-        values="a file",
-        says="certificates of the vendor's, PEM, against which a file of published hashes is held",
-        shown_default="no such file is taken in",
+    make_key(
+        "vendor_certificates",
+        present_file,
+        "a file",
+        "the vendor's certificates, PEM, for checking a file of published hashes",
+        shown_default="no such file is imported",
     ),
 )
 
 TOP = (
-    Key(name="listen", read=_listen, default=_defaults(LISTEN), values="a table", says="where it listens"),
-    Key(
-        name="sessions",
-        read=_section(SESSIONS),
-        default=_defaults(SESSIONS),
-        values="a table",
-        says="how long people stay",
-    ),
-    Key(name="people", read=_people, default=PeopleSettings(), values="a table", says="local accounts and tokens"),
-    Key(name="sites", read=_site_names, default={}, values='NAME = "words"', says="what sites are called on pages"),
-    Key(name="proxy", read=_proxy, default=ProxySettings(), values="a table", says="the proxy in front"),
-    Key(name="oidc", read=_oidc, values="a table", says="OpenID Connect"),
-    Key(name="runs", read=_runs, default=RunSettings(), values="a table", says="how runs are begun"),
-    Key(name="images", read=_section(IMAGES), default=_defaults(IMAGES), values="a table", says="how images are kept"),
-    Key(name="hooks", read=hooks, default={}, values="a table for each secret", says="where hooks' secrets are"),
-    Key(name="mail", read=mail, values="a table", says="the server that takes our mail"),
-    Key(name="metrics", read=metrics, default=MetricsSettings(), values="a table", says="figures for Prometheus"),
-    Key(name="log", read=log, default=LogSettings(), values="a table", says="where the log goes"),
+    make_key("listen", _listen, "a table", "where it listens", default=_defaults(LISTEN)),
+    make_key("sessions", _section(SESSIONS), "a table", "sessions", default=_defaults(SESSIONS)),
+    make_key("people", _people, "a table", "local accounts and tokens", default=PeopleSettings()),
+    make_key("sites", _site_names, 'NAME = "words"', "display names of sites", default={}),
+    make_key("proxy", _proxy, "a table", "the proxy in front", default=ProxySettings()),
+    make_key("oidc", _oidc, "a table", "OpenID Connect"),
+    make_key("runs", _runs, "a table", "how runs are started", default=RunSettings()),
+    make_key("images", _section(IMAGES), "a table", "how images are kept", default=_defaults(IMAGES)),
+    make_key("hooks", hooks, "a table for each secret", "where hooks' secrets are", default={}),
+    make_key("mail", mail, "a table", "the server that takes our mail"),
+    make_key("metrics", metrics, "a table", "figures for Prometheus", default=MetricsSettings()),
+    make_key("log", log, "a table", "where the log goes", default=LogSettings()),
 )
 
 SECTIONS: Mapping[str, Sequence[Key]] = {
@@ -364,4 +305,4 @@ SECTIONS: Mapping[str, Sequence[Key]] = {
     "metrics": METRICS,
     "log": LOG,
 }
-"""All tables of keys by section, for the documentation; `[sites]` is beside them, a name to a text each."""
+"""All keys by section, for the documentation; `[sites]` maps a name to a text each."""

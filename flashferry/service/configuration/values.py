@@ -1,25 +1,48 @@
-"""Values of the service's configuration, each read and checked: addresses, networks, commands, roles."""
+"""Readers of single values: addresses, networks, commands, roles."""
 
 from __future__ import annotations
 
 import re
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
 from urllib.parse import urlsplit
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.file_keys import Place, text
+from flashferry.model.file_keys import Key, Place, Reader, text
 from flashferry.service.people.provisioning import grant_of
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-"""What needs no TLS: nobody is on the way."""
+"""Hosts that need no TLS."""
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _TEMPLATE = re.compile(r"[A-Za-z0-9:_.\\-]+@\.service")
-"""A template of services, without an instance: systemd.unit(5)."""
+"""A systemd template without an instance: systemd.unit(5)."""
+
+
+def make_key(
+    name: str,
+    read: Reader,
+    values: str,
+    says: str,
+    *,
+    default: Any = None,
+    shown_default: str | None = None,
+    is_required: bool = False,
+) -> Key:
+    """Return a row of a table of keys; see `Key`."""
+    return Key(
+        name=name,
+        read=read,
+        values=values,
+        says=says,
+        default=default,
+        shown_default=shown_default,
+        is_required=is_required,
+    )
 
 
 def address(place: Place) -> str:
-    """Return an address of IPv4 or IPv6."""
+    """Return an IPv4 or IPv6 address."""
     found = text(place)
     try:
         return str(ip_address(found))
@@ -28,7 +51,7 @@ def address(place: Place) -> str:
 
 
 def url(place: Place) -> str:
-    """Return where something is reached by HTTP or HTTPS, without a slash at the end."""
+    """Return an HTTP or HTTPS URL without a slash at its end."""
     given = text(place)
     try:
         found = urlsplit(given)
@@ -43,7 +66,7 @@ def url(place: Place) -> str:
 
 
 def public_url(place: Place) -> str:
-    """Return where people reach something: by HTTPS, or by HTTP on this host itself."""
+    """Return a public URL: HTTPS, or HTTP on loopback."""
     found = url(place)
     if urlsplit(found).scheme != "https" and urlsplit(found).hostname not in LOOPBACK:
         raise place.wrong(
@@ -54,7 +77,7 @@ def public_url(place: Place) -> str:
 
 
 def template_unit(place: Place) -> str:
-    """Return the name of a template of systemd's, `NAME@.service`."""
+    """Return the name of a systemd template, `NAME@.service`."""
     found = text(place)
     if _TEMPLATE.fullmatch(found) is None:
         raise place.wrong(
@@ -85,7 +108,7 @@ def header(place: Place) -> str:
 
 
 def words(place: Place) -> tuple[str, ...]:
-    """Return a list of words, as a program is given them: one each, without quoting."""
+    """Return a list of words, one argument each, without quoting."""
     if not isinstance(place.value, list) or not all(isinstance(one, str) for one in place.value):
         raise place.wrong("a list of texts", place.form.list_hint + ", one for each word")
     return tuple(place.value)

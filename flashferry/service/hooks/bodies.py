@@ -1,4 +1,4 @@
-"""What is sent: a notice as signed JSON, as a message in Slack or Teams, as mail, as a line of syslog. Pure.
+"""Bodies of notices: signed JSON, Slack and Teams messages, mail, syslog lines. Pure.
 
 Facts
 -----
@@ -6,9 +6,9 @@ Facts
 - Syslog: RFC 5424 6 (`<PRI>VERSION TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG`); a MSG that is not
   known to be UTF-8 has no byte order mark: ours is JSON in ASCII. MSGID has at most 32 characters. Over TCP each
   message is preceded by its length (RFC 6587 3.4.1).
-- Slack obeys `<...>` in a text, as in `<!channel>`: `&`, `<` and `>` are escaped (Slack, "Formatting text for app
-  surfaces"). In Teams a TextRun of an adaptive card is taken as it is, where a TextBlock obeys marks for links and
-  emphasis (Adaptive Cards, "RichTextBlock").
+- Slack interprets `<...>`, as in `<!channel>`: `&`, `<` and `>` are escaped (Slack, "Formatting text for app
+  surfaces"). Teams takes a TextRun of an adaptive card literally, and interprets marks in a TextBlock (Adaptive
+  Cards, "RichTextBlock").
 """
 
 from __future__ import annotations
@@ -46,25 +46,18 @@ _SHOWN_FACTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """What is sent by HTTP.
-
-    Attributes:
-        body: The body, JSON.
-        headers: Headers beside those of every request.
-    """
+    """An HTTP POST: JSON body, and headers besides those of every request."""
 
     body: bytes
     headers: Mapping[str, str]
 
 
 def webhook(notice: Notice, notice_id: str, secret: str | None, now: datetime) -> Post:
-    """Return a notice for a webhook, signed where there is a secret.
+    """Return a notice for a webhook, signed if there is a secret.
 
-    Args:
-        notice: The notice.
-        notice_id: The idempotence key: the same at every try.
-        secret: The key of the signature, or None: it is not signed.
-        now: What the signature is dated; a receiver refuses what is old, so that nobody plays it again.
+    `notice_id` is the idempotency key, equal for each attempt. The signature covers the time `now`: receivers refuse
+    old
+    ones, so that none can be replayed.
     """
     body = notice.to_json().encode()
     stamp = str(int(now.timestamp()))
@@ -80,14 +73,14 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
 
 
 def slack(notice: Notice) -> Post:
-    """Return a notice as a message for an incoming webhook of Slack, or of what understands the same."""
+    """Return a notice as a message for an incoming webhook of Slack or a compatible receiver."""
     link = f"\n<{_for_slack(notice.link)}|Open it>" if notice.link else ""
     lines = [f"*{_for_slack(shown(notice.sentence))}*", *(_for_slack(line) for line in _facts(notice))]
-    return _post({"text": "\n".join(lines) + link})
+    return _json_post({"text": "\n".join(lines) + link})
 
 
 def teams(notice: Notice) -> Post:
-    """Return a notice as an adaptive card, for a workflow of Teams that is started by a webhook."""
+    """Return a notice as an adaptive card for a Teams workflow that is started by a webhook."""
     runs = [{"type": "TextRun", "text": shown(notice.sentence), "weight": "Bolder"}]
     blocks = [runs, *([{"type": "TextRun", "text": line}] for line in _facts(notice))]
     card: dict[str, object] = {
@@ -99,7 +92,7 @@ def teams(notice: Notice) -> Post:
     if notice.link:
         card["actions"] = [{"type": "Action.OpenUrl", "title": "Open it", "url": notice.link}]
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
-    return _post({"type": "message", "attachments": [attachment]})
+    return _json_post({"type": "message", "attachments": [attachment]})
 
 
 def mail(notice: Notice, notice_id: str, *, sender: str, to: str) -> EmailMessage:
@@ -117,14 +110,7 @@ def mail(notice: Notice, notice_id: str, *, sender: str, to: str) -> EmailMessag
 
 
 def syslog_line(notice: Notice, *, hostname: str, process: int, most_bytes: int | None = None) -> bytes:
-    """Return a notice as a message of syslog; where it would be too long its facts are told to be left out.
-
-    Args:
-        notice: The notice.
-        hostname: What this host is called.
-        process: Our process.
-        most_bytes: How long it may be; None: as long as it is.
-    """
+    """Return a notice as a syslog message; above `most_bytes` its facts are left out, and it says so."""
     stamp = datetime.fromisoformat(notice.at).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     name = "".join(sign for sign in hostname if "!" <= sign <= "~")[:255] or "-"
     head = f"<{_priority(notice)}>1 {stamp} {name} {APP_NAME} {process} {notice.kind.value[:32]} - "
@@ -137,7 +123,7 @@ def syslog_line(notice: Notice, *, hostname: str, process: int, most_bytes: int 
 
 
 def framed(line: bytes) -> bytes:
-    """Return a message of syslog as it goes over TCP: with its length in front."""
+    """Return a syslog message with its length in front, as over TCP."""
     return str(len(line)).encode() + b" " + line
 
 
@@ -150,7 +136,7 @@ def _priority(notice: Notice) -> int:
 
 
 def _facts(notice: Notice) -> list[str]:
-    """Return what programs are told as lines for people, the first few."""
+    """Return the first facts as lines for people."""
     lines = []
     for key, value in list(notice.facts.items())[:_SHOWN_FACTS]:
         text = value if isinstance(value, str) else json.dumps(value)
@@ -163,5 +149,5 @@ def _for_slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _post(document: Mapping[str, object]) -> Post:
+def _json_post(document: Mapping[str, object]) -> Post:
     return Post(body=json.dumps(document).encode(), headers={})

@@ -1,8 +1,8 @@
-"""The keeper that sends: the outbox, hook by hook, and the audit to those that follow it, in order and without a gap.
+"""Delivery of notices: the outbox, hook by hook, and the audit to those that follow it, in order and without a gap.
 
-A notice that is not taken is tried again after pauses that grow from ten seconds to an hour, for a day; then it is
-given up, which is in the audit, and shown until an administrator has it tried once more. What waits behind it keeps its
-order. One hook's receiver holds up no other's: each is sent to by a thread of its own, which touches no table.
+A failed notice is retried after 10 s up to an hour, for a day; then it is given up, which is in the audit, until an
+admin sends it again. Later notices of the hook keep their order. Each hook has a thread of its own, which touches no
+table, so that a slow receiver delays no other.
 """
 
 from __future__ import annotations
@@ -30,20 +30,14 @@ from flashferry.store.service.database import moment, moment_of
 FIRST_PAUSE_S, LONGEST_PAUSE_S, GIVES_UP_AFTER_S = 10.0, 3600.0, 24 * 3600.0
 _EVERY_S = 2.0
 _MOST = 20
-"""Of one hook in one look: what was sent is written down soon, should the process end."""
+"""Notices of one hook in one pass: results are stored soon, in case the process ends."""
 _MOST_DUE = 500
 _POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one hook is sent in one look.
-
-    Attributes:
-        hook: The hook.
-        notices: The notices, in order.
-        is_audit: Whether they are entries of the audit, which have no row in the outbox.
-    """
+    """What one hook is sent in one pass, in order; entries of the audit have no row in the outbox."""
 
     hook: rows.HookRow
     notices: tuple[Outgoing, ...]
@@ -52,13 +46,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What became of one try.
-
-    Attributes:
-        batch: Whose it was.
-        outgoing: The notice.
-        failure: Why it was not taken, or None.
-    """
+    """Result of one attempt; `failure` is None if it was accepted."""
 
     batch: Batch
     outgoing: Outgoing
@@ -66,13 +54,13 @@ class Tried:
 
 
 class Delivery:
-    """Sends what is due; of the audit it remembers whose receiver was away, and until when it is left alone."""
+    """Sends what is due; remembers which followers of the audit are unreachable, and until when they are left alone."""
 
     def __init__(self) -> None:
         self._waits: dict[str, tuple[int, datetime]] = {}
 
     def __call__(self, service: Service) -> None:
-        """Send what is due now, and write down what became of it."""
+        """Send what is due now and store the results."""
         now = service.now()
         with service.database.reading() as database:
             known = rows.hooks(database)
@@ -101,11 +89,11 @@ class Delivery:
             self._waits[hook_id] = (failures, service.now() + pause(failures, failure.wait_s))
 
 
-KEEPER = PeriodicTask(name="notices", every_s=_EVERY_S, look=Delivery())
+TASK = PeriodicTask(name="notices", every_s=_EVERY_S, run=Delivery())
 
 
 def pause(attempts: int, wait_s: float | None = None) -> timedelta:
-    """Return how long to wait behind so many tries that failed, one at least; longer where the receiver asks for it."""
+    """Return how long to wait after `attempts` failures, at least one; longer if the receiver asks for it."""
     grown_s = FIRST_PAUSE_S * 2.0 ** min(attempts - 1, 20)
     return timedelta(seconds=min(max(grown_s, wait_s or 0.0), LONGEST_PAUSE_S))
 
@@ -143,7 +131,7 @@ def _of_entry(chained: ChainedEntry) -> Outgoing:
 
 
 def _sent(service: Service, batches: Sequence[Batch], now: datetime) -> Iterator[Tried]:
-    """Send batches side by side; yield what became of each notice, until all are through or the service ends."""
+    """Send batches in parallel; yield each result until all are done or the service ends."""
     results: queue.SimpleQueue[Tried | None] = queue.SimpleQueue()
     for batch in batches:
         # Not waited for at the end: a receiver that hangs must not hold the process.
@@ -165,7 +153,7 @@ def _sent(service: Service, batches: Sequence[Batch], now: datetime) -> Iterator
 def _send_batch(
     settings: ServiceSettings, batch: Batch, now: datetime, results: queue.SimpleQueue[Tried | None]
 ) -> None:
-    """Send a hook its notices until one is not taken: those behind it keep their order."""
+    """Send a hook its notices until one fails: the later ones keep their order."""
     until_s = time.monotonic() + WHOLE_S
     try:
         for outgoing in batch.notices:
@@ -213,7 +201,7 @@ def _write_outbox(service: Service, tried: Tried) -> None:
 
 
 def _next_at(row: rows.OutboxRow, failure: NotSent, now: datetime) -> str | None:
-    """Return when a notice is tried again; None: never more."""
+    """Return when a notice is retried; None: never."""
     at = now + pause(row.attempts + 1, failure.wait_s)
     is_over = at - moment_of(row.at) > timedelta(seconds=GIVES_UP_AFTER_S)
     return None if failure.is_final or is_over else moment(at)

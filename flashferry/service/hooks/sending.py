@@ -1,7 +1,7 @@
-"""Sending: one try to give a notice to a receiver, by HTTP, mail or syslog, which ends in a sentence where it fails.
+"""One attempt to send a notice, by HTTP, mail or syslog; a failure is one sentence.
 
-Where a hook leads is an administrator's word and may be inside his network; where a receiver would send us on to is
-not, so redirects are not followed. Answers are read for their status alone.
+An admin chooses where a hook leads, which may be an internal address; a receiver must not, so redirects are not
+followed. Only the status of an answer is read.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 CONNECT_S, ANSWER_S = 5.0, 10.0
 WHOLE_S = 30.0
-"""So long one try takes at most by HTTP or mail, however slowly its receiver answers."""
+"""Limit of one attempt by HTTP or mail."""
 MOST_MAIL_BYTES = 65_536
-"""So much a mail server may answer in one connection."""
+"""Limit of a mail server's answers in one connection."""
 REFUSAL_S = 0.5
-"""So long a receiver by TLS has for a word against what it was sent; most say nothing."""
+"""How long a TLS receiver has for an alert; most send nothing."""
 SYSLOG_PORTS = {"udp": 514, "tcp": 601, "tls": 6514}
 MOST_UDP_BYTES = 8192
 _AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
@@ -46,12 +46,12 @@ _REDIRECTS = range(300, 400)
 
 
 class NotSent(Exception):
-    """A receiver did not take a notice.
+    """A receiver did not accept a notice.
 
     Args:
-        sentence: Why; no secret is in it.
-        wait_s: How long the receiver asks us to wait, seconds, or None where it says nothing.
-        is_final: Whether no later try can do better.
+        sentence: Why, without any secret.
+        wait_s: How long the receiver asks to wait, seconds, or None.
+        is_final: Whether no later attempt can succeed.
     """
 
     def __init__(self, sentence: str, *, wait_s: float | None = None, is_final: bool = False) -> None:
@@ -63,22 +63,17 @@ class NotSent(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A notice on its way.
-
-    Attributes:
-        notice_id: The idempotence key of all tries.
-        notice: The notice.
-    """
+    """A notice being sent, with the idempotency key of all attempts."""
 
     notice_id: str
     notice: Notice
 
 
 def send(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:
-    """Try once to send a notice to a hook's receiver.
+    """Send a notice to a hook's receiver once.
 
     Raises:
-        NotSent: It was not taken, or nobody knows whether it was.
+        NotSent: It was not accepted, or that is unknown.
     """
     try:
         _SENDERS[hook.form](settings, hook, outgoing, now)
@@ -87,11 +82,7 @@ def send(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: date
 
 
 def secret_for(settings: ServiceSettings, hook: HookRow) -> str | None:
-    """Return a hook's secret, or None where it has none.
-
-    Raises:
-        ConfigInvalid: It has one and it cannot be had.
-    """
+    """Return a hook's secret, or None if it has none. Raises `ConfigInvalid` if it cannot be read."""
     if hook.secret_name is None:
         return None
     return secret_of(settings.hooks.get(hook.secret_name, HookSettings()).secret, f"[hooks.{hook.secret_name}]")
@@ -101,7 +92,7 @@ def syslog_address(target: str) -> tuple[str, str, int]:
     """Return scheme, host or path, and port of `udp://HOST[:PORT]`, `tcp://…`, `tls://…` or `unix:///PATH`.
 
     Raises:
-        ValueError: It is none of them.
+        ValueError: Another address.
     """
     parts = urlsplit(target)
     if parts.scheme == "unix" and not parts.netloc and parts.path.startswith("/"):
@@ -124,11 +115,7 @@ def _send_teams(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, no
 
 
 def _post(url: str, post: Post) -> None:
-    """Post to an address.
-
-    Raises:
-        NotSent: The answer is no success.
-    """
+    """Post to an address. Raises `NotSent` unless the answer is a success."""
     import httpx
 
     headers = {
@@ -149,7 +136,7 @@ def _post(url: str, post: Post) -> None:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Return whose certificates are believed; to read them takes longer than to send."""
+    """Return the system's trust store; reading it takes longer than sending."""
     return ssl.create_default_context()
 
 
@@ -203,20 +190,14 @@ def _hand_over(settings: MailSettings, message: EmailMessage) -> None:
 
 
 class _MailServer(smtplib.SMTP):
-    """A mail server of which each connection is watched, and each answer counted.
-
-    Args:
-        deadline: Watches the connection.
-        *given: What `smtplib.SMTP` takes.
-        **named: The same.
-    """
+    """A mail server whose connections are watched by a deadline and whose answers are counted."""
 
     def __init__(self, deadline: Deadline, *given: Any, **named: Any) -> None:
         self._deadline = deadline
         super().__init__(*given, **named)
 
     def getreply(self) -> tuple[int, bytes]:
-        """Read one answer, of lines that are counted."""
+        """Read one answer, of counted lines."""
         if self.file is None and self.sock is not None:
             self._deadline.watch(self.sock)
             self.file = _CountedLines(self.sock)
@@ -228,18 +209,14 @@ class _TlsMailServer(_MailServer, smtplib.SMTP_SSL):
 
 
 class _CountedLines:
-    """The lines that a mail server sends, up to `MOST_MAIL_BYTES` of them."""
+    """The lines of a mail server, up to `MOST_MAIL_BYTES`."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._file = connection.makefile("rb")
         self._left = MOST_MAIL_BYTES
 
     def readline(self, most: int) -> bytes:
-        """Return the next line, or as much of it.
-
-        Raises:
-            OSError: There were too many bytes.
-        """
+        """Return the next line, or a part of it. Raises `OSError` above the limit."""
         line = self._file.readline(most)
         self._left -= len(line)
         if self._left < 0:
@@ -268,7 +245,7 @@ def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, n
         else:
             _send_stream(where, port, framed(line))
     except ssl.SSLCertVerificationError as error:
-        raise NotSent(f"syslog at {hook.target}: its certificate is not believed: {error.verify_message}") from None
+        raise NotSent(f"syslog at {hook.target}: its certificate is not trusted: {error.verify_message}") from None
     except OSError as error:
         raise NotSent(f"syslog at {hook.target}: {error.strerror or error}") from None
 
@@ -276,7 +253,7 @@ def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, n
 def _send_datagram(host: str, port: int, line: bytes) -> None:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as sender:
-        # Connected, so that a port where nobody listens may be told to us; without an answer nobody knows.
+        # Connected, so that a closed port may be reported; without an answer it is unknown.
         sender.connect(address)
         sender.send(line)
 
@@ -292,13 +269,13 @@ def _send_stream(host: str, port: int, message: bytes) -> None:
 
 
 def _send_tls(host: str, port: int, message: bytes, trusted: ssl.SSLContext) -> None:
-    """Send by TLS, framed as by TCP (RFC 5425, 4.3), to who proves to be that host."""
+    """Send over TLS, framed as over TCP (RFC 5425, 4.3), to a verified host."""
     with (
         closing(socket.create_connection((host, port), timeout=CONNECT_S)) as line,
         closing(trusted.wrap_socket(line, server_hostname=host)) as sender,
     ):
         sender.sendall(message)
-        # A refusal comes behind the handshake (TLS 1.3: our certificate is missing, say), and only who reads hears it:
+        # A refusal comes after the handshake (TLS 1.3: our certificate is missing, say), and only who reads hears it:
         # to say that we are through would take it for an end in order.
         sender.settimeout(REFUSAL_S)
         with suppress(TimeoutError):
@@ -311,11 +288,7 @@ def _send_tls(host: str, port: int, message: bytes, trusted: ssl.SSLContext) -> 
 
 
 def _trusted_by(settings: ServiceSettings, hook: HookRow) -> ssl.SSLContext:
-    """Return whose certificates a hook believes: those of its section of the configuration, else the system's.
-
-    Raises:
-        NotSent: They cannot be read.
-    """
+    """Return the trust store of a hook's section, else the system's. Raises `NotSent` if it cannot be read."""
     ca = settings.hooks.get(hook.secret_name or "", HookSettings()).ca
     if ca is None:
         return _trusted()

@@ -1,17 +1,17 @@
-"""The vendor's file of published hashes, taken in: Cisco's Bulk Hash file, once its signature was checked.
+"""The vendor's file of published hashes: Cisco's Bulk Hash file, read after its signature was checked.
 
 Facts
 -----
 * The file is a zip or a tar with `BulkHash.tar`, `BulkHash.tar.signature` and `BULKHASH-CCO_RELEASE.cer`, and a script
   that checks them, `cisco_x509_verify_release.py -e BULKHASH-CCO_RELEASE.cer -i BulkHash.tar -s BulkHash.tar.signature
-  -v dgst -sha512`: the signature is over the inner tar, with SHA-512 and the key of the certificate, which Cisco's
-  subordinate and root certificates vouch for. The inner tar holds a CSV with MD5 and SHA-512 of all images (Cisco,
+  -v dgst -sha512`: the signature is over the inner tar, with SHA-512 and the key of the certificate, which is issued by
+  Cisco's subordinate and root certificates. The inner tar holds a CSV with MD5 and SHA-512 of all images (Cisco,
   "Secure Software Publishing - Bulk Hash File Download Center", and the README in the file).
-* The CSV's columns are nowhere described: a row counts where one cell is a SHA-512 and one can be a file's name.
-* A certificate that comes in the file proves nothing by itself: it must be one of the vendor's that the configuration
-  names, or be issued by one of them.
+* The CSV's columns are documented nowhere: a row counts if one cell is a SHA-512 and one can be a file name.
+* A certificate in the file proves nothing by itself: it must be one of those that the configuration names, or be issued
+  by one of them.
 
-Never tried on Cisco's own file, which nobody had here: tests make one of the same form.
+Never tried on Cisco's own file, which was not available: tests make one of the same form.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _AGAIN = "Fetch the file again from the vendor, and send it as it is"
 
 
 def read_bulk(path: Path, vendor: Path, now: datetime, at: str) -> Iterator[Published]:
-    """Yield what the vendor published, the signature checked first.
+    """Yield the published hashes, after the signature was checked.
 
     Args:
-        path: The file as it was fetched.
+        path: The file as downloaded.
         vendor: The vendor's certificates, PEM.
-        now: What time it is: certificates that are over count no more.
-        at: The same, as the tables keep times.
+        now: Certificates must be valid at this time.
+        at: The same, as the tables store times.
 
     Raises:
-        ConfigInvalid: It is no such file, its certificate is nobody's we trust, or its signature is another's.
+        ConfigInvalid: Not such a file, its certificate is not trusted, or the signature does not match.
     """
     parts = _parts(path)
     signer = _certificate(parts[_CERTIFICATE])
@@ -152,10 +152,10 @@ def _certificate(content: bytes) -> x509.Certificate:
 
 
 def _check_chain(signer: x509.Certificate, trusted: Sequence[x509.Certificate], now: datetime) -> None:
-    """Refuse a certificate that is none of the trusted ones and issued by none of them, or whose time is over."""
+    """Refuse a certificate that is neither trusted nor issued by a trusted one, or not valid now."""
     issuer = next((one for one in trusted if one == signer or _has_issued(one, signer)), None)
     if issuer is None:
-        raise _invalid(f"its certificate, of {_name_of(signer)}, is none that vendor_certificates vouches for")
+        raise _invalid(f"its certificate, of {_name_of(signer)}, is not trusted by vendor_certificates")
     for one in (signer, issuer):
         if not one.not_valid_before_utc <= now <= one.not_valid_after_utc:
             raise _invalid(f"the certificate of {_name_of(one)} is good until {one.not_valid_after_utc:%Y-%m-%d}")

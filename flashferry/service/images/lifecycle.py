@@ -1,6 +1,6 @@
-"""An image that is here: told, held against what was published anew, vouched for, taken away, brought back.
+"""An image in the store: verified again, approved, removed, restored.
 
-Nothing is taken away that a plan, a schedule, a job or a golden image names; who asks for it is told which.
+An image that a plan, a schedule, a job or a golden image refers to is not removed; the answer lists them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from http import HTTPStatus
 
 from flashferry import api
 from flashferry.core.codec import to_json
@@ -19,11 +18,11 @@ from flashferry.images.contents import Contents
 from flashferry.images.families import family_of_image
 from flashferry.images.image import Digests
 from flashferry.service.auditing import deciding, note, note_refusal
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from
 from flashferry.service.images.places import place_of, remove_files, settle
 from flashferry.service.images.upload import checked_sha512, facts_of, found, give_up, offset_of, whole
 from flashferry.service.images.verification import object_of, why_not_what_it_says
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
 from flashferry.store.service.database import moment, moment_of
@@ -35,11 +34,11 @@ _Change = Callable[[sqlite3.Connection, StoredImage], StoredImage]
 
 
 def verify(service: Service, actor: Actor, name: str, sha512: str = "") -> StoredImage:
-    """Read an image's file again, and hold it against what was published; with a SHA-512, against that too.
+    """Read an image's file again and compare it with published digests, and with a SHA-512 if given.
 
     Raises:
-        Problem: 404 where it is not here, 409 where it has not arrived or was taken away, 422 where the digest is none
-            or the file cannot be read.
+        NotFound, Conflict: There is no such image, or it is an upload or removed.
+        InvalidRequest: Not a digest, or the file cannot be read.
     """
     stated = checked_sha512(sha512)
     with service.database.reading() as database:
@@ -55,28 +54,29 @@ def verify(service: Service, actor: Actor, name: str, sha512: str = "") -> Store
     return _changed(service, actor, "image.verified", name, judge, of=_AT_REST)
 
 
-def vouch(service: Service, actor: Actor, name: str, reason: str) -> StoredImage:
-    """Say that an unknown image is good, with the reason why: an admin's word, which stands in the audit.
+def approve_unpublished(service: Service, actor: Actor, name: str, reason: str) -> StoredImage:
+    """Approve an unknown image, with a reason that is kept in the audit.
 
     Raises:
-        Problem: 409 where it is not unknown: one that is no match of what was published is never usable.
+        Conflict: It is not unknown; one that contradicts a published digest is never usable.
     """
     reason = checked_reason(reason)
 
     def change(_: sqlite3.Connection, image: StoredImage) -> StoredImage:
-        told = f"{actor.name} vouched for it: {reason}"
-        return replace(image, state=ImageState.VOUCHED, vouched_by=actor.name, told=told)
+        details = f"{actor.name} approved it: {reason}"
+        return replace(image, state=ImageState.VOUCHED, vouched_by=actor.name, told=details)
 
     return _changed(service, actor, "image.vouched", name, change, of=(ImageState.UNKNOWN,), reason=reason)
 
 
 def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredImage | None:
-    """Take an image away; return it, or None where nothing of it stays.
+    """Remove an image; return it, or None if nothing of it stays.
 
-    For a while it can be brought back. One that is arriving still is given up, and one that is no match is removed.
+    It can be restored for a while. An upload is abandoned, and a mismatch is deleted.
 
     Raises:
-        Problem: 403 for who may not, 409 where something names it.
+        Forbidden: The caller may not.
+        Conflict: Something refers to it.
     """
     with service.database.reading() as database:
         image = found(database, name)
@@ -85,10 +85,9 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
         return None
     reason = checked_reason(reason)
     if not actor.has({Role.ADMIN}):
-        problem = Problem(
-            HTTPStatus.FORBIDDEN,
-            f"image {name}: expected an admin to take away one that has arrived",
-            hint="Ask one; whoever operates a site may give up an upload",
+        problem = Forbidden(
+            f"image {name}: expected an admin to remove a complete image",
+            hint="Ask an admin; operators may only abandon an upload",
         )
         note_refusal(service, actor, "image.hidden", object_of(name), problem.sentence)
         raise problem
@@ -116,28 +115,24 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
 
 
 def bring_back(service: Service, actor: Actor, name: str, reason: str) -> StoredImage:
-    """Bring back an image that was taken away; it is what it was.
-
-    Raises:
-        Problem: 409 where it was not taken away.
-    """
+    """Restore a removed image with its former state. Raises `Conflict` if it was not removed."""
     reason = checked_reason(reason)
 
     def change(_: sqlite3.Connection, image: StoredImage) -> StoredImage:
         assert image.state_before_hidden is not None
         if os.path.lexists(place_of(service, name, image.state_before_hidden)):
-            raise _conflict(name, "another file of that name is in the folder of images; move that one away first")
+            raise _conflict(name, "another file of that name is in the image folder; move that one away first")
         return replace(image, state=image.state_before_hidden, state_before_hidden=None, hidden_by=None, hidden_at=None)
 
     return _changed(service, actor, "image.brought_back", name, change, of=(ImageState.HIDDEN,), reason=reason)
 
 
 def remove(service: Service, actor: Actor, image: StoredImage, reason: str) -> None:
-    """Remove an image that nobody can bring back any more, with its file; the audit keeps what it was.
+    """Delete an image that can no longer be restored, with its file; the audit keeps its facts.
 
     Raises:
-        Problem: 409 where it is something else by now.
-        OSError: Its file cannot be removed; then it is here still.
+        Conflict: Its state changed meanwhile.
+        OSError: The file cannot be deleted; the image stays.
     """
     with service.database.writing() as database:
         if not store.remove_image(database, image.name, was=image.state):
@@ -148,14 +143,14 @@ def remove(service: Service, actor: Actor, image: StoredImage, reason: str) -> N
 
 
 def is_over(service: Service, image: StoredImage) -> bool:
-    """Return whether an image that was taken away can no longer be brought back."""
+    """Return whether a removed image can no longer be restored."""
     if image.hidden_at is None:
         return False
     return service.now() - moment_of(image.hidden_at) >= timedelta(seconds=service.settings.keep_hidden_images_s)
 
 
 def judged_anew(service: Service, database: sqlite3.Connection, image: StoredImage, contents: Contents) -> StoredImage:
-    """Return the row of an image that was read again. An admin's word holds for the content that he vouched for."""
+    """Return the row of an image that was read again. An approval holds for the content that was approved."""
     judged = whole(service, database, image, contents)
     is_same = image.sha512 == contents.digests.sha512
     if image.state is ImageState.VOUCHED and is_same and judged.state is ImageState.UNKNOWN:
@@ -164,40 +159,31 @@ def judged_anew(service: Service, database: sqlite3.Connection, image: StoredIma
 
 
 def read_file(service: Service, image: StoredImage) -> Contents:
-    """Return what an image's file tells; one that did not change is not read again.
-
-    Raises:
-        Problem: It cannot be read.
-    """
+    """Return the contents of an image's file, cached while the file is unchanged. Raises `InvalidRequest`."""
     try:
         read = api.image_catalogue(place_of(service, image.name, image.state), state=service.state).image(image.name)
     except FlashferryError as error:
-        raise problem_of(error) from None
+        raise invalid_from(error) from None
     return Contents(digests=Digests(md5=read.md5, sha512=read.sha512), inside=read.inside)
 
 
 def checked_reason(reason: str) -> str:
-    """Return a reason as it is kept.
-
-    Raises:
-        Problem: There is none, or it is longer than two thousand characters.
-    """
+    """Return a reason as it is stored. Raises `InvalidRequest` if it is empty or too long."""
     reason = reason.strip()
     if not 1 <= len(reason) <= LONGEST_REASON:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"reason: expected 1 to {LONGEST_REASON:,} characters, found {len(reason):,}",
-            hint="Say it in a sentence: it stands in the audit and is shown with the image",
+            hint="Give a reason in a sentence; it is in the audit and shown with the image",
         )
     return reason
 
 
-def told_image(service: Service, image: StoredImage) -> dict[str, object]:
-    """Return an image in its row, with how much of it is here and what platform it is for."""
+def image_json(service: Service, image: StoredImage) -> dict[str, object]:
+    """Return an image as JSON types, with its progress and family."""
     family = (family_of_image(image.inside) if image.inside else None) or family_of_image(image.name)
-    told = dict(to_json(image))
-    del told["file_state"]
-    return told | {
+    details = dict(to_json(image))
+    del details["file_state"]
+    return details | {
         "received_bytes": offset_of(service, image),
         "is_usable": image.is_usable,
         "family": None if family is None else family.name,
@@ -205,10 +191,10 @@ def told_image(service: Service, image: StoredImage) -> dict[str, object]:
     }
 
 
-def told_whole(service: Service, database: sqlite3.Connection, image: StoredImage) -> dict[str, object]:
-    """Return an image, and what names it."""
+def image_details_json(service: Service, database: sqlite3.Connection, image: StoredImage) -> dict[str, object]:
+    """Return an image, and what refers to it."""
     golden = [one for one in store.golden_images(database) if one.image == image.name]
-    return told_image(service, image) | {
+    return image_json(service, image) | {
         "named_by": store.named_by(database, image.name, moment(service.now())),
         "golden": [dict(to_json(one)) for one in golden],
     }
@@ -224,7 +210,7 @@ def _changed(
     of: tuple[ImageState, ...],
     reason: str = "",
 ) -> StoredImage:
-    with deciding(service, actor, action, object_of(name), unnoted={HTTPStatus.NOT_FOUND}) as database:
+    with deciding(service, actor, action, object_of(name), unnoted=(NotFound,)) as database:
         before = found(database, name)
         _check_state(before, action.partition(".")[2].replace("_", " "), of)
         after = change(database, before)
@@ -245,13 +231,12 @@ def _check_state(image: StoredImage, done: str, of: tuple[ImageState, ...]) -> N
         raise _conflict(image.name, f"expected one that is {states} to be {done}, found that it is {image.state}")
 
 
-def _conflict(name: str, why: str) -> Problem:
-    return Problem(HTTPStatus.CONFLICT, f"image {name}: {why}", hint=f"GET /api/v1/images/{name} says how it stands")
+def _conflict(name: str, why: str) -> ServiceError:
+    return Conflict(f"image {name}: {why}", hint="See its state on the page Images")
 
 
-def _named(name: str, names: list[str]) -> Problem:
-    return Problem(
-        HTTPStatus.CONFLICT,
+def _named(name: str, names: list[str]) -> ServiceError:
+    return Conflict(
         f"image {name}: expected nothing that names it, found {', '.join(names[:5])}"
         + (f" and {len(names) - 5} more" if len(names) > 5 else ""),
         hint="Withdraw plans, remove schedules, let jobs end, and give their models another golden image first",

@@ -1,9 +1,9 @@
-"""Where the file of an image lies, by its state; which names are taken, how large one may be, and the room on the disk.
+"""Where the file of an image lies, by its state; valid names, and disk space.
 
 Facts
 -----
-* Whoever serves a folder of images leaves out what begins with a dot, and folders (`flashferry.images.catalogue`).
-* A change of name within a file system is whole or was not: so all places are below the folder of images.
+* Servers of an image folder skip names with a leading dot, and folders (`flashferry.images.catalogue`).
+* A rename within a file system is atomic, so all places are below the image folder.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import os
 import re
 import shutil
 from contextlib import suppress
-from http import HTTPStatus
 from pathlib import Path
 
 from flashferry.core.atomic_write import sync_folder
-from flashferry.service.problems import Problem
+from flashferry.service.errors import DiskFull, InvalidRequest
 from flashferry.service.service import Service
 from flashferry.store.service.images import ImageState, StoredImage
 
 MOST_PUBLISHED_BYTES = 256 << 20
-"""A file of published hashes, the tar in it and the CSV in that are not larger."""
+"""Limit of a file of published hashes, of the tar in it, and of the CSV in that."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,119}", re.ASCII)
 _PART = ".part"
@@ -30,23 +29,18 @@ _BESIDE = {
     ImageState.MISMATCH: (".refused", ""),
     ImageState.HIDDEN: (".hidden", ""),
 }
-"""Folder below that of images, and what stands behind the name, for states in which nobody is to have the file."""
+"""Folder below that of images, and suffix, for states in which the file must not be served."""
 
 
 def is_image_name(name: str) -> bool:
-    """Return whether an image may be called so: letters, digits and `. _ + -`, at most 120, no dot or sign first."""
+    """Return whether a name is valid: letters, digits and `. _ + -`, at most 120, a letter or digit first."""
     return _NAME.fullmatch(name) is not None and not name.endswith(_PART)
 
 
 def checked_name(name: str) -> str:
-    """Return the name of an image.
-
-    Raises:
-        Problem: It may not be called so.
-    """
+    """Return a valid image name. Raises `InvalidRequest`."""
     if not is_image_name(name):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"image: expected a name of at most 120 letters, digits and '. _ + -', a letter or digit first, and not "
             f"'{_PART}' last; found {name[:130]!r}",
             hint="Give the file's name as the vendor has it, without folders",
@@ -61,65 +55,56 @@ def place_of(service: Service, name: str, state: ImageState) -> Path:
 
 
 def settle(service: Service, image: StoredImage) -> bool:
-    """Have the file of an image where its state wants it; return whether it is there now.
+    """Move the file of an image to where its state requires it; return whether it is there.
 
-    A service that ended between a row and its file does this at its next look. One that somebody put in the way by
-    hand stays, and so does the other.
+    A service that ended between a row and its file does this in its next pass. Files placed by hand are not
+    overwritten.
 
     Raises:
         OSError: It cannot be moved.
     """
-    wanted = place_of(service, image.name, image.state)
-    if os.path.lexists(wanted):
+    requested = place_of(service, image.name, image.state)
+    if os.path.lexists(requested):
         return True
     found = next((place for place in _places(service, image.name) if place.is_file() and not place.is_symlink()), None)
-    if found is None or found == wanted:
+    if found is None or found == requested:
         return False
-    make_folder(wanted.parent)
-    found.rename(wanted)
-    sync_folder(wanted.parent)
+    make_folder(requested.parent)
+    found.rename(requested)
+    sync_folder(requested.parent)
     sync_folder(found.parent)
     return True
 
 
 def remove_files(service: Service, name: str) -> None:
-    """Remove what lies beside the folder's images under a name; a file in the folder itself stays.
-
-    Raises:
-        OSError: One cannot be removed.
-    """
+    """Delete the files beside the image folder under a name; a file in the folder itself stays. May raise `OSError`."""
     for state in _BESIDE:
         place_of(service, name, state).unlink(missing_ok=True)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder for images where there is none, for its owner alone.
-
-    Raises:
-        OSError: It cannot be made.
-    """
+    """Create a folder for images, for its owner alone. May raise `OSError`."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def check_room(service: Service, wanted_bytes: int, outstanding_bytes: int) -> None:
-    """Refuse what would leave less room on the disk than is to stay free.
+    """Refuse what would leave less free space than the reserve.
 
     Args:
         service: The service.
-        wanted_bytes: How much more is to be written.
-        outstanding_bytes: How much others were promised, and have not sent.
+        wanted_bytes: To be written now.
+        outstanding_bytes: Promised to other uploads and not yet sent.
 
     Raises:
-        Problem: There is not so much room.
+        DiskFull: There is not enough space.
     """
     free_bytes = shutil.disk_usage(service.images).free
     reserve_bytes = service.settings.images.reserve_bytes
     if free_bytes - outstanding_bytes - wanted_bytes < reserve_bytes:
-        raise Problem(
-            HTTPStatus.INSUFFICIENT_STORAGE,
+        raise DiskFull(
             f"images: expected room for {wanted_bytes:,} bytes beside {outstanding_bytes:,} that others are sending "
             f"and {reserve_bytes:,} that stay free, found {free_bytes:,} bytes free",
-            hint="Take images away that nobody needs, or make room on the disk; what has arrived stays",
+            hint="Remove images that are not needed, or free disk space; what was uploaded stays",
         )
 
 

@@ -1,13 +1,9 @@
-"""What the vendor published comes in, and all images that are here are held against it at once.
-
-A file of hundreds of thousands of rows is entered in pieces, so that nobody waits long to write; each row was signed.
-"""
+"""Import of the vendor's hashes, in batches so that others can write; all images are verified again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
 
@@ -15,12 +11,12 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.images.contents import Contents
 from flashferry.images.image import Digests
 from flashferry.service.auditing import note, note_refusal
+from flashferry.service.errors import Conflict, ServiceError, invalid_from
 from flashferry.service.images.lifecycle import judged_anew
 from flashferry.service.images.places import settle
 from flashferry.service.images.upload import facts_of
 from flashferry.service.images.verification import object_of
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
 from flashferry.store.service.database import moment
@@ -32,25 +28,20 @@ _AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED, ImageS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakenIn:
-    """What came of a file of published hashes.
-
-    Attributes:
-        rows: How many files it has.
-        new: How many of them nobody had told before.
-        changed: Names of images of which another thing is held now, with what.
-    """
+class ImportResult:
+    """Result of an import: rows of the file, how many were new, and images whose state changed."""
 
     rows: int
     new: int
     changed: dict[str, str]
 
 
-def take_in_published(service: Service, actor: Actor, path: Path) -> TakenIn:
-    """Take in a file of published hashes whose signature is the vendor's.
+def import_published(service: Service, actor: Actor, path: Path) -> ImportResult:
+    """Import a file of published hashes whose signature is the vendor's.
 
     Raises:
-        Problem: 409 where no certificates of the vendor's are named; 422 where it is no such file, or not the vendor's.
+        Conflict: No vendor certificates are configured.
+        InvalidRequest: Not such a file, or not the vendor's.
     """
     # Late: who takes no such file in waits for no library of certificates to be imported.
     from flashferry.service.images.bulk import read_bulk
@@ -59,16 +50,15 @@ def take_in_published(service: Service, actor: Actor, path: Path) -> TakenIn:
     at = moment(service.now())
     try:
         if vendor is None:
-            raise Problem(
-                HTTPStatus.CONFLICT,
+            raise Conflict(
                 "published hashes: expected certificates of the vendor's to hold the signature against, found none",
                 hint="Name them in service.toml: vendor_certificates under [images]",
             )
         rows, new = _entered(service, read_bulk(path, vendor, service.now(), at))
     except ConfigInvalid as error:
         note_refusal(service, actor, "published.taken", _OBJECT, error.message)
-        raise problem_of(error) from None
-    except Problem as problem:
+        raise invalid_from(error) from None
+    except ServiceError as problem:
         note_refusal(service, actor, "published.taken", _OBJECT, problem.sentence)
         raise
     with service.database.writing() as database:
@@ -83,11 +73,11 @@ def take_in_published(service: Service, actor: Actor, path: Path) -> TakenIn:
                     after=facts_of(after),
                 )
                 changed.append(after)
-        told = {image.name: image.state.value for image in changed}
-        note(service, database, actor, "published.taken", _OBJECT, after={"rows": rows, "new": new, "changed": told})
+        details = {image.name: image.state.value for image in changed}
+        note(service, database, actor, "published.taken", _OBJECT, after={"rows": rows, "new": new, "changed": details})
     for image in changed:
         settle(service, image)
-    return TakenIn(rows=rows, new=new, changed=told)
+    return ImportResult(rows=rows, new=new, changed=details)
 
 
 def _entered(service: Service, published: Iterator[Published]) -> tuple[int, int]:

@@ -1,7 +1,6 @@
-"""The folder of images, looked after: files follow their rows, what somebody put there is taken in, what is over goes.
+"""The image folder kept in step with the tables: files placed by hand imported, expired ones deleted.
 
-A file that is in the folder by hand is an image like others, in the name of the system: published where its digests
-are, else unknown. One whose content changed is another image under the same name, and is judged anew.
+An imported file is published if its digests are, else unknown. One whose content changed is verified again.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from flashferry.core.files import NotRegular, check_regular
 from flashferry.images.files import FileIdentity
 from flashferry.service.auditing import note
 from flashferry.service.background import PeriodicTask
+from flashferry.service.errors import ServiceError
 from flashferry.service.images.lifecycle import is_over, judged_anew, read_file, remove
 from flashferry.service.images.places import is_image_name, make_folder, place_of, settle
 from flashferry.service.images.upload import facts_of, give_up, whole
 from flashferry.service.images.verification import object_of
 from flashferry.service.principal import SYSTEM
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
 from flashferry.store.service.database import moment, moment_of
@@ -31,29 +30,29 @@ from flashferry.store.service.images import FOLDER, ImageState, StoredImage
 _LOG = logging.getLogger("flashferry.service.images")
 EVERY_S = 30.0
 REST_S = 10.0
-"""A file is taken in once nobody has written to it for so long: it may be in the midst of a copy."""
+"""A file is imported after so many seconds without a write: it may still be being copied."""
 _LEAST_QUIET_S = 86400.0
 _IN_FOLDER = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED)
 
 
-def tend(service: Service) -> None:
-    """Look after the folder once."""
+def reconcile_folder(service: Service) -> None:
+    """Make one pass over the folder."""
     make_folder(service.images)
     with service.database.reading() as database:
         known = {image.name: image for image in store.images(database)}
     for image in known.values():
         if service.stopping.is_set():
             return
-        _tend(service, image)
+        _reconcile(service, image)
     for name in sorted(entry.name for entry in os.scandir(service.images)):
         if service.stopping.is_set():
             return
         if name not in known and is_image_name(name):
-            _take_in(service, name)
+            _import(service, name)
 
 
 def left_out(service: Service) -> list[str]:
-    """Return names of files in the folder that are no images here: their names will not do, or they are no files."""
+    """Return names of files in the folder that are not images: invalid names, or not regular files."""
     try:
         entries = sorted(os.scandir(service.images), key=lambda entry: entry.name)
     except OSError:
@@ -67,33 +66,33 @@ def left_out(service: Service) -> list[str]:
     ]
 
 
-KEEPER = PeriodicTask(name="images", every_s=EVERY_S, look=tend)
+TASK = PeriodicTask(name="images", every_s=EVERY_S, run=reconcile_folder)
 
 
-def _tend(service: Service, image: StoredImage) -> None:
+def _reconcile(service: Service, image: StoredImage) -> None:
     if image.state is ImageState.HIDDEN and is_over(service, image):
-        remove(service, SYSTEM, image, "it was taken away, and the time in which it could be brought back is over")
+        remove(service, SYSTEM, image, "it was removed, and can no longer be restored")
         return
     if image.state is ImageState.ARRIVING:
-        _tend_arriving(service, image)
+        _reconcile_upload(service, image)
         return
     settle(service, image)
     if image.state in _IN_FOLDER and (now := _state_of(service, image.name)) not in (None, image.file_state):
         _read_again(service, image, str(now))
 
 
-def _tend_arriving(service: Service, image: StoredImage) -> None:
-    """Give up what nobody has sent anything of for as long as images that were taken away are kept."""
-    heard = moment_of(image.created_at)
+def _reconcile_upload(service: Service, image: StoredImage) -> None:
+    """Abandon an upload without progress for as long as removed images are kept."""
+    events_view = moment_of(image.created_at)
     with suppress(FileNotFoundError):
         written_s = place_of(service, image.name, image.state).stat().st_mtime
-        heard = max(heard, datetime.fromtimestamp(written_s, UTC))
-    if service.now() - heard >= timedelta(seconds=max(service.settings.keep_hidden_images_s, _LEAST_QUIET_S)):
+        events_view = max(events_view, datetime.fromtimestamp(written_s, UTC))
+    if service.now() - events_view >= timedelta(seconds=max(service.settings.keep_hidden_images_s, _LEAST_QUIET_S)):
         give_up(service, SYSTEM, image)
 
 
 def _read_again(service: Service, image: StoredImage, file_state: str) -> None:
-    """Take in that a file was moved by us, or written to by somebody."""
+    """Handle a file that was moved by us, or changed by hand."""
     contents = read_file(service, image)
     is_other = contents.digests.sha512 != image.sha512
     with service.database.writing() as database:
@@ -116,7 +115,7 @@ def _read_again(service: Service, image: StoredImage, file_state: str) -> None:
     settle(service, after)
 
 
-def _take_in(service: Service, name: str) -> None:
+def _import(service: Service, name: str) -> None:
     file_state = _state_of(service, name)
     if file_state is None:
         return
@@ -136,8 +135,8 @@ def _take_in(service: Service, name: str) -> None:
     )
     try:
         contents = read_file(service, new)
-    except Problem as problem:
-        _LOG.warning("image %s cannot be taken in: %s", name, problem.sentence)
+    except ServiceError as problem:
+        _LOG.warning("image %s cannot be imported: %s", name, problem.sentence)
         return
     with service.database.writing() as database:
         image = whole(service, database, new, contents)
@@ -148,7 +147,7 @@ def _take_in(service: Service, name: str) -> None:
 
 
 def _state_of(service: Service, name: str) -> str | None:
-    """Return the state of a file in the folder; None where there is none that can be an image."""
+    """Return the identity of a file in the folder; None if it cannot be an image."""
     try:
         status = check_regular(place_of(service, name, ImageState.UNKNOWN), follow_links=False)
     except (NotRegular, OSError):

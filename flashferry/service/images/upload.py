@@ -1,7 +1,6 @@
-"""An image is announced, sent in as many pieces as it takes, and judged when it is whole.
+"""An image announced, uploaded in pieces, and verified when it is complete.
 
-The table says how much is on disk for good; a service that was killed goes on from there. Any operator may go on with
-what another one began: a name is one image.
+The table has how much is synced to disk; a restarted service continues from there. Any operator may continue an upload.
 """
 
 from __future__ import annotations
@@ -10,40 +9,43 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.contents import Contents
 from flashferry.images.image import published as checked_digests
 from flashferry.service.auditing import note, note_refusal
+from flashferry.service.errors import (
+    Conflict,
+    DiskFull,
+    InvalidRequest,
+    NotFound,
+    ServiceError,
+    TooLarge,
+    TooMany,
+    invalid_from,
+    listed,
+)
 from flashferry.service.images.places import check_room, checked_name, make_folder, place_of, settle
-from flashferry.service.images.upload_sessions import Arrival, HeldByAnother
+from flashferry.service.images.upload_sessions import HeldByAnother, UploadSession
 from flashferry.service.images.verification import Stated, judged, object_of
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem, listed, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
 from flashferry.store.service.database import moment
 from flashferry.store.service.images import ImageState, StoredImage
 
 MOST_AT_ONCE = 20
-"""While so many images are arriving, sent or left alone, a person who has one among them announces no other."""
+"""With so many uploads, a user who has one among them announces no other."""
 
 MOST_OF_A_PERSON = 5
-"""So many of them are one person's, and together they have at most as many bytes as one image may have."""
+"""Uploads of one user; together at most as many bytes as one image may have."""
 
-_AGAIN = "HEAD it, and send what is behind the offset that is told"
+_AGAIN = "Continue from the offset in this answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewImage:
-    """An image that somebody is about to send.
-
-    Attributes:
-        name: Its file's name.
-        size_bytes: Its size; by a form, at most that.
-        sha512: What the vendor published for it, as somebody pasted it; empty: nothing.
-    """
+    """An image to be uploaded; `size_bytes` of a form is an upper bound."""
 
     name: str
     size_bytes: int
@@ -51,11 +53,13 @@ class NewImage:
 
 
 def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[StoredImage, bool]:
-    """Enter an image that is to arrive; return it, and whether it is new: one that was begun is gone on with.
+    """Register an upload; return it, and whether it is new: an existing upload is continued.
 
     Raises:
-        Problem: 422 for a name, size or digest that is none, 409 where the name is taken, 429 where too many that
-            arrive are this person's, 507 where there is no room.
+        InvalidRequest, TooLarge: Name, size or digest is not valid.
+        Conflict: The name is taken.
+        TooMany: The user has too many uploads.
+        DiskFull: There is no space.
     """
     checked_name(new.name)
     stated = checked_sha512(new.sha512)
@@ -65,7 +69,7 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
         with service.database.writing() as database:
             known = store.image_of(database, new.name)
             if known is not None:
-                return _begun_before(known, new, stated), False
+                return _existing_upload(known, new, stated), False
             _check_free(service, database, actor, new)
             image = StoredImage(
                 name=new.name,
@@ -75,12 +79,12 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
                 uploaded_by=actor.name,
                 created_at=moment(service.now()),
             )
-            # What an upload left that was given up and whose file could not be removed then.
+            # Left by an abandoned upload whose file could not be deleted then.
             place_of(service, new.name, ImageState.ARRIVING).unlink(missing_ok=True)
             store.add_image(database, image)
             after = {"size_bytes": new.size_bytes, "sha512": stated}
             note(service, database, actor, "image.announced", object_of(new.name), after=after)
-    except Problem as problem:
+    except ServiceError as problem:
         note_refusal(service, actor, "image.announced", object_of(new.name), problem.sentence)
         raise
     except OSError as error:
@@ -88,36 +92,35 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
     return image, True
 
 
-def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | None) -> Arrival:
-    """Return an operator's turn to send an image from an offset on.
+def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | None) -> UploadSession:
+    """Return a session that continues an upload at an offset.
 
     Args:
         service: The service.
-        actor: Who sends.
+        actor: The sender.
         name: The image.
-        offset: From where, as he thinks.
-        length: How much is to follow, where that is known.
+        offset: Where the sender wants to continue.
+        length: Bytes to follow, if known.
 
     Raises:
-        Problem: 404 where nobody announced it, 409 with `offset` where he is not to go on from there or somebody else
-            is sending it, 413 where he would send too much, 507 where there is no room.
+        NotFound: It was not announced.
+        Conflict: Another offset, given as `offset`, or another sender.
+        TooLarge, DiskFull: More than announced, or no space.
     """
     with service.database.reading() as database:
         image = found(database, name)
         promised = store.outstanding_bytes(database, but=name)
     if image.state is not ImageState.ARRIVING:
-        raise _conflict(
-            f"image {name}: it has arrived, and is {image.state}", image.size_bytes, "Nothing is to be sent"
-        )
+        raise _conflict(f"image {name}: it is complete, and {image.state}", image.size_bytes, "Nothing is left to send")
     if length is not None and offset + length > image.size_bytes:
         raise _too_much(image.name, image.size_bytes)
     place = place_of(service, name, ImageState.ARRIVING)
     try:
         check_room(service, image.size_bytes - image.received_bytes, promised)
-        turn = service.arrivals.take(name, place, size_bytes=image.size_bytes, received_bytes=image.received_bytes)
+        turn = service.uploads.take(name, place, size_bytes=image.size_bytes, received_bytes=image.received_bytes)
     except HeldByAnother as held:
         raise _conflict(
-            f"image {name}: somebody is sending it; offset is {held.offset}", held.offset, "Wait for the end of that"
+            f"image {name}: another client is sending it; offset is {held.offset}", held.offset, "Wait until that ends"
         ) from None
     except OSError as error:
         raise _unwritable(error) from None
@@ -128,11 +131,12 @@ def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | 
     return turn
 
 
-def take_in(service: Service, turn: Arrival, data: bytes | bytearray) -> None:
-    """Write the next bytes of an image; now and then what was written is kept for good.
+def take_in(service: Service, turn: UploadSession, data: bytes | bytearray) -> None:
+    """Write the next bytes of an image, synced now and then.
 
     Raises:
-        Problem: 409 where somebody took over, 413 where it is more than was announced, 507 where there is no room.
+        Conflict: Another sender took over.
+        TooLarge, DiskFull: More than announced, or no space.
     """
     if turn.offset + len(data) > turn.size_bytes:
         raise _too_much(turn.name, turn.size_bytes)
@@ -141,39 +145,37 @@ def take_in(service: Service, turn: Arrival, data: bytes | bytearray) -> None:
             _keep_offset(service, turn.name, turn.sync())
             check_room(service, 0, 0)
     except HeldByAnother as held:
-        raise _conflict(f"image {turn.name}: somebody else went on with it", held.offset, _AGAIN) from None
+        raise _conflict(f"image {turn.name}: another client took over", held.offset, _AGAIN) from None
     except OSError as error:
         raise _unwritable(error) from None
 
 
-def keep(service: Service, turn: Arrival) -> int:
-    """End a turn; return how much of the image is on disk for good.
-
-    Raises:
-        Problem: 507 where what was sent last cannot be kept.
-    """
+def keep(service: Service, turn: UploadSession) -> int:
+    """End a session; return how much is synced to disk. Raises `DiskFull` if the last bytes cannot be."""
     try:
         kept_bytes = turn.end()
     except OSError as error:
-        service.arrivals.forget(turn)
+        service.uploads.forget(turn)
         raise _unwritable(error) from None
     _keep_offset(service, turn.name, kept_bytes)
     return kept_bytes
 
 
-def complete(service: Service, actor: Actor, turn: Arrival) -> StoredImage:
-    """Judge an image that is whole, and put it where its state wants it.
+def complete(service: Service, actor: Actor, turn: UploadSession) -> StoredImage:
+    """Verify a complete image and move its file.
 
     Raises:
-        Problem: 409 where somebody gave it up meanwhile; 507 where its file cannot be moved yet: the service does that
-            later.
+        Conflict: It was abandoned meanwhile.
+        DiskFull: The file cannot be moved yet; the service retries.
     """
     contents = turn.contents()
-    service.arrivals.forget(turn)
+    service.uploads.forget(turn)
     with service.database.writing() as database:
         before = found(database, turn.name)
         if before.state is not ImageState.ARRIVING:
-            raise _conflict(f"image {turn.name}: it is {before.state} by now", before.size_bytes, "GET it to see why")
+            raise _conflict(
+                f"image {turn.name}: it is {before.state} by now", before.size_bytes, "See its state on the page Images"
+            )
         image = whole(service, database, replace(before, size_bytes=turn.offset, received_bytes=turn.offset), contents)
         store.set_image(database, image, was=before.state)
         note(service, database, actor, "image.uploaded", object_of(image.name), after=facts_of(image))
@@ -185,22 +187,20 @@ def complete(service: Service, actor: Actor, turn: Arrival) -> StoredImage:
 
 
 def give_up(service: Service, actor: Actor, image: StoredImage) -> None:
-    """Want an image no more that is still arriving, and remove what has arrived of it.
-
-    Raises:
-        Problem: It is whole by now.
-    """
+    """Abandon an upload and delete its file. Raises `Conflict` if it is complete by now."""
     with service.database.writing() as database:
         if not store.remove_image(database, image.name, was=ImageState.ARRIVING):
-            raise _conflict(f"image {image.name}: it is whole by now", image.size_bytes, "GET it to see how it stands")
+            raise _conflict(
+                f"image {image.name}: it is whole by now", image.size_bytes, "See its state on the page Images"
+            )
         before = {"received_bytes": image.received_bytes, "size_bytes": image.size_bytes}
         note(service, database, actor, "image.given_up", object_of(image.name), before=before)
-    service.arrivals.cut(image.name)
+    service.uploads.cut(image.name)
     place_of(service, image.name, ImageState.ARRIVING).unlink(missing_ok=True)
 
 
 def whole(service: Service, database: sqlite3.Connection, image: StoredImage, contents: Contents) -> StoredImage:
-    """Return the row of an image whose content is known: judged by what was published and pasted."""
+    """Return the row of an image with known contents, verified against published and pasted digests."""
     digests = contents.digests
     stated = None
     if image.stated_sha512 and image.stated_by:
@@ -212,64 +212,50 @@ def whole(service: Service, database: sqlite3.Connection, image: StoredImage, co
         sha512=digests.sha512,
         inside=contents.inside,
         state=verdict.state,
-        told=verdict.told,
+        told=verdict.reason,
         completed_at=image.completed_at or moment(service.now()),
     )
 
 
 def found(database: sqlite3.Connection, name: str) -> StoredImage:
-    """Return an image.
-
-    Raises:
-        Problem: There is none of that name.
-    """
+    """Return an image. Raises `NotFound`."""
     image = store.image_of(database, name)
     if image is None:
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"image: expected the name of one that is here, found {name[:130]!r}",
-            hint=listed("images"),
-        )
+        raise NotFound(f"image: expected the name of one that is here, found {name[:130]!r}", hint=listed("images"))
     return image
 
 
 def offset_of(service: Service, image: StoredImage) -> int:
-    """Return how much of an image has arrived; of one that is being sent just now, where its sender is."""
+    """Return how much of an image was uploaded, up to the moment."""
     if image.state is not ImageState.ARRIVING:
         return image.size_bytes
-    return service.arrivals.offset_of(image.name) or image.received_bytes
+    return service.uploads.offset_of(image.name) or image.received_bytes
 
 
 def checked_sha512(text: str) -> str:
-    """Return a pasted SHA-512 in lower case; empty where nothing was pasted.
-
-    Raises:
-        Problem: It is none.
-    """
+    """Return a pasted SHA-512 in lower case; empty for none. Raises `InvalidRequest`."""
     try:
         return checked_digests(sha512=text).sha512 if text.strip() else ""
     except ConfigInvalid as error:
-        raise problem_of(error) from None
+        raise invalid_from(error) from None
 
 
 def facts_of(image: StoredImage) -> dict[str, object]:
-    """Return what the audit keeps of an image."""
+    """Return the facts of an image for the audit."""
     return {"state": image.state.value, "size_bytes": image.size_bytes, "sha512": image.sha512, "told": image.told}
 
 
-def _begun_before(known: StoredImage, new: NewImage, stated: str) -> StoredImage:
+def _existing_upload(known: StoredImage, new: NewImage, stated: str) -> StoredImage:
     if known.state is not ImageState.ARRIVING:
-        what = "was taken away, and can be brought back" if known.state is ImageState.HIDDEN else f"is {known.state}"
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        what = "was removed, and can be restored" if known.state is ImageState.HIDDEN else f"is {known.state}"
+        raise Conflict(
             f"image {new.name}: expected a name that is free, found one that {what}",
-            hint="GET it to see how it stands; another file takes another name",
+            hint="See its state on the page Images; another file needs another name",
         )
     if known.size_bytes != new.size_bytes or (known.stated_sha512 or "") != stated:
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        raise Conflict(
             f"image {new.name}: {known.uploaded_by} announced another file of that name, of {known.size_bytes:,} bytes",
-            hint="Go on with that one, or have it given up: DELETE it",
+            hint="Continue that one, or abandon it first",
         )
     return known
 
@@ -277,56 +263,53 @@ def _begun_before(known: StoredImage, new: NewImage, stated: str) -> StoredImage
 def _check_size(service: Service, size_bytes: int) -> None:
     most_bytes = service.settings.images.most_bytes
     if not 1 <= size_bytes <= most_bytes:
-        raise Problem(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE if size_bytes > most_bytes else HTTPStatus.UNPROCESSABLE_ENTITY,
+        kind = TooLarge if size_bytes > most_bytes else InvalidRequest
+        raise kind(
             f"image: expected 1 to {most_bytes:,} bytes, found {size_bytes:,}",
-            hint="Look whether it is an image; most_gigabytes in [images] says how large one may be",
+            hint="Check that it is an image; most_gigabytes in [images] limits the size",
         )
 
 
-def check_share(person: str, arriving: Sequence[tuple[str, int]], size_bytes: int, most_bytes: int) -> None:
-    """Check that a person can announce another image; one who has none arriving always can.
+def check_share(person: str, uploads: Sequence[tuple[str, int]], size_bytes: int, most_bytes: int) -> None:
+    """Check that a user can announce another image; one without uploads always can.
 
     Args:
-        person: Who announces it.
-        arriving: Of each of the images that are arriving who announced it, and its size.
-        size_bytes: The size of the new one.
-        most_bytes: What an image may have.
+        person: The user.
+        uploads: User and size of each upload.
+        size_bytes: Size of the new one.
+        most_bytes: Limit of one image, and of one user's uploads together.
 
     Raises:
-        Problem: 429 where too many, or too many bytes, are the person's, 409 where too many are arriving.
+        TooMany: Too many uploads or bytes of the user.
+        Conflict: Too many uploads in all.
     """
-    sizes = [size for by, size in arriving if by == person]
+    sizes = [size for by, size in uploads if by == person]
     theirs = len(sizes)
     if theirs >= MOST_OF_A_PERSON:
-        raise Problem(
-            HTTPStatus.TOO_MANY_REQUESTS,
-            f"images: expected fewer than {MOST_OF_A_PERSON} of {person} that are arriving, found {theirs}",
-            hint="Send one of them to its end, or give one up: DELETE it",
+        raise TooMany(
+            f"images: expected fewer than {MOST_OF_A_PERSON} of {person} being uploaded, found {theirs}",
+            hint="Complete one of them, or abandon one",
         )
     if theirs and sum(sizes) + size_bytes > most_bytes:
-        raise Problem(
-            HTTPStatus.TOO_MANY_REQUESTS,
-            f"images: expected at most {most_bytes:,} bytes of {person} that are arriving, found {sum(sizes):,}, and "
+        raise TooMany(
+            f"images: expected at most {most_bytes:,} bytes of {person} being uploaded, found {sum(sizes):,}, and "
             f"{size_bytes:,} more",
-            hint="Send one of them to its end, or give one up: DELETE it",
+            hint="Complete one of them, or abandon one",
         )
-    if theirs and len(arriving) >= MOST_AT_ONCE:
-        raise Problem(
-            HTTPStatus.CONFLICT,
-            f"images: expected fewer than {MOST_AT_ONCE} that are arriving, found {len(arriving)}",
-            hint="Let one end, or give one up that is not sent any more; /images has them",
+    if theirs and len(uploads) >= MOST_AT_ONCE:
+        raise Conflict(
+            f"images: expected fewer than {MOST_AT_ONCE} being uploaded, found {len(uploads)}",
+            hint="Wait for one, or abandon one that is stalled; the page Images lists them",
         )
 
 
 def _check_free(service: Service, database: sqlite3.Connection, actor: Actor, new: NewImage) -> None:
-    arriving = [(one.uploaded_by, one.size_bytes) for one in store.images(database) if one.state is ImageState.ARRIVING]
-    check_share(actor.name, arriving, new.size_bytes, service.settings.images.most_bytes)
+    uploads = [(one.uploaded_by, one.size_bytes) for one in store.images(database) if one.state is ImageState.ARRIVING]
+    check_share(actor.name, uploads, new.size_bytes, service.settings.images.most_bytes)
     if os.path.lexists(place_of(service, new.name, ImageState.UNKNOWN)):
-        raise Problem(
-            HTTPStatus.CONFLICT,
-            f"image {new.name}: expected a name that is free, found a file in the folder of images",
-            hint="The service takes it in within a minute; another file takes another name",
+        raise Conflict(
+            f"image {new.name}: expected a name that is free, found a file in the image folder",
+            hint="The service imports it within a minute; another file needs another name",
         )
     check_room(service, new.size_bytes, store.outstanding_bytes(database))
 
@@ -336,21 +319,19 @@ def _keep_offset(service: Service, name: str, kept_bytes: int) -> None:
         store.set_received(database, name, kept_bytes)
 
 
-def _too_much(name: str, size_bytes: int) -> Problem:
-    return Problem(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+def _too_much(name: str, size_bytes: int) -> ServiceError:
+    return TooLarge(
         f"image {name}: expected at most {size_bytes:,} bytes, as it was announced, found more",
-        hint="Look whether it is the file that was announced; give the upload up and announce the other",
+        hint="Check that it is the announced file; else abandon the upload and announce the other one",
     )
 
 
-def _conflict(sentence: str, offset: int, hint: str) -> Problem:
-    return Problem(HTTPStatus.CONFLICT, sentence, hint=hint, offset=offset)
+def _conflict(sentence: str, offset: int, hint: str) -> ServiceError:
+    return Conflict(sentence, hint=hint, offset=offset)
 
 
-def _unwritable(error: OSError) -> Problem:
-    return Problem(
-        HTTPStatus.INSUFFICIENT_STORAGE,
+def _unwritable(error: OSError) -> ServiceError:
+    return DiskFull(
         f"images: the folder cannot be written: {error.strerror}",
-        hint="Look at the room on its disk and at its rights; what is on disk already stays, and can be gone on with",
+        hint="Check disk space and permissions; what was uploaded stays, and can be continued",
     )

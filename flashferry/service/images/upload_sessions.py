@@ -1,10 +1,9 @@
-"""An image that arrives, as bytes on disk: one sender at a time, digests while it is written, synced now and then.
+"""An upload as bytes on disk: one sender at a time, hashed while written, synced now and then.
 
 Facts
 -----
-* What was written is in the file when the process is killed, and may not be when the machine is: so what is synced is
-  told to the table, and another process goes on from there.
-* One who sends and falls silent holds nobody up: after a while the next one takes over, and his last piece is refused.
+* Written bytes survive a killed process, not a power cut: the synced offset is stored, and continued from.
+* A silent sender blocks no other: after `SILENT_S` the next one takes over, and the first one's late piece is refused.
 """
 
 from __future__ import annotations
@@ -18,34 +17,31 @@ from pathlib import Path
 from flashferry.images.contents import Contents, ContentsSoFar
 
 SILENT_S = 15.0
-"""So long a sender may be silent before another one takes over."""
+"""A sender may be silent for so long before another one takes over."""
 SYNC_BYTES = 8 << 20
-"""After so much it is on disk for good, and the table knows."""
+"""After so much the file is synced and the table updated."""
 _READ_BYTES = 1 << 20
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class HeldByAnother(Exception):
-    """Somebody else is sending it; `offset` is where he is."""
+    """Another sender is active; `offset` is its position."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(offset)
         self.offset = offset
 
 
-class Arrival:
-    """One sender's turn with a file.
+class UploadSession:
+    """One sender's session with a file.
 
     Args:
         name: The image.
         place: Its file.
-        size_bytes: How much there is to be in the end.
-        offset: How much of the file is good.
-        so_far: What that much tells; None: it is read again.
-        clock: Monotonic time in seconds.
-
-    Attributes:
-        offset: From where it goes on.
+        size_bytes: Final size.
+        offset: How much of the file is valid.
+        so_far: Its hashes; None: read it again.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -62,7 +58,7 @@ class Arrival:
         self._place = place
         self._so_far = so_far
         self._clock = clock
-        self._heard_s = clock()
+        self._last_seen_s = clock()
         self._lock = threading.RLock()
         self._descriptor = -1
         self._synced = offset
@@ -70,25 +66,21 @@ class Arrival:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all of it is there."""
+        """Return whether it is complete."""
         return self.offset == self.size_bytes
 
     @property
     def is_held(self) -> bool:
-        """Return whether its sender has his turn, and was heard of lately."""
-        return not self._is_over and self._clock() - self._heard_s < SILENT_S
+        """Return whether its sender is active and sent something lately."""
+        return not self._is_over and self._clock() - self._last_seen_s < SILENT_S
 
     @property
     def so_far(self) -> ContentsSoFar | None:
-        """Return what has arrived tells, for the next turn; None where this one never began."""
+        """Return the hashes for the next session; None if this one never opened."""
         return self._so_far
 
     def open(self) -> None:
-        """Open the file, without what is behind the offset, and read what is before it where nobody has.
-
-        Raises:
-            OSError: It cannot be opened, or there is no room.
-        """
+        """Open the file, truncate it to the offset, and hash what is before it. May raise `OSError`."""
         with self._lock:
             self._descriptor = os.open(self._place, _FLAGS, 0o600)
             held = os.fstat(self._descriptor).st_size
@@ -99,11 +91,11 @@ class Arrival:
                 self._so_far = self._read()
 
     def write(self, data: bytes | bytearray) -> bool:
-        """Take the next bytes; return whether enough is written since the last sync to sync again.
+        """Write the next bytes; return whether a sync is due.
 
         Raises:
-            HeldByAnother: Somebody took over meanwhile.
-            OSError: They cannot be written; what of them was is taken back.
+            HeldByAnother: Another sender took over.
+            OSError: They cannot be written; the offset is unchanged.
         """
         with self._lock:
             if self._is_over or self._so_far is None:
@@ -114,15 +106,11 @@ class Arrival:
                 view, at = view[written:], at + written
             self._so_far.feed(data)
             self.offset = at
-            self._heard_s = self._clock()
+            self._last_seen_s = self._clock()
             return at - self._synced >= SYNC_BYTES
 
     def sync(self) -> int:
-        """Have all that was written on disk; return how much that is.
-
-        Raises:
-            OSError: It cannot be had there.
-        """
+        """Sync to disk; return how much that is. May raise `OSError`."""
         with self._lock:
             if self._descriptor >= 0:
                 os.fsync(self._descriptor)
@@ -130,11 +118,7 @@ class Arrival:
             return self._synced
 
     def end(self) -> int:
-        """End this sender's turn; return how much is on disk for good.
-
-        Raises:
-            OSError: What was written last cannot be had on disk.
-        """
+        """End the session; return how much is synced. May raise `OSError`."""
         with self._lock:
             self._is_over = True
             if self._descriptor < 0:
@@ -146,7 +130,7 @@ class Arrival:
                 self._descriptor = -1
 
     def contents(self) -> Contents:
-        """Return what the whole file tells; once."""
+        """Return the contents of the complete file; once."""
         assert self._so_far is not None
         return self._so_far.end()
 
@@ -155,49 +139,41 @@ class Arrival:
         while chunk := os.pread(self._descriptor, min(_READ_BYTES, self.offset - at), at):
             so_far.feed(chunk)
             at += len(chunk)
-            self._heard_s = self._clock()
+            self._last_seen_s = self._clock()
         return so_far
 
 
-class Arrivals:
-    """Who is sending which image to this process.
-
-    Args:
-        clock: Monotonic time in seconds.
-    """
+class UploadSessions:
+    """The upload sessions of this process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._arrivals: dict[str, Arrival] = {}
+        self._sessions: dict[str, UploadSession] = {}
 
-    def take(self, name: str, place: Path, *, size_bytes: int, received_bytes: int) -> Arrival:
-        """Return somebody's turn with an image.
+    def take(self, name: str, place: Path, *, size_bytes: int, received_bytes: int) -> UploadSession:
+        """Return a session with an image.
 
-        Args:
-            name: The image.
-            place: Its file.
-            size_bytes: How much there is to be.
-            received_bytes: How much is on disk as the table has it: what counts where this process knows nothing.
+        `received_bytes`, from the table, counts if this process knows nothing of the upload.
 
         Raises:
-            HeldByAnother: It is somebody else's turn.
+            HeldByAnother: Another sender is active.
             OSError: The file cannot be opened.
         """
         with self._lock:
-            before = self._arrivals.get(name)
+            before = self._sessions.get(name)
             if before is not None and before.is_held:
                 raise HeldByAnother(before.offset)
             if before is not None:
                 received_bytes = before.end()
-            turn = Arrival(
+            turn = UploadSession(
                 *(name, place),
                 size_bytes=size_bytes,
                 offset=received_bytes,
                 so_far=before.so_far if before is not None else None,
                 clock=self._clock,
             )
-            self._arrivals[name] = turn
+            self._sessions[name] = turn
         try:
             turn.open()
         except BaseException:
@@ -207,20 +183,20 @@ class Arrivals:
         return turn
 
     def offset_of(self, name: str) -> int | None:
-        """Return where the sender of an image is; None where nobody has sent it to this process."""
+        """Return the offset of an upload; None if this process does not know it."""
         with self._lock:
-            known = self._arrivals.get(name)
+            known = self._sessions.get(name)
             return None if known is None else known.offset
 
-    def forget(self, turn: Arrival) -> None:
-        """Know nothing more of an image that is whole, or that nobody wants."""
+    def forget(self, turn: UploadSession) -> None:
+        """Forget a session."""
         with self._lock:
-            if self._arrivals.get(turn.name) is turn:
-                del self._arrivals[turn.name]
+            if self._sessions.get(turn.name) is turn:
+                del self._sessions[turn.name]
 
     def cut(self, name: str) -> None:
-        """End whoever's turn it is with an image, for nobody wants it any more."""
+        """End the session with an abandoned image."""
         with self._lock:
-            turn = self._arrivals.pop(name, None)
+            turn = self._sessions.pop(name, None)
         if turn is not None:
             turn.end()

@@ -1,7 +1,4 @@
-"""What is held of an image, by its digests and by what the vendor published; and whether plans may be begun with it.
-
-They may only where it was published, or an admin vouched for it. Whoever begins something asks in the same transaction.
-"""
+"""State of an image by its digests and the published ones, and whether plans may use it."""
 
 from __future__ import annotations
 
@@ -14,21 +11,16 @@ from flashferry.images.image import Digests
 from flashferry.store.service.images import ImageState, Published, image_of
 
 _IN_THE_WAY = {
-    ImageState.ARRIVING: "has not wholly arrived",
+    ImageState.ARRIVING: "is not completely uploaded",
     ImageState.MISMATCH: "is not what the vendor published",
-    ImageState.HIDDEN: "was taken away",
-    ImageState.UNKNOWN: "is unknown: nothing is known that the vendor published of it, and no admin vouched for it",
+    ImageState.HIDDEN: "was removed",
+    ImageState.UNKNOWN: "is unknown: no published digest is known, and no admin approved it",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """What somebody pasted as the vendor's.
-
-    Attributes:
-        sha512: 128 digits in lower case.
-        by: Who.
-    """
+    """A SHA-512 that a user pasted as the vendor's: 128 digits in lower case, and who."""
 
     sha512: str
     by: str
@@ -36,51 +28,46 @@ class Stated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is held of an image.
-
-    Attributes:
-        state: Published, unknown or a mismatch.
-        told: Why, in a sentence without a full stop.
-    """
+    """State of an image, and why, without a full stop."""
 
     state: ImageState
-    told: str
+    reason: str
 
 
 def judged(name: str, digests: Digests, published: Sequence[Published], stated: Stated | None) -> Verdict:
-    """Return what is held of an image.
+    """Return the state of an image.
 
-    Whatever is known must agree: one digest that differs makes it a mismatch, whoever published another. What the
-    vendor published of the same content under another name counts, for files are given other names.
+    All known digests must agree: one that differs makes it a mismatch. A digest that was published under another name
+    counts.
 
     Args:
-        name: Its file's name.
+        name: File name.
         digests: Of its content.
-        published: What is known to be published under its name, or of its content.
-        stated: What somebody pasted, or None.
+        published: Published under its name, or for its content.
+        stated: Pasted by a user, or None.
     """
     found = f"its SHA-512 is {_short(digests.sha512)}"
     if stated is not None and stated.sha512 != digests.sha512:
-        told = f"{found}, and {stated.by} pasted {_short(stated.sha512)} as the vendor's"
-        return Verdict(state=ImageState.MISMATCH, told=told)
+        details = f"{found}, and {stated.by} pasted {_short(stated.sha512)} as the vendor's"
+        return Verdict(state=ImageState.MISMATCH, reason=details)
     same = [one for one in published if one.sha512 == digests.sha512 and one.md5 in ("", digests.md5)]
     of_name = [one for one in published if one.name == name]
     if of_name and not any(one in same for one in of_name):
-        told = f"{found}, and {of_name[0].source} has {_short(of_name[0].sha512)} for it"
-        return Verdict(state=ImageState.MISMATCH, told=told)
+        details = f"{found}, and {of_name[0].source} has {_short(of_name[0].sha512)} for it"
+        return Verdict(state=ImageState.MISMATCH, reason=details)
     if same:
         first = next((one for one in same if one.name == name), same[0])
         called = "" if first.name == name else f", as {first.name}"
-        return Verdict(state=ImageState.PUBLISHED, told=f"{first.source} has its SHA-512{called}")
+        return Verdict(state=ImageState.PUBLISHED, reason=f"{first.source} has its SHA-512{called}")
     if stated is not None:
         return Verdict(
-            state=ImageState.PUBLISHED, told=f"its SHA-512 is the one that {stated.by} pasted as the vendor's"
+            state=ImageState.PUBLISHED, reason=f"its SHA-512 is the one that {stated.by} pasted as the vendor's"
         )
-    return Verdict(state=ImageState.UNKNOWN, told="nothing that was published about it is known here")
+    return Verdict(state=ImageState.UNKNOWN, reason="no published digest of it is known here")
 
 
 def why_not_what_it_says(name: str, inside: str | None) -> str:
-    """Return in what an image's name and the one inside the file disagree; empty where they do not, or nobody knows."""
+    """Return how an image's name contradicts the name inside the file; empty if not, or unknown."""
     by_name, by_file = family_of_image(name), family_of_image(inside) if inside else None
     if by_name is None or by_file is None or by_name is by_file:
         return ""
@@ -88,45 +75,24 @@ def why_not_what_it_says(name: str, inside: str | None) -> str:
 
 
 def object_of(name: str) -> str:
-    """Return what the audit calls an image."""
+    """Return the object of audit entries."""
     return f"image:{name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How an image stands.
+def why_not_usable(database: sqlite3.Connection, name: str, sha512: str | None = None) -> str:
+    """Return why plans may not use an image, without a full stop; empty if they may.
 
-    Attributes:
-        why_not: Why nothing may be begun with it, in a sentence without a full stop; empty where it may.
-    """
-
-    why_not: str = ""
-
-    @property
-    def is_usable(self) -> bool:
-        """Return whether something may be begun with it."""
-        return not self.why_not
-
-
-def usable(database: sqlite3.Connection, name: str, sha512: str | None = None) -> Standing:
-    """Return how an image stands.
-
-    Args:
-        database: The connection of the caller's transaction.
-        name: The image.
-        sha512: What is to be in it; None: whatever is in the image of that name.
+    With a `sha512`, the image must have that content. Read in the caller's transaction.
     """
     image = image_of(database, name)
     if image is None:
-        return Standing(
-            why_not=f"image {name} is not known to the image store, which looks into its folder each minute"
-        )
+        return f"image {name} is not in the image store, which checks its folder each minute"
     if not image.is_usable:
         because = f" ({image.told})" if image.told and image.state is ImageState.MISMATCH else ""
-        return Standing(why_not=f"image {name} {_IN_THE_WAY[image.state]}{because}")
+        return f"image {name} {_IN_THE_WAY[image.state]}{because}"
     if sha512 is not None and image.sha512 != sha512:
-        return Standing(why_not=f"image {name} of the image store is another one than the plan was made for")
-    return Standing()
+        return f"image {name} in the image store is not the one that the plan was made for"
+    return ""
 
 
 def _short(digest: str) -> str:

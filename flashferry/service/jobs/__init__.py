@@ -1,6 +1,5 @@
-"""Jobs: what the service has run, each a process of its own that outlives it: runs, probes, checks, plans, recoveries.
+"""Jobs: runs, probes, checks, plans and recoveries, each a process of its own that outlives the service.
 
-A job stands in the database before anything is started, and its process makes sure by a file that it is the only one;
-so whoever is killed at whatever moment, nothing is started twice. What a job's verb prints, and the events of its run,
-are files of the job's folder, `jobs/ID` in the state folder; the service finds all of it again by them.
+A job is in the database before its process starts, and the process claims it by a file; so nothing is started twice,
+whatever is killed when. Output and events are files of the job's folder, `jobs/ID` in the state folder.
 """

@@ -1,7 +1,6 @@
-"""What follows the death of a run: its devices are restored, then it is gone on with, each a job of its own. Pure.
+"""What follows the death of a run: its devices are restored, then it is resumed, each by a job. Pure.
 
-Asked again and again with what is known by then, so that it does not matter who was killed in between: what was asked
-for stands among the jobs, each under the dead one with its number.
+It is evaluated again and again from the stored jobs, so it does not matter who was killed in between.
 """
 
 from __future__ import annotations
@@ -14,26 +13,24 @@ from flashferry.store.service.database import moment_of
 from flashferry.store.service.jobs import Job, JobKind, JobState
 
 RECOVERY_PAUSES_S = (0.0, 10.0, 60.0, 300.0)
-"""So long after what went before a recovery is tried: a device may be away for a while. Then people are needed."""
+"""Pauses before each recovery: a device may be unreachable for a while. Then people are needed."""
 
 CARED_FOR_S = 24 * 3600.0
-"""So long after its death a job is cared for; later people have long done something themselves."""
+"""How long after its death a job is followed up."""
 
 RUNS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
-"""Kinds that change devices, so that their death leaves something behind."""
+"""Kinds that change devices."""
 
 _GOES_ON = frozenset({JobKind.STAGE, JobKind.RESUME})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftRun:
-    """What the journal says of the run of a job that died.
+    """The run of a dead job, by the journal.
 
     Attributes:
-        is_alive: Whether a process has it in hand after all: somebody went on with it by himself.
-        is_finished: Whether it ended in good order since.
-        holds: How many devices are left in its hands.
-        is_stopped: Whether somebody wanted it to stop.
+        is_alive: Another process resumed it.
+        holds: Devices that it holds.
     """
 
     is_alive: bool
@@ -44,26 +41,21 @@ class LeftRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextTry:
-    """What is to be asked for.
-
-    Attributes:
-        kind: `recover` or `resume`.
-        attempt: Its number under the dead job, from 1.
-    """
+    """A job to be requested: `recover` or `resume`, and its number under the dead job, from 1."""
 
     kind: JobKind
     attempt: int
 
 
 def next_try(dead: Job, tries: Sequence[Job], run: LeftRun, *, resumes: int, now: datetime) -> NextTry | None:
-    """Return what is to follow now; None: nothing, or not yet.
+    """Return what follows now; None: nothing, or not yet.
 
     Args:
-        dead: A job that died, asked for by somebody.
+        dead: A dead job that a user requested.
         tries: The jobs under it, the oldest first.
-        run: What the journal says of its run.
-        resumes: How often at most it is gone on with.
-        now: What time it is.
+        run: Its run, by the journal.
+        resumes: Limit of resumes.
+        now: The time.
     """
     last = tries[-1] if tries else dead
     if last.is_open or run.is_alive or last.ended_at is None:
@@ -82,13 +74,7 @@ def next_try(dead: Job, tries: Sequence[Job], run: LeftRun, *, resumes: int, now
 def starts_again(dead: Job, *, deaths: int, resumes: int, now: datetime) -> bool:
     """Return whether a job is queued again whose process died before its run was in the journal.
 
-    Such a run has changed no device, so that there is nothing to restore and nothing to resume.
-
-    Args:
-        dead: The job; its `run_id` is that of the journal, read after its process was dead.
-        deaths: How many of its processes died so before.
-        resumes: How often at most a run is gone on with.
-        now: What time it is.
+    Such a run changed no device, so there is nothing to restore. `deaths` counts the earlier ones.
     """
     age = now - moment_of(dead.started_at or dead.created_at)
     is_young = age <= timedelta(seconds=CARED_FOR_S)
@@ -105,6 +91,6 @@ def _recovery(last: Job, in_a_row: int, tries: Sequence[Job], now: datetime) -> 
 
 
 def _since_the_last_run(tries: Sequence[Job]) -> Sequence[Job]:
-    """Return the tries behind the last resume: each death has recoveries of its own."""
+    """Return the jobs after the last resume: each death has recoveries of its own."""
     behind = next((number for number in range(len(tries), 0, -1) if tries[number - 1].kind in _GOES_ON), 0)
     return tries[behind:]

@@ -1,7 +1,6 @@
-"""The first thing that a job's process does: `python -m flashferry.service.jobs.child FOLDER`.
+"""Entry point of a job's process: `python -m flashferry.service.jobs.child FOLDER`, as systemd units start it.
 
-What it does is `flashferry.core.apart.child`'s; this is the name by which units of systemd begin it (docs/service.md).
-Nothing of the service is loaded here.
+The work is done by `flashferry.core.apart.child`. Nothing of the service is loaded here.
 """
 
 from __future__ import annotations

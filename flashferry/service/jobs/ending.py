@@ -1,4 +1,4 @@
-"""What is told of a job: that it began, and what came of it. Rows, audit and notices in one transaction, once."""
+"""Start and end of a job: rows, audit entries and notices in one transaction, once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from flashferry.store.service.plans import plan_of
 _MOST_SIGNS = 1000
 
 
-def tell_begun(service: Service, database: sqlite3.Connection, job: Job) -> None:
-    """Put out that a run began, within the caller's transaction."""
+def announce_start(service: Service, database: sqlite3.Connection, job: Job) -> None:
+    """Announce that a run started, in the caller's transaction."""
     if job.kind in RUNS:
-        sentence = f"{job.kind} began, asked for by {job.requested_by}" + (f": {job.reason}" if job.reason else "")
+        sentence = f"{job.kind} started, requested by {job.requested_by}" + (f": {job.reason}" if job.reason else "")
         announce(
             service,
             database,
@@ -37,15 +37,15 @@ def tell_begun(service: Service, database: sqlite3.Connection, job: Job) -> None
 def end(
     service: Service, job: Job, *, state: JobState, exit_code: int | None, sentence: str, outcome: str | None = None
 ) -> bool:
-    """Keep what came of a job, tell it, and return whether that is news.
+    """Store and announce the end of a job; return whether it was open.
 
     Args:
         service: The service.
         job: The job.
         state: `ended` or `dead`.
-        exit_code: Of its verb; None where it did not get to say.
-        sentence: What came of it.
-        outcome: What stands in the audit; None: `done`, or `failed` of one that died.
+        exit_code: Of its verb; None if there was none.
+        sentence: Result.
+        outcome: For the audit; None: `done`, or `failed` for a dead one.
     """
     text = shown(sentence)[:_MOST_SIGNS]
     with service.database.writing() as database:
@@ -53,30 +53,32 @@ def end(
         if not end_job(database, job.job_id, at=at, state=state, exit_code=exit_code, sentence=text):
             return False
         is_dead = state is JobState.DEAD
-        told: dict[str, object] = {"state": state.value, "exit_code": exit_code, "sentence": text, "run": job.run_id}
+        details: dict[str, object] = {"state": state.value, "exit_code": exit_code, "sentence": text, "run": job.run_id}
         action = "job.died" if is_dead else "job.ended"
         outcome = outcome or ("failed" if is_dead else "done")
-        note(service, database, SYSTEM, action, f"job:{job.job_id}", outcome=outcome, after=told)
+        note(service, database, SYSTEM, action, f"job:{job.job_id}", outcome=outcome, after=details)
         if exit_code == ExitCode.RESTORE_INCOMPLETE:
-            _tell_unrestored(service, database, job, f"{job.kind}: {text}", told)
+            _announce_unrestored(service, database, job, f"{job.kind}: {text}", details)
         for kind, words in _notices(database, job, at, is_dead=is_dead, text=text):
-            announce(service, database, kind, _about(job), words, _facts(job) | told, path=_path(job), sites=job.sites)
+            announce(
+                service, database, kind, _about(job), words, _facts(job) | details, path=_path(job), sites=job.sites
+            )
     return True
 
 
 def queue_once_more(service: Service, job: Job, sentence: str) -> None:
-    """Put a job whose process is dead back into the queue, with a line in the audit; once."""
+    """Queue a job again whose process died; once."""
     text = shown(sentence)[:_MOST_SIGNS]
     with service.database.writing() as database:
         if queue_again(database, job.job_id, text):
             note(service, database, SYSTEM, "job.requeued", f"job:{job.job_id}", reason=text)
 
 
-def _tell_unrestored(
-    service: Service, database: sqlite3.Connection, job: Job, words: str, told: dict[str, object]
+def _announce_unrestored(
+    service: Service, database: sqlite3.Connection, job: Job, words: str, details: dict[str, object]
 ) -> None:
-    """Tell that devices are left changed; once for each run, however many jobs say so, and then as a reminder."""
-    kind, facts = NoticeKind.NOT_RESTORED, _facts(job) | told
+    """Announce devices left changed: once for each run, then as a reminder."""
+    kind, facts = NoticeKind.NOT_RESTORED, _facts(job) | details
     if job.run_id is None:
         announce(service, database, kind, _about(job), words, facts, sites=job.sites)
     else:
@@ -92,7 +94,7 @@ def _notices(
     found = [(NoticeKind.RUN_DEAD if is_dead else NoticeKind.RUN_ENDED, f"{job.kind}: {text}")]
     plan = plan_of(database, job.digest) if job.digest is not None else None
     if plan is not None and plan.ends_at is not None and plan.ends_at < at:
-        found.append((NoticeKind.OUTSIDE_WINDOW, f"{job.kind} ended at {at}, and was to end by {plan.ends_at}"))
+        found.append((NoticeKind.OUTSIDE_WINDOW, f"{job.kind} ended at {at}, after its end {plan.ends_at}"))
     return found
 
 

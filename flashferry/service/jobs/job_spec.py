@@ -1,7 +1,6 @@
-"""What is wanted of a job, and the command line that it comes to. Pure.
+"""Specification of a job, and its command line. Pure.
 
-Which sites a job may touch is said to its verb too (`--filter site=…`): whoever may operate one site alone gets no
-device of another, whatever names he gives.
+The sites of a job are passed to its verb (`--filter site=…`): an operator of one site gets no device of another.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _SITE = "site"
 _WITH_EVENTS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
 _OF_A_FLEET = frozenset({JobKind.STAGE, JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
 SELECTS = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
-"""Kinds whose devices are selected by name, group, filter and site; without a plan, which has its own."""
+"""Kinds whose devices are selected by name, group, filter and site."""
 _VERBS = {
     JobKind.RESUME: ("stage",),
     JobKind.DRY_RUN: ("stage", "--dry-run"),
@@ -33,12 +32,10 @@ _VERBS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """Which devices of the inventory a job is about; empty: all of its sites.
+    """Selected devices of the inventory; empty: all of the job's sites.
 
     Attributes:
-        hosts: Names, any of them.
-        groups: Groups, any of them.
-        filters: `key=value`, as `--filter` takes it; not `site`, for which there are the job's sites.
+        filters: `key=value`, as `--filter` takes it; not `site`.
     """
 
     hosts: tuple[str, ...] = ()
@@ -47,25 +44,19 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobWish:
-    """What somebody wants to have run.
+class JobSpec:
+    """A job to be run.
 
     Attributes:
-        kind: What.
-        digest: The plan to carry out: for `stage`, an approved one; for `dry-run`, any. None for others.
-        run_id: The run to go on with, for `resume`; the one whose devices are restored, for `recover`.
-        devices: Which devices, for `check`, `probe`, `plan` and a `dry-run` of an image.
-        image: Name of an image in the folder of images; empty for none.
-        rules: Image rules for a `plan` without an image, as the text of their file; empty: those of the inventory.
-        file: The description of the night, for `nightly`.
-        sites: Sites that it may touch; none: all, which takes a role everywhere. A plan brings its own.
-        chosen: Settings of its run, by name; where a plan is carried out, besides what that says.
-        words: More words behind the verb, made of values that the caller has checked.
-        not_before: It waits until then; None: it begins when its turn comes.
-        until: By when its run is to have ended, which its verb is told; None: nobody said.
-        reason: Why, in the words of who asks.
-        parent: The dead job that it cleans up after or goes on with.
-        attempt: Which try of that it is, from 1.
+        digest: Plan: approved for `stage`, any for `dry-run`.
+        run_id: Run to resume or to recover.
+        image: Name in the image folder; empty: none.
+        rules: Image rules of a `plan` without an image, as text; empty: those of the inventory.
+        sites: Sites that it may touch; empty: all. A plan brings its own.
+        words: More options, of checked values.
+        not_before: It waits until then; None: for its turn alone.
+        until: When its run must have ended; None: no limit.
+        parent: The dead job that it follows up.
     """
 
     kind: JobKind
@@ -85,42 +76,32 @@ class JobWish:
     attempt: int = 0
 
 
-def words_of(wish: JobWish, settings: RunSettings, state: Path, folder: JobFolder) -> tuple[str, ...]:
-    """Return the command line of a job behind `flashferry`.
-
-    Args:
-        wish: What is wanted.
-        settings: How the service begins runs.
-        state: The state folder.
-        folder: The job's own.
+def command_line(spec: JobSpec, settings: RunSettings, state: Path, folder: JobFolder) -> tuple[str, ...]:
+    """Return the command line of a job after `flashferry`.
 
     Raises:
-        ConfigInvalid: The wish lacks something or has something that is none, or the service knows no inventory.
+        ConfigInvalid: The specification is not valid, or no inventory is configured.
     """
-    check_wish(wish)
-    return tuple(_words(wish, settings, state, folder))
+    check_spec(spec)
+    return tuple(_words(spec, settings, state, folder))
 
 
-def check_wish(wish: JobWish) -> None:
-    """Check that a wish has what its kind needs, and names nothing that could be taken for something else.
-
-    Raises:
-        ConfigInvalid: It does not.
-    """
+def check_spec(spec: JobSpec) -> None:
+    """Check that a job has what its kind needs. Raises `ConfigInvalid`."""
     for what, is_there in (
-        ("the digest of a plan", wish.kind is not JobKind.STAGE or wish.digest),
-        ("a run", wish.kind not in (JobKind.RESUME, JobKind.RECOVER) or wish.run_id),
-        ("the description of a night", wish.kind is not JobKind.NIGHTLY or wish.file is not None),
-        ("an image or a plan", wish.kind is not JobKind.DRY_RUN or wish.image or wish.digest),
+        ("the digest of a plan", spec.kind is not JobKind.STAGE or spec.digest),
+        ("a run", spec.kind not in (JobKind.RESUME, JobKind.RECOVER) or spec.run_id),
+        ("the description of a night", spec.kind is not JobKind.NIGHTLY or spec.file is not None),
+        ("an image or a plan", spec.kind is not JobKind.DRY_RUN or spec.image or spec.digest),
     ):
         if not is_there:
-            raise ConfigInvalid(f"{wish.kind}: expected {what}, found none", hint="Name it in the request")
-    if wish.image and not _IMAGE.fullmatch(wish.image):
+            raise ConfigInvalid(f"{spec.kind}: expected {what}, found none", hint="Name it in the request")
+    if spec.image and not _IMAGE.fullmatch(spec.image):
         raise ConfigInvalid(
-            f"image {wish.image!r}: expected the name of a file in the folder of images, found something else",
-            hint="The list of images has those that there are: /images, or by the API GET /api/v1/images",
+            f"image {spec.image!r}: expected the name of a file in the folder of images, found something else",
+            hint="See the list of images",
         )
-    for one in wish.devices.filters:
+    for one in spec.devices.filters:
         key, equals, _ = one.partition("=")
         if not equals or key.strip().lower() == _SITE:
             raise ConfigInvalid(
@@ -128,51 +109,51 @@ def check_wish(wish: JobWish) -> None:
             )
 
 
-def _words(wish: JobWish, settings: RunSettings, state: Path, folder: JobFolder) -> Iterator[str]:
-    kind = wish.kind
+def _words(spec: JobSpec, settings: RunSettings, state: Path, folder: JobFolder) -> Iterator[str]:
+    kind = spec.kind
     yield from _VERBS.get(kind, (kind.value,))
     if kind is JobKind.NIGHTLY:
-        yield from ("--state-dir", str(state), "--json", *wish.words, "--", str(wish.file))
+        yield from ("--state-dir", str(state), "--json", *spec.words, "--", str(spec.file))
         return
-    yield from _subject(wish, settings.images or state / "images", folder)
+    yield from _subject(spec, settings.images or state / "images", folder)
     if kind in _OF_A_FLEET:
         yield from ("--inventory", _inventory(settings))
     elif settings.inventory is not None:
         yield from ("--inventory", settings.inventory)
-    if kind in SELECTS and wish.digest is None:
-        yield from _selected(wish)
+    if kind in SELECTS and spec.digest is None:
+        yield from _selected(spec)
     if kind in _WITH_EVENTS:
         yield from ("--events", str(folder.events))
     yield from ("--state-dir", str(state), "--json")
     is_recovery = kind is JobKind.RECOVER and settings.recover_options is not None
     yield from (settings.recover_options or ()) if is_recovery else settings.options
-    yield from (*as_options(wish.chosen), *wish.words)
-    if wish.until is not None:
-        yield from ("--until", wish.until.astimezone(UTC).isoformat(timespec="seconds"))
+    yield from (*as_options(spec.chosen), *spec.words)
+    if spec.until is not None:
+        yield from ("--until", spec.until.astimezone(UTC).isoformat(timespec="seconds"))
 
 
-def _subject(wish: JobWish, images: Path, folder: JobFolder) -> Iterator[str]:
-    """Yield what a job is about: a plan, a run, an image, or where it is to put what it makes."""
-    if wish.digest is not None and wish.kind in (JobKind.STAGE, JobKind.DRY_RUN):
+def _subject(spec: JobSpec, images: Path, folder: JobFolder) -> Iterator[str]:
+    """Yield the options for the plan, run or image of a job, and for its output."""
+    if spec.digest is not None and spec.kind in (JobKind.STAGE, JobKind.DRY_RUN):
         yield from ("--plan", str(folder.plan))
-    elif wish.kind is JobKind.RESUME:
-        yield from ("--resume", str(wish.run_id))
-    elif wish.kind is JobKind.RECOVER:
-        # What others left is theirs to restore: they may be at work on it, at sites that nobody here operates.
-        yield from ("--run", str(wish.run_id))
-    elif wish.image:
-        yield from ("--image", str(images / wish.image))
-    elif wish.rules:
+    elif spec.kind is JobKind.RESUME:
+        yield from ("--resume", str(spec.run_id))
+    elif spec.kind is JobKind.RECOVER:
+        # Devices of other runs are not touched: their runs may be restoring them.
+        yield from ("--run", str(spec.run_id))
+    elif spec.image:
+        yield from ("--image", str(images / spec.image))
+    elif spec.rules:
         yield from ("--image-rules", str(folder.rules))
-    if wish.kind is JobKind.PLAN:
+    if spec.kind is JobKind.PLAN:
         yield from ("--output", str(folder.plan))
 
 
-def _selected(wish: JobWish) -> Iterator[str]:
+def _selected(spec: JobSpec) -> Iterator[str]:
     for option, values in (
-        ("--host", wish.devices.hosts),
-        ("--group", wish.devices.groups),
-        ("--filter", (*wish.devices.filters, *(f"{_SITE}={site}" for site in wish.sites))),
+        ("--host", spec.devices.hosts),
+        ("--group", spec.devices.groups),
+        ("--filter", (*spec.devices.filters, *(f"{_SITE}={site}" for site in spec.sites))),
     ):
         # With `=`, for a name may begin with a dash.
         yield from (f"{option}={value}" for value in values)
@@ -181,7 +162,7 @@ def _selected(wish: JobWish) -> Iterator[str]:
 def _inventory(settings: RunSettings) -> str:
     if settings.inventory is None:
         raise ConfigInvalid(
-            "the service knows no inventory, which every look at devices needs",
+            "no inventory is configured, which jobs on devices need",
             hint="Name it in service.toml: inventory under [runs]",
         )
     return settings.inventory

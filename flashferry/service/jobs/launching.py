@@ -1,8 +1,7 @@
-"""How a job's process is begun: told what to do by files of its folder, then started, as often as need be.
+"""Start of a job's process: files of its folder say what to do; starting it twice is harmless.
 
-By systemd where the settings name a template of units, so that the end of the service, of its unit and of all its
-processes is not the end of a run; else as a process in a session of its own. Either way the first one that begins does
-the job, and any other finds it taken (`flashferry.service.jobs.child`).
+By systemd if a template unit is configured, so that runs survive the end of the service's unit; else as a process in a
+session of its own. The first process claims the job (`flashferry.service.jobs.child`).
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ _HAVE_A_PLAN = frozenset({JobKind.STAGE, JobKind.DRY_RUN})
 
 
 def unit_of(template: str, job_id: str) -> str | None:
-    """Return the unit that runs a job: `flashferry-run@j1.service` of `flashferry-run@.service`; None: no template."""
+    """Return the unit of a job: `flashferry-run@j1.service` for `flashferry-run@.service`; None without a template."""
     return template.replace("@.", f"@{job_id}.", 1) if template else None
 
 
 def prepare(service: Service, job: Job) -> None:
-    """Write what a job's process needs into its folder; written again it says the same.
+    """Write what a job's process needs into its folder; idempotent.
 
     Raises:
-        ConfigInvalid: The folder is somebody else's.
+        ConfigInvalid: The folder belongs to another user.
         OSError: It cannot be written.
     """
     folder = JobFolder.of(service.state, job.job_id)
@@ -44,15 +43,15 @@ def prepare(service: Service, job: Job) -> None:
         folder.tell(folder.plan, text)
     if job.rules:
         folder.tell(folder.rules, job.rules)
-    told = {"job": job.job_id, "actor": job.requested_by, "words": list(job.words)}
-    folder.tell(folder.command, json.dumps(told, indent=1) + "\n")
+    details = {"job": job.job_id, "actor": job.requested_by, "words": list(job.words)}
+    folder.tell(folder.command, json.dumps(details, indent=1) + "\n")
 
 
 def start(service: Service, job: Job) -> subprocess.Popen[bytes] | None:
-    """Begin the process of a job whose folder is prepared; return it where it is a child of ours.
+    """Start the process of a prepared job; return it if it is our child.
 
     Raises:
-        ConfigInvalid: systemd does not begin its unit.
+        ConfigInvalid: systemd does not start its unit.
         OSError: It cannot be started.
     """
     folder = JobFolder.of(service.state, job.job_id)
@@ -70,16 +69,13 @@ def start(service: Service, job: Job) -> subprocess.Popen[bytes] | None:
 
 
 def has_depot(service: Service) -> bool:
-    """Return whether a depot is there that serves all runs, so that several may be at work at once.
-
-    It is asked: one that was killed leaves its socket behind, and runs that find nobody there bring their own servers.
-    """
-    found = socket_of(depot_wish(service), service.state)
+    """Return whether a depot answers that serves all runs, so that several may run at once."""
+    found = socket_of(depot_option(service), service.state)
     return found is not None and is_served(found)
 
 
-def depot_wish(service: Service) -> str:
-    """Return which depot jobs are to use: `auto`, `never`, or the path of a socket."""
+def depot_option(service: Service) -> str:
+    """Return which depot jobs use: `auto`, `never`, or the path of a socket."""
     options = service.settings.runs.options
     return next((options[at + 1] for at, word in enumerate(options[:-1]) if word == _DEPOT), AUTO)
 
@@ -95,13 +91,13 @@ def _start_unit(unit: str) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _not_begun(unit, str(error)) from None
+        raise _not_started(unit, str(error)) from None
     if done.returncode != 0:
-        raise _not_begun(unit, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+        raise _not_started(unit, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
 
 
-def _not_begun(unit: str, why: str) -> ConfigInvalid:
+def _not_started(unit: str, why: str) -> ConfigInvalid:
     return ConfigInvalid(
-        f"systemd did not begin {unit}: {why}",
+        f"systemd did not start {unit}: {why}",
         hint="Install the template, and let this user start it (docs/service.md), or take 'unit' out of [runs]",
     )

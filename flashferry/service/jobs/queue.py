@@ -1,12 +1,11 @@
-"""Which jobs can start beside those that are under way, and in which order. Pure.
+"""Which jobs can start beside the running ones, and in which order. Pure.
 
-Where no depot serves all runs of the host, each run brings a file server of its own: a second one would get another
-port and know nothing of the first one's share of a link. So one job at a time serves, and the others say what they wait
-for. A recovery serves nothing, and waits for another recovery alone.
+Without a depot each run brings a file server of its own, which knows nothing of another one's share of a link: so one
+job serves at a time. A recovery serves nothing and waits for another recovery alone.
 
 Order: runs of an approved plan precede speed tests and checks that serve; within that, jobs take turns. A job's turn is
-the number of jobs of its person, or of its busiest site where that is more, that are under way or precede it; of equal
-turns the older one is first. So a person with 400 jobs and a site with 400 jobs delay others by one job each.
+the number of jobs of its user, or of its busiest site if that is more, that run or precede it; of equal turns the older
+one is first. So a user with 400 jobs, or a site with 400 jobs, delays others by one job each.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from flashferry.reports import words
 from flashferry.store.service.jobs import Job, JobKind
 
 MOST_SERVING = 8
-"""So many jobs that serve are under way at once where a depot does it for them."""
+"""Serving jobs at once with a depot."""
 
 MOST_TESTING = 4
-"""So many of those are speed tests and checks that serve: the other places are kept for runs."""
+"""Of those, speed tests and checks; the other slots are kept for runs."""
 
-MOST_LOOKING = 4
-"""So many jobs that only look."""
+MOST_CHECKING = 4
+"""Jobs at once that do not serve."""
 
 MOST_OF_A_PERSON = 20
-"""So many jobs that need no approval can be queued for one person."""
+"""Queued jobs of one user that need no approval."""
 
 _NEEDS_NO_APPROVAL = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
 _TESTS = frozenset({JobKind.PROBE, JobKind.CHECK})
@@ -41,9 +40,9 @@ def serves(job: Job) -> bool:
 
 
 def why_not_queued(kind: JobKind, queued: Sequence[Job], person: str) -> str:
-    """Return why a person cannot have another job of a kind queued; empty where they can.
+    """Return why a user cannot queue another job of a kind; empty if they can.
 
-    Runs of an approved plan are bounded by their plans, and recoveries are never refused.
+    Runs of an approved plan are limited by their plans, and recoveries are never refused.
     """
     if kind not in _NEEDS_NO_APPROVAL:
         return ""
@@ -54,13 +53,13 @@ def why_not_queued(kind: JobKind, queued: Sequence[Job], person: str) -> str:
 
 
 def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool, now: str) -> Iterator[tuple[Job, str]]:
-    """Yield each queued job, in the order in which they start, with what it waits for; empty where it can start now.
+    """Yield each queued job in starting order, with what it waits for; empty if it can start now.
 
     Args:
-        queued: The jobs that have not started, the oldest first.
-        under_way: Those that have.
+        queued: The oldest first.
+        under_way: Running jobs.
         has_depot: Whether a depot serves all of them.
-        now: What time it is, as the tables keep times.
+        now: The time, as the tables store it.
     """
     ready: list[Job] = []
     for job in queued:
@@ -69,19 +68,16 @@ def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool,
             yield job, f"waits until {words.moment(job.not_before)}"
         else:
             ready.append(job)
-    begun = list(under_way)
+    started = list(under_way)
     for job in _in_turn(ready, under_way):
-        why = _why(job, begun, has_depot=has_depot)
+        why = _why(job, started, has_depot=has_depot)
         yield job, why
         # One that waits keeps its place: none of its kind passes it.
-        begun.append(job)
+        started.append(job)
 
 
 def _in_turn(ready: Sequence[Job], under_way: Sequence[Job]) -> Iterator[Job]:
-    """Yield jobs in the order in which they start.
-
-    Jobs that wait for the same places, of the same rank, person and sites are equal but for their age.
-    """
+    """Yield jobs in starting order. Jobs for the same slots, of the same rank, user and sites differ only in age."""
     equals: dict[tuple[object, ...], deque[tuple[int, Job]]] = {}
     for number, job in enumerate(ready):
         equals.setdefault(_key(job), deque()).append((number, job))
@@ -105,7 +101,7 @@ def _key(job: Job) -> tuple[object, ...]:
 
 
 def _shares(job: Job) -> Iterable[tuple[str, str, str]]:
-    """Return what a job takes a turn of: its person's, and that of each of its sites, among the places it waits for."""
+    """Return what a job takes a turn of: its user's and each of its sites' slots."""
     places = _places(job)
     return {(places, "person", job.requested_by), *((places, "site", site) for site in job.sites)}
 
@@ -126,7 +122,7 @@ def _why(job: Job, others: Sequence[Job], *, has_depot: bool) -> str:
     if job.kind is JobKind.RECOVER:
         most, what = 1, "one recovery runs at a time"
     elif not serves(job):
-        most, what = MOST_LOOKING, f"at most {MOST_LOOKING} jobs look at once"
+        most, what = MOST_CHECKING, f"at most {MOST_CHECKING} jobs look at once"
     elif not has_depot:
         most, what = 1, "without a depot one job serves at a time"
     else:

@@ -1,4 +1,4 @@
-"""Jobs and runs as the API tells them, of JSON's types. Pure."""
+"""Jobs and runs as JSON types. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ JOBS = "/api/v1/jobs"
 RUNS = "/api/v1/runs"
 
 
-def told_job(job: Job) -> dict[str, object]:
-    """Return a job; what it is told by its command line stays here."""
+def job_json(job: Job) -> dict[str, object]:
+    """Return a job without its command line."""
     hidden = {"words", "rules", "pid", "process_started"}
-    told = {name: value for name, value in asdict(job).items() if name not in hidden}
+    details = {name: value for name, value in asdict(job).items() if name not in hidden}
     links = {"self": f"{JOBS}/{job.job_id}", "result": f"{JOBS}/{job.job_id}/result"} | (
         {"run": f"{RUNS}/{job.run_id}"} if job.run_id is not None else {}
     )
-    return told | {"is_open": job.is_open, "links": links}
+    return details | {"is_open": job.is_open, "links": links}
 
 
-def told_row(run: RunStatus) -> dict[str, object]:
+def run_row_json(run: RunStatus) -> dict[str, object]:
     """Return a run for a list."""
     return {
         "run_id": run.run_id,
@@ -47,7 +47,7 @@ def told_row(run: RunStatus) -> dict[str, object]:
     }
 
 
-def told_run(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[str, object]:
+def run_json(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[str, object]:
     """Return a run without its devices' records."""
     return {
         "run_id": run.run_id,
@@ -60,14 +60,14 @@ def told_run(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[s
         "plan_digest": run.plan_digest,
         "sites": list(sites_of_run(run)),
         "control": asdict(control),
-        "wishes": [asdict(wish) for wish in run.wishes],
-        "waves": [_told_wave(run, number) for number in sorted({device.wave for device in run.devices})],
+        "wishes": [asdict(one) for one in run.wishes],
+        "waves": [_wave_json(run, number) for number in sorted({device.wave for device in run.devices})],
         "damaged": list(run.damaged),
-        "jobs": [told_job(job) for job in jobs],
+        "jobs": [job_json(job) for job in jobs],
     }
 
 
-def told_device(device: StoredDevice) -> dict[str, object]:
+def device_json(device: StoredDevice) -> dict[str, object]:
     """Return a device of a run without its record."""
     return {
         "host": device.host,
@@ -83,7 +83,7 @@ def told_device(device: StoredDevice) -> dict[str, object]:
     }
 
 
-def _told_wave(run: StoredRun, number: int) -> dict[str, object]:
+def _wave_json(run: StoredRun, number: int) -> dict[str, object]:
     devices = [device for device in run.devices if device.wave == number]
     outcomes = Counter(str(device.record.get("outcome") or device.state) for device in devices)
     return {"wave": number, "devices": len(devices), "outcomes": dict(outcomes)}

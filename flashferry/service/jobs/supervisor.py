@@ -1,7 +1,6 @@
-"""The keeper of jobs: begins those that wait, follows those under way, and cleans up after those that died.
+"""Background task of jobs: starts waiting ones, follows running ones, and follows up dead ones.
 
-Each look goes by what stands in the tables, the journal and the jobs' folders alone: a service that was killed at any
-moment goes on where it was with its first look. Nothing but this begins jobs, and nothing of it owns one.
+Each pass relies on tables, journal and job folders alone: a service that was killed continues with its first pass.
 """
 
 from __future__ import annotations
@@ -10,21 +9,20 @@ import logging
 import subprocess
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from http import HTTPStatus
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.apart.processes import ProcessMark, claim, is_stopped, read_mark
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.auditing import note
 from flashferry.service.background import PeriodicTask
+from flashferry.service.errors import Forbidden, ServiceError
 from flashferry.service.jobs.auto_recovery import CARED_FOR_S, RUNS, LeftRun, next_try, starts_again
-from flashferry.service.jobs.create import request_job, why_not_now
-from flashferry.service.jobs.ending import end, queue_once_more, tell_begun
-from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.jobs.create import job_obstacle, request_job
+from flashferry.service.jobs.ending import announce_start, end, queue_once_more
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.launching import has_depot, prepare, start, unit_of
 from flashferry.service.jobs.queue import waiting
 from flashferry.service.principal import SYSTEM
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.control_requests import WishKind
 from flashferry.store.reader import reading
@@ -49,34 +47,30 @@ from flashferry.store.tables import held_devices, run_of_job, run_row, wishes_of
 
 _LOG = logging.getLogger("flashferry.service.jobs")
 
-LOOK_EVERY_S = 0.5
+EVERY_S = 0.5
 
 _ANSWERS_KEPT_S = 7 * 24 * 3600.0
 _FORGETS_EVERY_S = 3600.0
 
 _BEGINS_WITHIN_S = 120.0
-"""A process that has not taken its job after so long will not: systemd refused its unit, or the disk is full."""
+"""A process that did not claim its job by then will not: systemd refused its unit, or the disk is full."""
 
 
-_STOPPED = "its process {pid} was stopped by a signal, and so is what it does; 'kill -CONT {pid}' has it go on"
+_STOPPED = "its process {pid} was stopped by a signal; 'kill -CONT {pid}' continues it"
 
 Starter = Callable[[Service, Job], "subprocess.Popen[bytes] | None"]
 
 
 class Supervisor:
-    """Looks after the jobs of a service; what it remembers between looks are only its own children, to fetch them.
-
-    Args:
-        starter: Begins the process of a job whose folder is prepared.
-    """
+    """Follows the jobs of a service; remembers only its own child processes."""
 
     def __init__(self, starter: Starter = start) -> None:
         self._starter = starter
         self._forgot_at: datetime | None = None
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
-    def look(self, service: Service) -> None:
-        """Take each job a step further, where there is one to take."""
+    def run_once(self, service: Service) -> None:
+        """Advance each job that can be."""
         with service.database.reading() as database:
             under_way = jobs_in(database, UNDER_WAY)
         for job in under_way:
@@ -102,7 +96,7 @@ class Supervisor:
                 self._start(service, claimed)
 
     def _start(self, service: Service, job: Job) -> None:
-        """Have a job's process begun; where that fails, the next look tries again."""
+        """Start a job's process; a failure is retried in the next pass."""
         known = self._children.get(job.job_id)
         if known is not None and known.poll() is None:
             return
@@ -111,14 +105,14 @@ class Supervisor:
             child = self._starter(service, job)
         except (ConfigInvalid, OSError) as error:
             with service.database.writing() as database:
-                sentence = f"its process could not be begun, tried again: {error}"
+                sentence = f"its process could not be started, trying again: {error}"
                 set_sentence(database, job.job_id, sentence, state=JobState.STARTING)
             return
         if child is not None:
             self._children[job.job_id] = child
 
     def _follow(self, service: Service, job: Job) -> None:
-        """See what became of a job that was begun."""
+        """Handle a job that was started."""
         folder = JobFolder.of(service.state, job.job_id)
         mark = read_mark(folder.begun) or _mark_of(job)
         if mark is None:
@@ -128,7 +122,7 @@ class Supervisor:
             # From here on no process can take it any more.
             if not claim(folder.begun):
                 return
-            end(service, job, state=JobState.DEAD, exit_code=None, sentence="its process did not begin")
+            end(service, job, state=JobState.DEAD, exit_code=None, sentence="its process did not start")
             return
         # Asked before its folder is read: what it wrote before its end is there then.
         lives = mark.is_alive()
@@ -140,7 +134,7 @@ class Supervisor:
             end(service, job, state=JobState.ENDED, exit_code=outcome.exit_code, sentence=outcome.sentence)
             return
         words = folder.last_words()
-        sentence = "its process died" + (f"; its last words: {words}" if words else " without a word")
+        sentence = "its process died" + (f"; last output: {words}" if words else " without output")
         deaths, resumes = folder.deaths, service.settings.runs.resumes
         if starts_again(job, deaths=deaths, resumes=resumes, now=service.now()):
             folder.put_aside()
@@ -149,7 +143,7 @@ class Supervisor:
             end(service, job, state=JobState.DEAD, exit_code=None, sentence=sentence)
 
     def _forget(self, service: Service) -> None:
-        """Forget now and then what was answered long ago: nobody sends a request again after days."""
+        """Forget idempotency keys after some days."""
         now = service.now()
         if self._forgot_at is None or now - self._forgot_at > timedelta(seconds=_FORGETS_EVERY_S):
             self._forgot_at = now
@@ -157,17 +151,17 @@ class Supervisor:
                 forget_answers(database, moment(now - timedelta(seconds=_ANSWERS_KEPT_S)))
 
     def _fetch(self) -> None:
-        """Fetch children that ended, so that none stays behind as a zombie."""
+        """Reap ended children."""
         for job_id, child in list(self._children.items()):
             if child.poll() is not None:
                 del self._children[job_id]
 
 
 def _claimed(service: Service, job: Job) -> Job | None:
-    """Take a job out of the queue; None where somebody else did, or it may not be begun any more."""
+    """Take a job out of the queue; None if another pass did, or it may not start any more."""
     unit = unit_of(service.settings.runs.unit, job.job_id)
     with service.database.writing() as database:
-        why = why_not_now(service, database, job)
+        why = job_obstacle(service, database, job)
         if not why:
             is_ours = claim_job(database, job.job_id, at=moment(service.now()), unit=unit)
             return job_of(database, job.job_id) if is_ours else None
@@ -176,14 +170,14 @@ def _claimed(service: Service, job: Job) -> Job | None:
 
 
 def _mark_of(job: Job) -> ProcessMark | None:
-    """Return the mark of a running job's process as its row has it: the file was put aside, or its folder removed."""
+    """Return the process of a running job from its row, for when its file is gone."""
     if job.state is not JobState.RUNNING or job.pid is None or job.process_started is None:
         return None
     return ProcessMark(pid=job.pid, started=job.process_started)
 
 
 def _note_stopped(service: Service, job: Job, pid: int) -> None:
-    """Report that a job's process was stopped by a signal, and that it goes on; once each."""
+    """Report once that a job's process was stopped by a signal, and once that it continues."""
     sentence = _STOPPED.format(pid=pid) if is_stopped(pid) else ""
     if sentence == job.sentence or not (sentence or job.sentence.startswith(_STOPPED.partition("{")[0])):
         return
@@ -193,12 +187,12 @@ def _note_stopped(service: Service, job: Job, pid: int) -> None:
 
 
 def _is_given_up(service: Service, job: Job) -> bool:
-    begun_at = moment_of(job.started_at or job.created_at)
-    return service.now() - begun_at > timedelta(seconds=_BEGINS_WITHIN_S)
+    started_at = moment_of(job.started_at or job.created_at)
+    return service.now() - started_at > timedelta(seconds=_BEGINS_WITHIN_S)
 
 
 def _seen(service: Service, job: Job, *, pid: int, process_started: str) -> Job:
-    """Keep which process does a job and which run that is, once each; return the job with both."""
+    """Store process and run of a job, once each; return the job with both."""
     run_id = job.run_id
     if run_id is None and job.kind in RUNS:
         with reading(service.state) as journal:
@@ -210,12 +204,12 @@ def _seen(service: Service, job: Job, *, pid: int, process_started: str) -> Job:
         is_known = run_id is not None and set_run(database, job.job_id, run_id)
         job = job_of(database, job.job_id) or job
         if is_known or (is_new and job.run_id is not None):
-            tell_begun(service, database, job)
+            announce_start(service, database, job)
         return job
 
 
 def _clean_up(service: Service) -> None:
-    """Ask for what is to follow the death of runs."""
+    """Request what follows the death of runs."""
     since = moment(service.now() - timedelta(seconds=2 * CARED_FOR_S))
     with service.database.reading() as database:
         dead = [(job, jobs_after(database, job.job_id)) for job in dead_jobs(database, since)]
@@ -224,14 +218,14 @@ def _clean_up(service: Service) -> None:
         if job.kind not in RUNS or job.run_id is None:
             continue
         if any(job.job_id not in (one.job_id, one.parent) for one in latest[job.run_id]):
-            # Somebody has asked for something with that run since: it is in his hands.
+            # An operator acted on that run since, and is in charge of it.
             continue
         left = _left(service, job.run_id)
         resumes = service.settings.runs.resumes
         if left is None or (step := next_try(job, tries, left, resumes=resumes, now=service.now())) is None:
             continue
         reason = f"job {(tries[-1] if tries else job).job_id} died" if not tries else f"after job {tries[-1].job_id}"
-        wish = JobWish(
+        spec = JobSpec(
             kind=step.kind,
             digest=job.digest,
             run_id=job.run_id,
@@ -240,26 +234,26 @@ def _clean_up(service: Service) -> None:
             parent=job.job_id,
             attempt=step.attempt,
         )
-        _ask(service, job, wish)
+        _ask(service, job, spec)
 
 
-def _ask(service: Service, dead: Job, wish: JobWish) -> None:
+def _ask(service: Service, dead: Job, spec: JobSpec) -> None:
     try:
         with service.database.writing() as database:
-            request_job(service, database, SYSTEM, wish)
-    except Problem as problem:
-        if problem.status is HTTPStatus.FORBIDDEN:
+            request_job(service, database, SYSTEM, spec)
+    except ServiceError as problem:
+        if isinstance(problem, Forbidden):
             raise
-        # Told once: the next look finds the same.
+        # Reported once: the next pass finds the same.
         with service.database.writing() as database:
             sentence = f"{dead.sentence.partition(' -- ')[0]} -- {problem.sentence}"
             if set_sentence(database, dead.job_id, sentence, state=JobState.DEAD):
                 about = f"job:{dead.job_id}"
-                note(service, database, SYSTEM, f"run.{wish.kind}", about, outcome="refused", reason=problem.sentence)
+                note(service, database, SYSTEM, f"run.{spec.kind}", about, outcome="refused", reason=problem.sentence)
 
 
 def _left(service: Service, run_id: str) -> LeftRun | None:
-    """Return what the journal says of a run; None where it does not know it."""
+    """Return a run by the journal; None if it is not there."""
     with reading(service.state) as journal:
         row = run_row(journal, run_id) if journal is not None else None
         if journal is None or row is None:
@@ -268,8 +262,8 @@ def _left(service: Service, run_id: str) -> LeftRun | None:
             is_alive=is_run_alive(service.state, run_id),
             is_finished=row.finished_at is not None,
             holds=sum(device.run_id == run_id for device in held_devices(journal)),
-            is_stopped=any(wish.what == WishKind.STOP for wish in wishes_of(journal, run_id)),
+            is_stopped=any(one.what == WishKind.STOP for one in wishes_of(journal, run_id)),
         )
 
 
-KEEPER = PeriodicTask(name="jobs", every_s=LOOK_EVERY_S, look=Supervisor().look)
+TASK = PeriodicTask(name="jobs", every_s=EVERY_S, run=Supervisor().run_once)

@@ -1,8 +1,7 @@
-"""The keeper of jobs' folders: one is removed a month after its job ended, and never while anybody may need it.
+"""Background task of job folders: removed some time after their job ended, if no longer needed.
 
-What stays needed: the folder of a job that is open, and those of a run that lives, or whose devices are not all proven
-restored, by the journal and by the files beside it; and all of them while the journal cannot be read. A folder that
-belongs to no job here is nobody's to remove. The job's row and the audit stay.
+Needed are folders of open jobs, of live runs, and of runs whose devices are not all restored; and all folders while the
+journal cannot be read. Row and audit stay.
 """
 
 from __future__ import annotations
@@ -29,11 +28,7 @@ _MOST_AT_ONCE = 500
 
 
 def tidy(service: Service) -> None:
-    """Remove the folders whose time is over.
-
-    Raises:
-        ConfigInvalid: The journal cannot be read, so nobody knows what is needed.
-    """
+    """Remove expired folders. Raises `ConfigInvalid` if the journal cannot be read."""
     if not (old := _old(service)):
         return
     unrestored = _unrestored(service.state)
@@ -49,17 +44,17 @@ def tidy(service: Service) -> None:
             )
 
 
-KEEPER = PeriodicTask(name="job-folders", every_s=_EVERY_S, look=tidy)
+TASK = PeriodicTask(name="job-folders", every_s=_EVERY_S, run=tidy)
 
 
 def is_removed(service: Service, job: Job) -> bool:
-    """Return whether what a job printed was removed with its folder."""
+    """Return whether a job's output was removed with its folder."""
     ended = job.ended_at is not None and job.started_at is not None
     return ended and not JobFolder.of(service.state, job.job_id).path.exists()
 
 
 def _old(service: Service) -> list[Job]:
-    """Return the jobs whose folder is there, and which ended long enough ago."""
+    """Return the jobs with a folder that ended long enough ago."""
     try:
         names = sorted(path.name for path in (service.state / "jobs").iterdir() if path.is_dir() and _is_ours(path))
     except FileNotFoundError:
@@ -71,7 +66,7 @@ def _old(service: Service) -> list[Job]:
 
 
 def _unrestored(state: Path) -> frozenset[str]:
-    """Return the runs that left devices of which nobody has proven yet that they are restored."""
+    """Return the runs with devices that are not proven restored."""
     status = read_status(state, 1)
     held = {run.run_id for run in status.runs if any(device.is_held for device in run.devices)}
     return frozenset(held | {one.run_id for one in status.lost})

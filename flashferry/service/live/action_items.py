@@ -1,4 +1,4 @@
-"""Who must act, and on what: the sentences of the wall screen, the most urgent first. Pure."""
+"""What needs attention, the most urgent first, as the wall screen shows it. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from enum import StrEnum
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import rough_duration
 from flashferry.model.states import Phase
-from flashferry.service.live.collect import Scene
-from flashferry.service.live.snapshot import NOTHING_HEARD_S, RunNow
+from flashferry.service.live.collect import Snapshot
+from flashferry.service.live.snapshot import SILENT_RUN_S, RunNow
 from flashferry.service.notices import key_of_unrestored
 from flashferry.store.status import RunState
 
 _NAMED = 3
-"""So many devices are named in a sentence."""
+"""Devices named in a sentence."""
 
 
 class Urgency(StrEnum):
-    """How much something needs a person: NOT_RESTORED and DEAD are red, the others wait for a person."""
+    """Why an item needs attention; NOT_RESTORED and DEAD are red."""
 
     NOT_RESTORED = "not restored"
     DEAD = "dead run"
@@ -35,7 +35,7 @@ class Urgency(StrEnum):
 
     @property
     def is_red(self) -> bool:
-        """Whether something is changed on a device and nobody is at it."""
+        """Whether a device is left changed without a process that restores it."""
         return self in (Urgency.NOT_RESTORED, Urgency.DEAD)
 
 
@@ -44,20 +44,16 @@ _ENDS = {
     Phase.REFUSED: Urgency.REFUSED,
     Phase.INTERRUPTED: Urgency.INTERRUPTED,
 }
-"""Ends that somebody has to act on, each in a sentence of its own."""
+"""Ends that need attention, each with a sentence of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """Something that needs a person.
+class ActionItem:
+    """An item that needs attention.
 
     Attributes:
-        key: Names it, as long as it lasts.
-        urgency: How much.
-        what: The run, plan or device that is meant.
-        sentence: What there is to do.
-        since: Since when, ISO 8601; empty where nobody knows.
-        path: The page where it is done.
+        key: Identifies it as long as it lasts.
+        what: Run, plan or device.
     """
 
     key: str
@@ -68,35 +64,35 @@ class Need:
     path: str = ""
 
 
-def needs_of(scene: Scene) -> tuple[Need, ...]:
-    """Return what needs a person, the most urgent first."""
-    found = [*_lost(scene), *_plans(scene)]
+def action_items(snapshot: Snapshot) -> tuple[ActionItem, ...]:
+    """Return what needs attention, the most urgent first."""
+    found = [*_lost(snapshot), *_plans(snapshot)]
     done_later: set[str] = set()
-    # The latest first: what failed, and was done by a later run, needs nobody any more.
-    for run in scene.tonight:
-        found += _of_run(run, scene.at, frozenset(done_later))
+    # The latest first: a failure that a later run made good needs no attention.
+    for run in snapshot.tonight:
+        found += _of_run(run, snapshot.at, frozenset(done_later))
         done_later |= {one.host for one in run.devices if one.phase is Phase.DONE}
     order = list(Urgency)
-    return tuple(sorted(found, key=lambda need: order.index(need.urgency)))
+    return tuple(sorted(found, key=lambda item: order.index(item.urgency)))
 
 
-def _lost(scene: Scene) -> Iterator[Need]:
-    for one in scene.lost:
-        yield Need(
+def _lost(snapshot: Snapshot) -> Iterator[ActionItem]:
+    for one in snapshot.lost:
+        yield ActionItem(
             key=f"lost {one.run_id} {one.host}",
             urgency=Urgency.NOT_RESTORED,
             what=one.host,
-            sentence=f"left changed by run {one.run_id}, which the journal does not know: run 'flashferry recover'",
+            sentence=f"left changed by run {one.run_id}, which is not in the journal: run 'flashferry recover'",
         )
 
 
-def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[Need]:
+def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[ActionItem]:
     path = f"/runs/{run.run_id}"
     if run.unrestored:
         is_dead = run.state is RunState.DIED
         count = counted(len(run.unrestored), "device")
         how = "the run died" if is_dead else "the run ended"
-        yield Need(
+        yield ActionItem(
             key=key_of_unrestored(run.run_id),
             urgency=Urgency.DEAD if is_dead else Urgency.NOT_RESTORED,
             what=run.run_id,
@@ -105,7 +101,7 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             path=path,
         )
     elif run.state is RunState.DIED and any(one.phase is Phase.NOT_BEGUN for one in run.devices):
-        yield Need(
+        yield ActionItem(
             key=f"died {run.run_id}",
             urgency=Urgency.HELD,
             what=run.run_id,
@@ -117,7 +113,7 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
     for phase, urgency in () if run.unrestored else _ENDS.items():
         hosts = [one.host for one in run.devices if one.phase is phase and one.host not in done_later]
         if hosts:
-            yield Need(
+            yield ActionItem(
                 key=f"{phase} {run.run_id}",
                 urgency=urgency,
                 what=run.run_id,
@@ -126,9 +122,9 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             )
 
 
-def _of_one_alive(run: RunNow, now: datetime, path: str) -> Iterator[Need]:
+def _of_one_alive(run: RunNow, now: datetime, path: str) -> Iterator[ActionItem]:
     if run.waiting_wave is not None:
-        yield Need(
+        yield ActionItem(
             key=f"wave {run.run_id} {run.waiting_wave}",
             urgency=Urgency.WAVE,
             what=run.run_id,
@@ -137,36 +133,36 @@ def _of_one_alive(run: RunNow, now: datetime, path: str) -> Iterator[Need]:
             path=path,
         )
     elif run.hold in ("paused", "stopping"):
-        yield Need(
+        yield ActionItem(
             key=f"{run.hold} {run.run_id}",
             urgency=Urgency.HELD,
             what=run.run_id,
-            sentence="is paused: no further device begins" if run.hold == "paused" else "is stopping",
+            sentence="paused: running devices finish, no new ones start" if run.hold == "paused" else "is stopping",
             since=run.hold_since,
             path=path,
         )
-    elif (silent_s := _silent_s(run, now)) is not None and silent_s > NOTHING_HEARD_S:
-        yield Need(
+    elif (silent_s := _silent_s(run, now)) is not None and silent_s > SILENT_RUN_S:
+        yield ActionItem(
             key=f"silent {run.run_id}",
             urgency=Urgency.SILENT,
             what=run.run_id,
-            sentence="lives, and has not said anything for over a minute",
+            sentence="running, without an event for over a minute",
             since=run.heard_at,
             path=path,
         )
     if run.spare is not None and run.spare.total_seconds() < 0:
-        yield Need(
+        yield ActionItem(
             key=f"late {run.run_id}",
             urgency=Urgency.LATE,
             what=run.run_id,
-            sentence=f"will end {rough_duration(-run.spare.total_seconds())} behind its window at the rate of now",
+            sentence=f"will end {rough_duration(-run.spare.total_seconds())} after its window at the present rate",
             path=path,
         )
 
 
-def _plans(scene: Scene) -> Iterator[Need]:
-    for plan in scene.plans:
-        yield Need(
+def _plans(snapshot: Snapshot) -> Iterator[ActionItem]:
+    for plan in snapshot.plans:
+        yield ActionItem(
             key=f"plan {plan.digest}",
             urgency=Urgency.PLAN,
             what=plan.title or f"plan {plan.digest[:12]}",

@@ -1,4 +1,4 @@
-"""A look at everything that goes on: the journal, the events of runs that live, the service's own tables."""
+"""Reader of everything that is going on: the journal, events of live runs, the service's tables."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from flashferry.store.service.plans import text_of
 from flashferry.store.status import FollowedRun, LostDevice, RunState, RunStatus, Status, StatusReader
 
 NIGHT_S = 12 * 3600.0
-"""What began so long ago still belongs to tonight; what is alive or not restored does in any case."""
+"""A run that started longer ago no longer belongs to tonight, unless it is live or not restored."""
 
 LATEST_RUNS = 30
-"""So many runs are looked at; those that still hold a device come on top."""
+"""Runs in a snapshot; those that hold a device come on top."""
 
 _WRITERS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
 """Jobs whose process writes the events of a run."""
@@ -35,18 +35,14 @@ _NO_FORECAST = Forecast()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """Everything that goes on.
+class Snapshot:
+    """Everything that is going on.
 
     Attributes:
-        at: When it was looked at.
-        runs: The latest runs, and those that hold devices, the latest first.
-        forecasts: By run, what its plan foresaw.
-        jobs: By run, the service's newest job that had it in hand; a run that it did not begin has none.
-        lost: What dead runs left that the journal does not know.
-        plans: Plans that wait for approval.
-        trouble: Why this is not what is: the journal cannot be read, say. Empty: it is.
-        read_at: When all of it was read last.
+        jobs: Newest job of the service, by run.
+        lost: Devices left by dead runs that the journal does not know.
+        trouble: Why it is out of date, such as an unreadable journal; empty: it is not.
+        read_at: When all of it was last read.
     """
 
     at: datetime
@@ -60,20 +56,20 @@ class Scene:
 
     @property
     def tonight(self) -> tuple[RunNow, ...]:
-        """Return the runs of tonight: alive, or not restored, or begun lately."""
+        """Return the runs of tonight: live, not restored, or started lately."""
         since = (self.at - timedelta(seconds=NIGHT_S)).isoformat()
         return tuple(one for one in self.runs if one.is_alive or one.unrestored or _is_after(one.started_at, since))
 
     def run(self, run_id: str) -> RunNow | None:
-        """Return a run, or None where it is not among those that are looked at."""
+        """Return a run, or None if it is not included."""
         return next((one for one in self.runs if one.run_id == run_id), None)
 
-    def seen_from(self, sites: frozenset[str] | None) -> Scene:
-        """Return the same as somebody sees it who may see some sites only; None: all."""
+    def seen_from(self, sites: frozenset[str] | None) -> Snapshot:
+        """Return it limited to some sites; None: all."""
         if sites is None:
             return self
         seen = (limited_to(one, sites, self.forecasts.get(one.run_id, _NO_FORECAST), self.at) for one in self.runs)
-        return Scene(
+        return Snapshot(
             at=self.at,
             runs=tuple(one for one in seen if one is not None),
             forecasts=self.forecasts,
@@ -84,12 +80,8 @@ class Scene:
         )
 
 
-class Looker:
-    """Looks, for whoever asks; several who ask within a second are given the same.
-
-    Args:
-        service: The service.
-    """
+class SnapshotReader:
+    """Reads snapshots; callers within a second share one."""
 
     FRESH_S = 0.9
 
@@ -102,85 +94,75 @@ class Looker:
         self._runs: dict[str, FollowedRun] = {}
         self._writers: dict[str, str] = {}
         self._still: dict[int, tuple[FollowedRun, RunNow]] = {}
-        self._last: Scene | None = None
+        self._last: Snapshot | None = None
 
-    def look(self) -> Scene:
-        """Return what goes on, less than a second old; what cannot be read is told as the scene's trouble."""
+    def read(self) -> Snapshot:
+        """Return a snapshot less than a second old; what cannot be read is its `trouble`."""
         with self._busy:
             now = self._service.now()
             last = self._last
             if last is not None and 0 <= (now - last.at).total_seconds() < self.FRESH_S:
                 return last
-            self._last = self._looked(now, last)
+            self._last = self._read_or_last(now, last)
             return self._last
 
-    def some(self, run_ids: Sequence[str]) -> Scene:
-        """Return runs whether or not they are of late, as a scene of their own; what is looked at anyway is as there.
-
-        Raises:
-            ConfigInvalid: The journal cannot be read.
-        """
-        scene = self.look()
-        missing = [run_id for run_id in run_ids if scene.run(run_id) is None]
+    def some(self, run_ids: Sequence[str]) -> Snapshot:
+        """Return a snapshot of certain runs, also old ones. Raises `ConfigInvalid` if the journal cannot be read."""
+        snapshot = self.read()
+        missing = [run_id for run_id in run_ids if snapshot.run(run_id) is None]
         with self._service.database.reading() as database:
             found = {run_id: jobs_of_run(database, run_id) for run_id in missing}
             older = self._status.some(missing)
             forecasts = {one.status.run_id: self._forecast(database, one.plan_digest) for one in older}
-        runs_then = {one.status.run_id: run_now(one, NOTHING, forecasts[one.status.run_id], scene.at) for one in older}
-        runs = (scene.run(run_id) or runs_then.get(run_id) for run_id in run_ids)
+        runs_then = {
+            one.status.run_id: run_now(one, NOTHING, forecasts[one.status.run_id], snapshot.at) for one in older
+        }
+        runs = (snapshot.run(run_id) or runs_then.get(run_id) for run_id in run_ids)
         return replace(
-            scene,
+            snapshot,
             runs=tuple(one for one in runs if one is not None),
-            forecasts={**scene.forecasts, **forecasts},
-            jobs={**scene.jobs, **{run_id: its[-1] for run_id, its in found.items() if its}},
+            forecasts={**snapshot.forecasts, **forecasts},
+            jobs={**snapshot.jobs, **{run_id: its[-1] for run_id, its in found.items() if its}},
         )
 
     def statuses(self, count: int) -> tuple[RunStatus, ...]:
-        """Return where the latest runs stand, and those that hold a device, the latest first.
-
-        Raises:
-            ConfigInvalid: The journal cannot be read.
-        """
+        """Return the latest runs, and those that hold a device. Raises `ConfigInvalid`."""
         with self._busy:
             return self._status.latest(count)
 
     def identifiers(self) -> tuple[str, ...]:
-        """Return all runs of the journal, the latest first.
-
-        Raises:
-            ConfigInvalid: The journal cannot be read.
-        """
+        """Return all runs of the journal, the latest first. Raises `ConfigInvalid`."""
         return self._status.identifiers()
 
     def run(self, run_id: str) -> FollowedRun | None:
-        """Return what the journal knows of a run, or None where it is not among those that are looked at."""
-        self.look()
+        """Return a run by the journal, or None if it is not among the latest."""
+        self.read()
         return self._runs.get(run_id)
 
     def events_of(self, run: FollowedRun) -> Path | None:
-        """Return the file of a run's events, or None where it writes none that anybody knows of."""
+        """Return the file of a run's events, or None if it has none."""
         if run.events:
             return self._service.state / run.events
         job_id = self._writers.get(run.status.run_id)
         return JobFolder.of(self._service.state, job_id).events if job_id else None
 
-    def _looked(self, now: datetime, last: Scene | None) -> Scene:
+    def _read_or_last(self, now: datetime, last: Snapshot | None) -> Snapshot:
         try:
-            return self._read(now)
+            return self._read_all(now)
         except (FlashferryError, OSError, sqlite3.Error) as error:
-            found = last or Scene(at=now, read_at=datetime.fromtimestamp(0, UTC))
-            return Scene(
+            found = last or Snapshot(at=now, read_at=datetime.fromtimestamp(0, UTC))
+            return Snapshot(
                 at=now,
                 runs=found.runs,
                 forecasts=found.forecasts,
                 jobs=found.jobs,
                 lost=found.lost,
                 plans=found.plans,
-                trouble=f"what goes on cannot be read: {error}",
+                trouble=f"the live state cannot be read: {error}",
                 read_at=found.read_at,
             )
 
-    def _read(self, now: datetime) -> Scene:
+    def _read_all(self, now: datetime) -> Snapshot:
         followed, status = self._status.read()
         ids = tuple(one.status.run_id for one in followed)
         with self._service.database.reading() as database:
@@ -197,15 +179,15 @@ class Looker:
         self._still = {id(one): (one, run) for one, run in zip(followed, runs, strict=True)}
         self._runs = {one.status.run_id: one for one in followed}
         self._forget(status)
-        return Scene(at=now, runs=runs, forecasts=forecasts, jobs=jobs, lost=status.lost, plans=plans, read_at=now)
+        return Snapshot(at=now, runs=runs, forecasts=forecasts, jobs=jobs, lost=status.lost, plans=plans, read_at=now)
 
     def _run_now(self, run: FollowedRun, forecast: Forecast, now: datetime) -> RunNow:
         # The reader returns the very same for a run that is over and holds no device, and nothing moves there.
         if (still := self._still.get(id(run))) is not None:
             return still[1]
-        return run_now(run, self._heard(run), forecast, now)
+        return run_now(run, self._events(run), forecast, now)
 
-    def _heard(self, run: FollowedRun) -> EventView:
+    def _events(self, run: FollowedRun) -> EventView:
         path = self.events_of(run)
         if path is None or run.status.state is not RunState.ALIVE:
             return NOTHING
@@ -213,9 +195,9 @@ class Looker:
         if known is None or known.path != path:
             known = self._followers[run.status.run_id] = Follower(path, run.status.verb)
         try:
-            return known.look()
+            return known.read()
         except OSError:
-            # The journal still tells where devices stand.
+            # The journal still has the states.
             return NOTHING
 
     def _forget(self, status: Status) -> None:
@@ -234,7 +216,7 @@ class Looker:
 
 
 def forecast_of(text: str) -> Forecast:
-    """Return what a plan foresaw, from its text; what cannot be read is not known."""
+    """Return the forecast in a plan's text; unreadable values are None."""
     try:
         plan = Node(json.loads(text))
     except ValueError:

@@ -1,7 +1,7 @@
-"""The events of a run that another process writes, followed: what its devices do and how fast, second by second.
+"""Follows the events of a run that another process writes: activity and rates of its devices.
 
-Who begins to follow in the middle reads the end of the file only: where devices stood before, the journal knows, and
-each that copies tells of itself within seconds.
+Starting in the middle, it reads the end of the file only: the journal has earlier states, and each copying device
+reports within seconds.
 """
 
 from __future__ import annotations
@@ -14,21 +14,16 @@ from flashferry.monitor.progress import Device, Fleet, Roster
 from flashferry.service.live.snapshot import DeviceActivity, EventView
 
 BEGIN_BYTES = 1 << 20
-"""So much of the end is read first: with 500 devices that is the last minute, and each tells every ten seconds."""
+"""Read first from the end: with 500 devices the last minute, and each reports every ten seconds."""
 
 _MOST_BYTES = 16 << 20
-"""Who fell behind by more goes on near the end."""
+"""Backlog after which reading continues near the end."""
 
 _LAST_STEPS = {"probe": "probe"}
 
 
 class Follower:
-    """Follows the events of one run.
-
-    Args:
-        path: The file of events; it need not be there yet.
-        verb: What the run does: `stage` or `probe`.
-    """
+    """Follows the events of one run; the file may not exist yet. The verb is `stage` or `probe`."""
 
     def __init__(self, path: Path, verb: str) -> None:
         self.path = path
@@ -36,12 +31,8 @@ class Follower:
         self._offset, self._mark = -BEGIN_BYTES, ""
         self._hold_since = self._last_at = ""
 
-    def look(self) -> EventView:
-        """Read what is new and return what was heard so far.
-
-        Raises:
-            OSError: The file is there and cannot be read.
-        """
+    def read(self) -> EventView:
+        """Read new events and return all so far. Raises `OSError` if the file cannot be read."""
         for event in self._news():
             before = self._fleet.hold
             self._fleet.take(event, event.at_s)
@@ -49,7 +40,7 @@ class Follower:
             if self._fleet.hold != before:
                 self._hold_since = event.at
         return EventView(
-            devices=Motions(self._fleet.devices),
+            devices=DeviceActivities(self._fleet.devices),
             wave=self._fleet.wave,
             hold=self._fleet.hold,
             hold_since=self._hold_since,
@@ -75,12 +66,8 @@ class Follower:
             self._offset, self._mark = lines.end, lines.mark
 
 
-class Motions(Mapping[str, DeviceActivity]):
-    """The devices of a fleet as their events tell of them, each made when it is asked for.
-
-    Args:
-        devices: By name.
-    """
+class DeviceActivities(Mapping[str, DeviceActivity]):
+    """Devices of a fleet by name, each converted on access."""
 
     def __init__(self, devices: Mapping[str, Device]) -> None:
         self._devices = devices

@@ -1,7 +1,4 @@
-"""What goes on in words: the tables of the wall screen, and those of a run's page. Pure.
-
-Times are UTC, for sites lie in several zones; the head of a page says so.
-"""
+"""Live state as text: the tables of the wall screen and of a run's page. Pure. Times are UTC."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from flashferry.core.safe_quote import counted
 from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase
 from flashferry.reports.words import DASH
-from flashferry.service.live.action_items import Need, Urgency, needs_of
-from flashferry.service.live.collect import Scene
+from flashferry.service.live.action_items import ActionItem, Urgency, action_items
+from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import DeviceNow, RunNow, Totals, sum_up, sums_of
 from flashferry.service.live.table_diff import Board, Cell, Row, Table
 from flashferry.store.status import RunState
@@ -38,46 +35,41 @@ _SITELESS = "no site"
 
 
 def clock(at: datetime, now: datetime) -> str:
-    """Return a time of day, UTC; with its day where that is not today's."""
+    """Return a time of day, UTC, with the weekday if it is not today."""
     at, now = at.astimezone(UTC), now.astimezone(UTC)
     return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %H:%M}"
 
 
-def current_runs(scene: Scene) -> tuple[RunNow, ...]:
-    """Return the runs that the wall screen's figures are of: those alive or not restored, else tonight's last one."""
-    found = tuple(one for one in scene.tonight if one.is_alive or one.unrestored)
-    return found or scene.tonight[:1]
+def current_runs(snapshot: Snapshot) -> tuple[RunNow, ...]:
+    """Return the runs that the wall screen sums up: live or not restored ones, else tonight's last one."""
+    found = tuple(one for one in snapshot.tonight if one.is_alive or one.unrestored)
+    return found or snapshot.tonight[:1]
 
 
-def tonight_board(scene: Scene, site_names: Mapping[str, str]) -> Board:
-    """Return the wall screen.
-
-    Args:
-        scene: What goes on.
-        site_names: What sites are called, where not by their name in the inventory.
-    """
-    needs, runs = needs_of(scene), current_runs(scene)
+def tonight_board(snapshot: Snapshot, site_names: Mapping[str, str]) -> Board:
+    """Return the wall screen. `site_names` has the display names of sites."""
+    items, runs = action_items(snapshot), current_runs(snapshot)
     return {
-        "now": {"now": _now_row(scene, needs, runs)},
-        "needs": {one.key: _need_row(one, scene.at) for one in needs},
-        "sites": _sites(runs, scene.at, site_names),
-        "runs": {one.run_id: run_row(one, scene) for one in scene.tonight},
+        "now": {"now": _now_row(snapshot, items, runs)},
+        "needs": {one.key: _item_row(one, snapshot.at) for one in items},
+        "sites": _sites(runs, snapshot.at, site_names),
+        "runs": {one.run_id: run_row(one, snapshot) for one in snapshot.tonight},
     }
 
 
-def _now_row(scene: Scene, needs: Sequence[Need], runs: Sequence[RunNow]) -> Row:
-    sums = sum_up([one.whole for one in runs], scene.at)
-    unrestored = sum(len(one.unrestored) for one in scene.tonight) + len(scene.lost)
-    end, spare = _end(runs, scene.at)
-    text, tone = _alarm(scene, needs, unrestored)
+def _now_row(snapshot: Snapshot, items: Sequence[ActionItem], runs: Sequence[RunNow]) -> Row:
+    sums = sum_up([one.whole for one in runs], snapshot.at)
+    unrestored = sum(len(one.unrestored) for one in snapshot.tonight) + len(snapshot.lost)
+    end, spare = _end(runs, snapshot.at)
+    text, tone = _alarm(snapshot, items, unrestored)
     return {
         "alarm": Cell(text, tone),
-        "clock": Cell(clock(scene.at, scene.at)),
+        "clock": Cell(clock(snapshot.at, snapshot.at)),
         "unrestored": Cell(str(unrestored), "bad" if unrestored else "good"),
-        "wanted": Cell(str(len(needs)), "warn" if needs else ""),
+        "wanted": Cell(str(len(items)), "warn" if items else ""),
         "end": end,
         "spare": spare,
-        "window": _window(runs, scene.at),
+        "window": _window(runs, snapshot.at),
         "done": Cell(f"{sums.done} of {sums.devices}"),
         "copying": Cell(str(sums.copying)),
         "rate": Cell(coarse_rate(sums.rate_bytes_per_s)),
@@ -87,36 +79,38 @@ def _now_row(scene: Scene, needs: Sequence[Need], runs: Sequence[RunNow]) -> Row
 
 
 def _ends(sums: Totals) -> Row:
-    """Return how many devices ended in each way that is not done; a number that is not 0 has the colour of its word."""
+    """Return the number of devices per end that is not done, coloured if not 0."""
     return {phase.name.lower(): Cell(str(sums.of(phase)), phase.tone if sums.of(phase) else "") for phase in NOT_DONE}
 
 
 def _not_done(sums: Totals) -> Cell:
-    """Return what became of the devices that are over and not done: `1 failed, 2 refused`, coloured by the gravest."""
+    """Return the counts of devices that ended and are not done: `1 failed, 2 refused`, in the worst tone."""
     found = [phase for phase in NOT_DONE if sums.of(phase)]
     text = ", ".join(f"{sums.of(phase)} {phase.label}" for phase in found)
     return Cell(text, found[0].tone) if found else Cell("0", "quiet")
 
 
-def _alarm(scene: Scene, needs: Sequence[Need], unrestored: int) -> tuple[str, str]:
-    """Return the one line that says how things are; it changes with them and not with every second."""
-    if scene.trouble:
-        return f"Blind: {scene.trouble}", "bad"
-    wanted = "" if not needs else f"{counted(len(needs), 'thing')} {'needs' if len(needs) == 1 else 'need'} a person."
+def _alarm(snapshot: Snapshot, items: Sequence[ActionItem], unrestored: int) -> tuple[str, str]:
+    """Return the line that sums up the state, and its tone; it changes only with the state."""
+    if snapshot.trouble:
+        return f"Out of date: {snapshot.trouble}", "bad"
+    requested = (
+        "" if not items else f"{counted(len(items), 'item')} {'needs' if len(items) == 1 else 'need'} attention."
+    )
     if unrestored:
         left = f"{'is' if unrestored == 1 else 'are'} changed and {NOT_RESTORED}"
-        return f"{counted(unrestored, 'device')} {left}. {wanted}".strip(), "bad"
-    if needs:
-        return f"Nothing is left changed. {wanted}", "warn"
-    is_busy = any(one.is_alive for one in scene.runs)
-    return f"Nothing is left changed, nobody is needed{'' if is_busy else ', nothing is running'}.", "good"
+        return f"{counted(unrestored, 'device')} {left}. {requested}".strip(), "bad"
+    if items:
+        return f"Nothing is left changed. {requested}", "warn"
+    is_busy = any(one.is_alive for one in snapshot.runs)
+    return f"Nothing is left changed, nothing needs attention{'' if is_busy else ', nothing is running'}.", "good"
 
 
 def _end(runs: Sequence[RunNow], now: datetime) -> tuple[Cell, Cell]:
-    """Return when all are through, and how long before their windows' end; the run with the least of it counts."""
+    """Return when all runs are done, and the least time to spare."""
     alive = [one for one in runs if one.is_alive]
     if not alive:
-        return Cell("nothing runs", "quiet"), Cell("")
+        return Cell("nothing is running", "quiet"), Cell("")
     ends = [one.ends_at for one in alive if one.ends_at is not None]
     if not ends:
         end = Cell("not known yet", "quiet")
@@ -154,12 +148,12 @@ def _spare_of(run: RunNow) -> Cell:
     return Cell(f"{rough_duration(seconds)} to spare", "warn" if seconds < 900 else "good")
 
 
-def _need_row(need: Need, now: datetime) -> Row:
+def _item_row(item: ActionItem, now: datetime) -> Row:
     return {
-        "word": Cell(_URGENT_WORDS[need.urgency], "bad" if need.urgency.is_red else "warn"),
-        "what": Cell(shown(need.what), "", need.path),
-        "sentence": Cell(shown(need.sentence)),
-        "since": Cell(f"since {clock(at, now)}") if (at := time_of(need.since)) is not None else _NONE,
+        "word": Cell(_URGENT_WORDS[item.urgency], "bad" if item.urgency.is_red else "warn"),
+        "what": Cell(shown(item.what), "", item.path),
+        "sentence": Cell(shown(item.sentence)),
+        "since": Cell(f"since {clock(at, now)}") if (at := time_of(item.since)) is not None else _NONE,
     }
 
 
@@ -186,7 +180,7 @@ def _site_row(site: str, sums: Totals, now: datetime, names: Mapping[str, str]) 
 
 
 def _percent(sums: Totals) -> int:
-    """Return how much is done, 0 to 100: by bytes while it goes on, where they are known; 100 where all is done."""
+    """Return progress, 0 to 100: by bytes if known; 100 only if all is done."""
     if sums.over >= sums.devices:
         # What failed is over, and not done: a bar that is full says that all is well.
         return 100 * sums.done // max(1, sums.devices)
@@ -195,10 +189,10 @@ def _percent(sums: Totals) -> int:
     return min(99, int(share * 100))
 
 
-def run_row(run: RunNow, scene: Scene) -> Row:
+def run_row(run: RunNow, snapshot: Snapshot) -> Row:
     """Return a run as a row of a table of runs."""
     word, tone = run_word(run)
-    job = scene.jobs.get(run.run_id)
+    job = snapshot.jobs.get(run.run_id)
     return {
         "run": Cell(run.run_id, "", f"/runs/{run.run_id}"),
         "state": Cell(word, tone),
@@ -209,17 +203,19 @@ def run_row(run: RunNow, scene: Scene) -> Row:
         "unrestored": Cell(str(len(run.unrestored)), "bad") if run.unrestored else Cell("0", "quiet"),
         "wave": Cell(shown(run.wave)) if run.wave and run.is_alive else _NONE,
         "rate": Cell(coarse_rate(run.whole.rate_bytes_per_s)) if run.whole.copying else _NONE,
-        "end": _run_end(run, scene.at),
+        "end": _run_end(run, snapshot.at),
     }
 
 
 def run_word(run: RunNow) -> tuple[str, str]:
-    """Return where a run stands in a word or two, and the tone of it."""
+    """Return the state of a run as a word or two, and its tone."""
     if run.state is RunState.DIED:
         return (f"died, {NOT_RESTORED}", "bad") if run.unrestored else ("died", "warn")
     if run.state is RunState.FINISHED:
         if run.unrestored:
             return f"ended, {NOT_RESTORED}", "bad"
+        if (stopped_by := run.stopped_by) is not None:
+            return f"stopped by {shown(stopped_by)}" if stopped_by else "stopped", "warn"
         if run.whole.failed:
             return "ended with failures", "warn"
         is_done = all(one.phase is Phase.DONE or one.is_left_by_plan for one in run.devices)
@@ -242,26 +238,26 @@ def _ended_at(run: RunNow, now: datetime) -> Cell:
     return Cell(clock(at, now)) if at is not None else _NONE
 
 
-def run_board(run: RunNow, scene: Scene, site_names: Mapping[str, str]) -> Board:
-    """Return the page of a run: its head, its sites, and a row per device, those that matter first."""
-    end, spare = _end([run], scene.at)
-    heard = time_of(run.heard_at) if run.is_alive else None
-    silent_s = (scene.at - heard).total_seconds() if heard is not None else None
-    head = dict(run_row(run, scene)) | {
+def run_board(run: RunNow, snapshot: Snapshot, site_names: Mapping[str, str]) -> Board:
+    """Return the page of a run: its head, sites, waves, and devices in order of importance."""
+    end, spare = _end([run], snapshot.at)
+    events_view = time_of(run.heard_at) if run.is_alive else None
+    silent_s = (snapshot.at - events_view).total_seconds() if events_view is not None else None
+    head = dict(run_row(run, snapshot)) | {
         "copying": Cell(str(run.whole.copying)),
         "waiting": Cell(str(run.whole.waiting)),
-        "heard": Cell(f"{silent_s:.0f} s ago", "bad" if silent_s > 60 else "") if silent_s is not None else _NONE,
+        "last_update": Cell(f"{silent_s:.0f} s ago", "bad" if silent_s > 60 else "") if silent_s is not None else _NONE,
         **_ends(run.whole),
         "rate": Cell(coarse_rate(run.whole.rate_bytes_per_s)),
-        "end_at": end if run.is_alive else _ended_at(run, scene.at),
+        "end_at": end if run.is_alive else _ended_at(run, snapshot.at),
         "spare": spare,
-        "window": _window([run], scene.at),
-        "hold": Cell(shown(_hold_words(run, scene.at)), "warn" if run.hold else ""),
+        "window": _window([run], snapshot.at),
+        "hold": Cell(shown(_hold_text(run, snapshot.at)), "warn" if run.hold else ""),
     }
     return {
         "run": {"run": head},
-        "sites": _sites([run], scene.at, site_names),
-        "waves": {str(wave): _wave_row(run, wave, scene.at) for wave in run.waves if len(run.waves) > 1},
+        "sites": _sites([run], snapshot.at, site_names),
+        "waves": {str(wave): _wave_row(run, wave, snapshot.at) for wave in run.waves if len(run.waves) > 1},
         "devices": {one.host: device_row(run, one, site_names) for one in in_order(run)},
     }
 
@@ -272,7 +268,7 @@ def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
     if is_waiting:
         state = Cell("waits for approval", "warn")
     elif sums.over == sums.devices:
-        state = Cell("through", "good" if sums.done == sums.devices else "warn")
+        state = Cell("finished", "good" if sums.done == sums.devices else "warn")
     elif sums.under_way or sums.over:
         state = Cell(Phase.UNDER_WAY.label)
     else:
@@ -300,7 +296,7 @@ _ORDER = (
 
 
 def in_order(run: RunNow) -> list[DeviceNow]:
-    """Return the devices of a run: changed and not restored, not done, under way, queued, done; each as entered."""
+    """Return the devices of a run: not restored, not done, running, queued, done."""
     unrestored = frozenset(run.unrestored)
     order = {phase: place for place, phase in enumerate(_ORDER, start=1)}
     return sorted(run.devices, key=lambda one: 0 if one.host in unrestored else order[one.phase])
@@ -333,17 +329,20 @@ def device_path(run_id: str, host: str) -> str:
     return f"/runs/{quote(run_id, safe='')}/devices/{quote(host, safe='')}"
 
 
-def _hold_words(run: RunNow, now: datetime) -> str:
+def _hold_text(run: RunNow, now: datetime) -> str:
     at = time_of(run.hold_since)
     since = f" since {clock(at, now)}" if at is not None else ""
     if run.waiting_wave is not None:
         return f"Wave {run.waiting_wave} waits for approval{since}."
-    words = {"paused": "Paused", "stopping": "Stopping: what is under way ends, then all is restored"}
+    words = {
+        "paused": "Paused: running devices finish, no new ones start",
+        "stopping": "Stopping: running devices finish, then all are restored",
+    }
     return f"{words[run.hold]}{since}." if run.hold in words else ""
 
 
 def time_of(text: str) -> datetime | None:
-    """Return a time of the journal, or None where it is none."""
+    """Return a time of the journal, or None if it is not valid."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

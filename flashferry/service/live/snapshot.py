@@ -1,7 +1,7 @@
-"""What goes on as values: runs, their sites and devices, with rates, ends and what is changed and not restored. Pure.
+"""Live state as values: runs, sites and devices, with rates, ends, and what is not restored. Pure.
 
-A run is told by two: the journal, which is right, and its events, which are newer and have rates. A device stands where
-its events say as long as its run lives and tells of it; else where the journal says.
+The journal is authoritative; events are newer and have rates. A device's state is that of its events while its run is
+live and reports it, else that of the journal.
 """
 
 from __future__ import annotations
@@ -12,26 +12,21 @@ from datetime import UTC, datetime, timedelta
 
 from flashferry.core.json_access import Node
 from flashferry.model.states import NOT_DONE, Outcome, Phase, Restored, label_of, phase_of
-from flashferry.service.run_visibility import Sites, is_seen
+from flashferry.service.run_visibility import Sites, is_visible
 from flashferry.store.control_requests import Wish, WishKind
 from flashferry.store.status import DeviceStatus, FollowedRun, RunState
 
-NOTHING_HEARD_S = 60.0
-"""A run under way that says nothing for so long is told as silent; one that waits may be."""
+SILENT_RUN_S = 60.0
+"""A running run without events for so long needs attention, unless it waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceActivity:
-    """What events tell of a device that its journal does not.
+    """Activity of a device by its events.
 
     Attributes:
-        phase: Where it stands by them.
-        step: What it does.
-        waits: What it waits for, in words; empty where it does not.
-        text: Why it failed, or what it ended with.
-        acked_bytes: What of its copy it has acknowledged.
-        size_bytes: What the file has; 0 where no copy was begun.
-        rate_bytes_per_s: Of its copy, now.
+        waits: What it waits for; empty: nothing.
+        text: Why it failed, or its result.
         verdict: What limits it so far, or None.
     """
 
@@ -47,14 +42,11 @@ class DeviceActivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventView:
-    """What the events of a run tell, so far as they were followed.
+    """The events of a run so far.
 
     Attributes:
-        devices: By device.
-        wave: The wave under way, in words; empty without waves.
-        hold: What holds up the run: `paused`, `stopping`, `waiting`; empty for nothing.
-        hold_since: When that was told, ISO 8601; empty where it was not heard.
-        last_at: When the last event was told, ISO 8601; empty where none was heard.
+        hold: `paused`, `stopping`, `waiting`, or empty.
+        hold_since: Time of that event, ISO 8601, or empty.
     """
 
     devices: Mapping[str, DeviceActivity] = field(default_factory=dict)
@@ -69,12 +61,7 @@ NOTHING = EventView()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What the plan of a run foresaw.
-
-    Attributes:
-        duration_s: How long it takes; None where that is not known.
-        caps_bytes_per_s: By site: what its copies may take together.
-    """
+    """Forecast of a plan: duration, or None if unknown, and the rate limit of each site."""
 
     duration_s: float | None = None
     caps_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
@@ -85,22 +72,11 @@ class DeviceNow:
     """A device of a run.
 
     Attributes:
-        host: Inventory name.
-        site: Its site; empty for none.
-        wave: Number of its wave.
-        phase: Where it stands.
-        step: What it does or did last.
-        text: What it waits for, why it failed, or empty.
-        is_changed: Whether its configuration may not be what it was: it is in the run's hands, or left by it.
-        restored: Whether it is what it was, in the run's word; None where nobody has told.
-        acked_bytes: What of its copy was acknowledged.
-        size_bytes: What is to be copied; 0 where that is not known.
-        rate_bytes_per_s: Now; 0 where nothing flows.
-        verdict: What limits or limited its copy, or None.
-        attempt: Which attempt this is, from 1.
-        outcome: What became of it, a value of `flashferry.model.states.Outcome`; None while the run did not say.
-        is_accepted: Whether the operator accepted its configuration as it is, so that nothing of it is open.
-        is_left_by_plan: Whether the run's plan leaves it as it is by rule: it was to get nothing.
+        is_changed: Its configuration may be changed: the run holds it.
+        restored: Whether it was restored, by the run; None if unknown.
+        outcome: Value of `flashferry.model.states.Outcome`; None before the end.
+        is_accepted: An operator accepted its configuration as it is.
+        is_left_by_plan: The plan leaves it as it is.
     """
 
     host: str
@@ -122,17 +98,17 @@ class DeviceNow:
 
     @property
     def label(self) -> str:
-        """What became of it, or where it stands, in the word for people."""
+        """Its outcome or phase, in words."""
         return label_of(self.outcome) if self.outcome is not None and self.phase.is_over else self.phase.label
 
     @property
     def left_bytes(self) -> int:
-        """What is still to be copied."""
+        """Bytes still to be copied."""
         return 0 if self.phase.is_over else max(0, self.size_bytes - self.acked_bytes)
 
     @property
     def is_unrestored(self) -> bool:
-        """Whether its run gave up on it, and its configuration is not proven to be what it was."""
+        """Whether its run ended without proof that its configuration is restored."""
         return self.restored == Restored.INCOMPLETE and not self.is_accepted
 
 
@@ -141,20 +117,10 @@ class Totals:
     """Devices and bytes of a site, a run, or all.
 
     Attributes:
-        devices: How many there are.
-        done: Through, with what they were to have.
-        failed: A step failed.
-        refused: A check found a reason not to touch them.
-        interrupted: The run was stopped or killed while they were being staged.
-        not_begun: The run did not touch them, and is over.
-        copying: Something flows.
-        under_way: In the run's hands, those that copy among them.
-        waiting: Had no turn yet.
-        acked_bytes: What of all was acknowledged.
-        left_bytes: What is still to be copied.
-        rate_bytes_per_s: What all copies make together.
-        cap_bytes_per_s: What they may take together; None where that is not known.
-        ends_at: When the copies end at the rate of now; None where nobody can tell.
+        not_begun: The run ended before it started them.
+        under_way: Started and not ended.
+        cap_bytes_per_s: Their limit; None if unknown.
+        ends_at: End of the copies at the present rate; None if unknown.
     """
 
     devices: int = 0
@@ -173,7 +139,7 @@ class Totals:
     ends_at: datetime | None = None
 
     def of(self, phase: Phase) -> int:
-        """Return how many devices ended in a phase that is over."""
+        """Return how many devices ended in a phase."""
         counts = {
             Phase.DONE: self.done,
             Phase.FAILED: self.failed,
@@ -185,7 +151,7 @@ class Totals:
 
     @property
     def over(self) -> int:
-        """How many devices nothing follows for."""
+        """Devices that ended."""
         return self.done + sum(self.of(phase) for phase in NOT_DONE)
 
 
@@ -194,28 +160,13 @@ class RunNow:
     """A run.
 
     Attributes:
-        run_id: Its identifier.
-        verb: `stage` or `probe`.
-        state: Where it stands.
-        started_at: When it began, ISO 8601, UTC.
-        finished_at: When it ended in good order, or None.
-        devices: Its devices.
-        sites: Tallies by site, by name.
-        whole: The tally of all.
-        unrestored: Devices that are changed and not restored, and nobody is at them.
-        wave: The wave under way, in words.
-        waves: Numbers of its waves.
-        waiting_wave: The wave that waits for approval, or None.
+        unrestored: Devices left changed without a process that restores them.
         hold: `paused`, `stopping`, `waiting`, or empty.
-        hold_since: Since when, ISO 8601; empty where nobody knows.
         until: When it must have ended, or None.
-        ends_at: When it will have ended, as far as anybody can tell; None where nobody can.
-        is_at_least: Whether it may take longer than that: sites whose copies have not begun are not in it.
-        heard_at: When it last said something, ISO 8601; empty where it was not heard.
-        resumed: How often it was gone on with.
-        actor: Who began it; empty where nobody said.
-        plan_digest: The plan that it carries out, or None.
-        wishes: What was wanted of it, the oldest first.
+        ends_at: Expected end, or None.
+        is_at_least: It may take longer: some sites did not start copying.
+        heard_at: Time of its last event, ISO 8601, or empty.
+        wishes: Operator actions, the oldest first.
     """
 
     run_id: str
@@ -243,31 +194,30 @@ class RunNow:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process lives."""
+        """Whether its process is alive."""
         return self.state is RunState.ALIVE
 
     @property
+    def stopped_by(self) -> str | None:
+        """Return who stopped it, empty if unknown; None if it was not stopped."""
+        stops = [one for one in self.wishes if one.what == WishKind.STOP]
+        return stops[-1].actor or "" if stops else None
+
+    @property
     def spare(self) -> timedelta | None:
-        """Return how long before its end it will be through; negative: too late; None: nobody can tell, or no end."""
+        """Return the time between its expected and its required end; negative: too late; None: unknown."""
         return None if self.until is None or self.ends_at is None else self.until - self.ends_at
 
 
-def run_now(run: FollowedRun, heard: EventView, forecast: Forecast, now: datetime) -> RunNow:
-    """Return a run as it is now.
-
-    Args:
-        run: What the journal knows.
-        heard: What its events told.
-        forecast: What its plan foresaw.
-        now: The time.
-    """
+def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: datetime) -> RunNow:
+    """Return a run as it is now, from the journal, its events and its forecast."""
     status = run.status
     is_alive = status.state is RunState.ALIVE
     sizes = _sizes(run.request)
     # Of a run that is over only the journal counts: its events end where they ended.
-    motions = heard.devices if is_alive else {}
+    activities = events_view.devices if is_alive else {}
     devices = tuple(
-        _device(one, motions.get(one.host), sizes.get(one.host, 0), is_alive=is_alive) for one in status.devices
+        _device(one, activities.get(one.host), sizes.get(one.host, 0), is_alive=is_alive) for one in status.devices
     )
     made = RunNow(
         run_id=status.run_id,
@@ -279,13 +229,13 @@ def run_now(run: FollowedRun, heard: EventView, forecast: Forecast, now: datetim
         sites={},
         whole=Totals(),
         unrestored=tuple(one.host for one in devices if one.is_unrestored or (one.is_changed and not is_alive)),
-        wave=heard.wave,
+        wave=events_view.wave,
         waves=tuple(sorted({one.wave for one in devices})),
         waiting_wave=status.waiting_wave if is_alive else None,
-        hold=_hold(run, heard) if is_alive else "",
-        hold_since=heard.hold_since or _wished_at(run),
+        hold=_hold(run, events_view) if is_alive else "",
+        hold_since=events_view.hold_since or _wished_at(run),
         until=_time(Node(run.request).text("until")),
-        heard_at=heard.last_at,
+        heard_at=events_view.last_at,
         resumed=status.resumed,
         actor=run.actor or "",
         plan_digest=run.plan_digest,
@@ -295,17 +245,10 @@ def run_now(run: FollowedRun, heard: EventView, forecast: Forecast, now: datetim
 
 
 def limited_to(run: RunNow, sites: Sites, forecast: Forecast, now: datetime) -> RunNow | None:
-    """Return a run as somebody sees it who may see some sites only, or None where it touches none of them.
-
-    Args:
-        run: The run.
-        sites: His sites; None: all, and what has none.
-        forecast: What its plan foresaw.
-        now: The time.
-    """
+    """Return a run limited to some sites, or None if it touches none of them; sites None: all."""
     if sites is None:
         return run
-    devices = tuple(one for one in run.devices if is_seen(one.site, sites))
+    devices = tuple(one for one in run.devices if is_visible(one.site, sites))
     if not devices:
         return None
     names = {one.host for one in devices}
@@ -324,7 +267,7 @@ def _summed(run: RunNow, forecast: Forecast, now: datetime) -> RunNow:
 
 
 def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float | None = None) -> Totals:
-    """Return what some devices sum up to."""
+    """Return the totals of some devices."""
     found = tuple(devices)
     counts = dict.fromkeys(Phase, 0)
     acked = left = copying = 0
@@ -354,7 +297,7 @@ def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float 
 
 
 def sum_up(found: Sequence[Totals], now: datetime) -> Totals:
-    """Return several sums as one; its cap is known where all are."""
+    """Return several totals as one; the limit is known if all are."""
     caps = [one.cap_bytes_per_s for one in found]
     left, rate = sum(one.left_bytes for one in found), sum(one.rate_bytes_per_s for one in found)
     return Totals(
@@ -386,10 +329,9 @@ def _after(now: datetime, left_bytes: int, rate_bytes_per_s: float) -> datetime 
 
 
 def _end(run: RunNow, sites: Iterable[Totals], forecast: Forecast, now: datetime) -> tuple[datetime | None, bool]:
-    """Return when a run ends, and whether it may take longer.
+    """Return the expected end of a run, and whether it may take longer.
 
-    The slowest of the sites that copy tells. Where others have not begun, the plan's word counts if it is later;
-    without a plan it is told that it may take longer.
+    The slowest copying site decides. If others did not start, the forecast counts if it is later.
     """
     if not run.is_alive:
         return None, False
@@ -405,11 +347,11 @@ def _end(run: RunNow, sites: Iterable[Totals], forecast: Forecast, now: datetime
     return max(known, default=None), bool(known)
 
 
-def _device(one: DeviceStatus, motion: DeviceActivity | None, size_bytes: int, *, is_alive: bool) -> DeviceNow:
+def _device(one: DeviceStatus, activity: DeviceActivity | None, size_bytes: int, *, is_alive: bool) -> DeviceNow:
     phase = phase_of(one.outcome, one.state, is_alive=is_alive)
     # The journal's last word is the last word; before it the events are newer.
-    is_told = motion is not None and not phase.is_over and motion.phase is not Phase.QUEUED
-    moves = motion if motion is not None and is_told else None
+    is_visible_to_caller = activity is not None and not phase.is_over and activity.phase is not Phase.QUEUED
+    moves = activity if activity is not None and is_visible_to_caller else None
     is_done = phase is Phase.DONE
     return DeviceNow(
         host=one.host,
@@ -431,24 +373,24 @@ def _device(one: DeviceStatus, motion: DeviceActivity | None, size_bytes: int, *
     )
 
 
-def _hold(run: FollowedRun, heard: EventView) -> str:
+def _hold(run: FollowedRun, events_view: EventView) -> str:
     status = run.status
     if status.is_stopping:
         return "stopping"
     if status.is_paused:
         return "paused"
-    return "waiting" if status.waiting_wave is not None else heard.hold if heard.hold != "waiting" else ""
+    return "waiting" if status.waiting_wave is not None else events_view.hold if events_view.hold != "waiting" else ""
 
 
 def _wished_at(run: FollowedRun) -> str:
-    """Return when somebody asked for the halt that a run is in; empty where it is in none that somebody asked for."""
+    """Return when the present pause or stop was requested; empty for none."""
     status = run.status
-    wanted = WishKind.STOP if status.is_stopping else WishKind.PAUSE if status.is_paused else None
-    return next((one.at for one in reversed(run.wishes) if one.what == wanted), "")
+    requested = WishKind.STOP if status.is_stopping else WishKind.PAUSE if status.is_paused else None
+    return next((one.at for one in reversed(run.wishes) if one.what == requested), "")
 
 
 def _sizes(request: Mapping[str, object]) -> dict[str, int]:
-    """Return by device what it is to get, in bytes."""
+    """Return the size of each device's image, bytes."""
     node = Node(request)
     sizes = {one.text("name"): one.number("size_bytes") for one in node.list("images")}
     images = request.get("image_of")

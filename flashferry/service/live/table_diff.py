@@ -1,7 +1,6 @@
-"""Rows of words of what goes on, and what changed between two such boards: what pages show and streams carry. Pure.
+"""Tables of text, and the changes between two: what pages show and streams carry. Pure.
 
-A board has tables, a table rows by name in their order, a row cells by name. Words are made here once for all browsers;
-they set them as text and nothing else.
+A board has tables, a table rows by name in order, a row cells by name. Browsers set the text as text only.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ class Cell:
     """A cell.
 
     Attributes:
-        text: What it says.
-        tone: `good`, `bad`, `warn`, `quiet` or empty: repeats by colour what the words say.
-        path: The page that it leads to, or empty.
+        tone: `good`, `bad`, `warn`, `quiet` or empty; repeats the text by colour.
+        path: Page that it links to, or empty.
     """
 
     text: str
@@ -32,7 +30,7 @@ class Cell:
 
     @property
     def wire(self) -> str | list[str]:
-        """Return it as streams carry it: its text alone where it has nothing else."""
+        """Return it as streams carry it: the text alone if there is nothing else."""
         return [self.text, self.tone, self.path] if self.tone or self.path else self.text
 
 
@@ -45,35 +43,35 @@ def whole(board: Board) -> dict[str, object]:
 
 
 def news(before: Board, after: Board) -> dict[str, object]:
-    """Return what changed, as JSON types: cells that are not what they were, and the order of rows where it is another.
+    """Return the changes as JSON types: changed cells, and the order of rows if it changed.
 
-    A row that is not in a new order is gone; one that is new has all its cells. Both boards have the same tables.
+    A row that is not in a new order is gone; a new one has all its cells. Both boards have the same tables.
     """
     found: dict[str, object] = {}
     for name, table in after.items():
         old = before.get(name, {})
         rows = {key: changed for key, row in table.items() if (changed := _changed(old.get(key, {}), row))}
-        told: dict[str, object] = {"rows": rows} if rows else {}
+        details: dict[str, object] = {"rows": rows} if rows else {}
         if list(old) != list(table):
-            told["order"] = list(table)
-        if told:
-            found[name] = told
+            details["order"] = list(table)
+        if details:
+            found[name] = details
     return found
 
 
 def patched(board: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a whole board with its news taken in, as a browser does it; both as JSON types."""
+    """Return a board with changes applied, as a browser does it; JSON types."""
     made = dict(board)
-    for name, told in change.items():
+    for name, details in change.items():
         old = made.get(name, {"order": [], "rows": {}})
-        order = told.get("order", old["order"])
-        rows = {key: old["rows"].get(key, {}) | told.get("rows", {}).get(key, {}) for key in order}
+        order = details.get("order", old["order"])
+        rows = {key: old["rows"].get(key, {}) | details.get("rows", {}).get(key, {}) for key in order}
         made[name] = {"order": order, "rows": rows}
     return made
 
 
 def sse(kind: str, number: int, data: Mapping[str, object]) -> bytes:
-    """Return an event of a stream: its name, its number, and its data in one line."""
+    """Return a server-sent event in one line of data."""
     text = json.dumps(data, separators=(",", ":"))
     return f"event: {kind}\nid: {number}\ndata: {text}\n\n".encode()
 

@@ -1,7 +1,6 @@
-"""Figures gathered: a background thread counts what ended and looks at the depot; a scrape reads, and changes nothing.
+"""Collection of metrics: a background task counts ended copies and checks the depot; a scrape only reads.
 
-What a scrape costs is bounded: whoever asks again within seconds is given the same, and who asks at the same moment
-waits for the one that is being made.
+A scrape is cheap: callers within seconds share an answer, and concurrent ones wait for it.
 """
 
 from __future__ import annotations
@@ -13,32 +12,27 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from flashferry.depot.status import DepotFound, look_for_depot
-from flashferry.service.background import KeeperState, PeriodicTask
-from flashferry.service.jobs.launching import depot_wish
+from flashferry.service.background import PeriodicTask, TaskState
+from flashferry.service.jobs.launching import depot_option
 from flashferry.service.service import Service
 from flashferry.store.reader import reading
 from flashferry.store.service.figures import COPIES, counted, keep_counted, table_figures
 from flashferry.store.tables import ended_copies, newest_copy
 
 if TYPE_CHECKING:
-    from flashferry.service.live.collect import Looker
+    from flashferry.service.live.collect import SnapshotReader
     from flashferry.service.metrics.counting import Counted
 
 FRESH_S = 5.0
-"""So long an answer is given again."""
+"""How long an answer is reused."""
 COUNT_EVERY_S = 10.0
 _DEPOT_OLD_S = 6 * COUNT_EVERY_S
 _AT_ONCE = 5000
-"""So many transfers are counted in a go: with an old journal it takes several, and the service can end in between."""
+"""Transfers counted in one transaction; an old journal takes several, and the service can end in between."""
 
 
 class Figures:
-    """The figures of a service. Safe to use from all threads.
-
-    Args:
-        service: The service.
-        clock_s: Tells the time by which an answer is fresh, seconds from anywhere.
-    """
+    """The metrics of a service. Safe to use from all threads. `clock_s` is monotonic seconds."""
 
     def __init__(self, service: Service, *, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._service, self._clock_s = service, clock_s
@@ -48,48 +42,43 @@ class Figures:
         self._answer: tuple[float, bytes] | None = None
 
     @property
-    def keepers(self) -> tuple[PeriodicTask, ...]:
-        """The background threads that count, and that look at the depot: one that hangs holds up no count."""
+    def background_tasks(self) -> tuple[PeriodicTask, ...]:
+        """The tasks that count, and that check the depot: one that hangs delays no count."""
         return (
-            PeriodicTask(name="figures", every_s=COUNT_EVERY_S, look=lambda _: self.count()),
-            PeriodicTask(name="depot", every_s=COUNT_EVERY_S, look=lambda _: self.look_at_depot()),
+            PeriodicTask(name="figures", every_s=COUNT_EVERY_S, run=lambda _: self.count()),
+            PeriodicTask(name="depot", every_s=COUNT_EVERY_S, run=lambda _: self.check_depot()),
         )
 
     def count(self) -> None:
-        """Count the copies that have ended since the last time.
+        """Count the copies that ended since the last time.
 
         Raises:
             ConfigInvalid: The journal cannot be read.
-            sqlite3.Error: What was counted cannot be kept; it is counted again, and nothing twice.
+            sqlite3.Error: The counts cannot be stored; they are counted again, none twice.
         """
         while self._count() and not self._service.stopping.is_set():
             pass
 
-    def look_at_depot(self) -> None:
-        """Look at the depot that jobs would use."""
-        found = look_for_depot(self._service.state, depot_wish(self._service))
+    def check_depot(self) -> None:
+        """Check the depot that jobs would use."""
+        found = look_for_depot(self._service.state, depot_option(self._service))
         self._depot = (self._clock_s(), found)
 
-    def text(self, looker: Looker, keepers: Sequence[KeeperState]) -> bytes:
-        """Return all figures as Prometheus reads them, some seconds old at most.
-
-        Args:
-            looker: Looks at what goes on.
-            keepers: How the background threads do.
-        """
+    def text(self, reader: SnapshotReader, background_tasks: Sequence[TaskState]) -> bytes:
+        """Return all metrics in Prometheus' format, at most some seconds old."""
         with self._answering:
             now_s = self._clock_s()
             if self._answer is None or not 0 <= now_s - self._answer[0] < FRESH_S:
-                self._answer = (now_s, self._made(looker, keepers))
+                self._answer = (now_s, self._made(reader, background_tasks))
             return self._answer[1]
 
-    def _made(self, looker: Looker, keepers: Sequence[KeeperState]) -> bytes:
+    def _made(self, reader: SnapshotReader, background_tasks: Sequence[TaskState]) -> bytes:
         # Here, for the client of Prometheus takes a tenth of a second to load, and most requests are for none of it.
         from flashferry.service.metrics import runs, service_metrics
         from flashferry.service.metrics.exposition import Sheet
 
         sheet = Sheet()
-        runs.put_scene(sheet, looker.look())
+        runs.put_snapshot(sheet, reader.read())
         runs.put_counted(sheet, self._known())
         try:
             with self._service.database.reading() as database:
@@ -97,7 +86,7 @@ class Figures:
         except sqlite3.Error:
             sheet.put("journal_readable", 0)
         service_metrics.put_disks(sheet, {"state": self._service.state, "images": self._service.images})
-        service_metrics.put_keepers(sheet, keepers)
+        service_metrics.put_tasks(sheet, background_tasks)
         service_metrics.put_depot(sheet, self._depot_now())
         service_metrics.put_nights(sheet, self._service.state)
         service_metrics.put_backup(sheet, self._service.settings.metrics.backups)
@@ -105,13 +94,13 @@ class Figures:
         return sheet.text()
 
     def _depot_now(self) -> DepotFound | None:
-        """Return how the depot stood a moment ago; one that has not answered since is not up."""
+        """Return the depot's last state; one that has not answered since is not up."""
         if self._depot is None or self._clock_s() - self._depot[0] > _DEPOT_OLD_S:
             return None
         return self._depot[1]
 
     def _count(self) -> bool:
-        """Count some transfers, and keep the sums with where they end; return whether there may be more."""
+        """Count some transfers and store the totals; return whether there may be more."""
         with self._counting:
             found = self._read()
             with reading(self._service.state) as journal:
@@ -130,7 +119,7 @@ class Figures:
             return len(ended) == _AT_ONCE
 
     def _known(self) -> Counted:
-        """Return what was counted last: nothing is changed in it while it is read."""
+        """Return the last counts; they are not changed while they are read."""
         known = self._counted
         if known is None:
             with self._counting:
@@ -138,7 +127,7 @@ class Figures:
         return known
 
     def _read(self) -> Counted:
-        """Return what is kept, made anew; nothing where it is damaged: then all that is there is counted again."""
+        """Return the stored counts; empty if damaged: then everything is counted again."""
         from flashferry.service.metrics.counting import Counted, counted_of
 
         with self._service.database.reading() as database:

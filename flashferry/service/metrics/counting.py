@@ -1,8 +1,7 @@
-"""What ended copies come to since anybody counted: sums that only grow, whatever becomes of the journal's rows.
+"""Totals of ended copies, which only grow, whatever happens to the journal's rows.
 
-Each transfer of the journal is counted once, in the order in which it was kept, and the sums are kept with the number
-of the last one. A run that is removed from the journal takes nothing out of them: a counter that falls is a restart to
-Prometheus, which would take all that is left for new.
+Each transfer is counted once, in order, and the totals are stored with the last number. A run removed from the journal
+does not reduce them: Prometheus would take a falling counter for a restart.
 """
 
 from __future__ import annotations
@@ -23,30 +22,20 @@ DELIVERED = "delivered"
 
 @dataclass(slots=True)
 class Spread:
-    """How values lie, as a histogram has it.
-
-    Attributes:
-        counts: Values by bucket, each by itself; behind the last those that are above all of them.
-        total: Their sum.
-    """
+    """A histogram; the last count is of values above all buckets."""
 
     counts: list[int]
     total: float = 0.0
 
     def add(self, value: float, buckets: tuple[float, ...]) -> None:
-        """Take a value in; a bucket holds what is no more than its bound."""
+        """Add a value; a bucket holds values up to its bound."""
         self.counts[bisect_left(buckets, value)] += 1
         self.total += value
 
 
 @dataclass(slots=True)
 class Copies:
-    """Copies of a site that ended alike.
-
-    Attributes:
-        number: How many.
-        acked_bytes: What was acknowledged of them.
-    """
+    """Number and acknowledged bytes of copies of a site that ended alike."""
 
     number: int = 0
     acked_bytes: int = 0
@@ -58,13 +47,11 @@ Alike = tuple[str, str, bool, str, str]
 
 @dataclass(slots=True)
 class Counted:
-    """What was counted.
+    """The totals.
 
     Attributes:
-        last: Number of the transfer that was counted last.
-        copies: Copies, by what they have in common.
         rates: Rates of delivered copies, bytes per second, by site and transport.
-        durations: How long delivered copies took, seconds, by site.
+        durations: Durations of delivered copies, seconds, by site.
     """
 
     last: int = 0
@@ -90,11 +77,11 @@ class Counted:
                 durations.add(one.duration_s, COPY_SECONDS_BUCKETS)
 
     def begin_anew(self) -> None:
-        """Count from the first transfer on: the journal is another one. What was counted stays."""
+        """Count from the first transfer on: the journal was replaced. Totals stay."""
         self.last = 0
 
     def as_text(self) -> str:
-        """Return it as it is kept."""
+        """Return it as it is stored."""
         return msgspec.json.encode(
             _Kept(
                 last=self.last,
@@ -106,7 +93,7 @@ class Counted:
 
 
 class _Kept(msgspec.Struct):
-    """The sums as JSON."""
+    """The totals as JSON."""
 
     last: int
     copies: list[tuple[str, str, bool, str, str, int, int]]
@@ -115,11 +102,7 @@ class _Kept(msgspec.Struct):
 
 
 def counted_of(text: str) -> Counted:
-    """Return what was kept.
-
-    Raises:
-        ValueError: It is damaged, or of another release.
-    """
+    """Return stored totals. Raises `ValueError` if they are damaged, or of another release."""
     try:
         kept = msgspec.json.decode(text, type=_Kept)
     except msgspec.DecodeError as error:

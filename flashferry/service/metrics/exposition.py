@@ -1,4 +1,4 @@
-"""A scrape's answer as it is put together: values by metric and labels, then lines as Prometheus reads them."""
+"""A scrape's answer: values by metric and labels, then text as Prometheus reads it."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _MADE: dict[MetricKind, type[GaugeMetricFamily | CounterMetricFamily]] = {
 
 
 class Sheet(Collector):
-    """Values of one scrape; each metric of the table is there, also without any."""
+    """Values of one scrape; each metric of the table is present, also without any."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in METRICS}
         self._spreads: dict[str, dict[tuple[str, ...], tuple[Sequence[float], Spread]]] = {}
 
     def put(self, name: str, value: float, *labels: str) -> None:
-        """Put a value down, in the place of one that is there."""
+        """Set a value."""
         self._values[name][_shown(labels)] = value
 
     def add(self, name: str, value: float, *labels: str) -> None:
-        """Add to the value that is there, from 0 on."""
+        """Add to a value, from 0 on."""
         key = _shown(labels)
         self._values[name][key] = self._values[name].get(key, 0) + value
 
     def put_time(self, name: str, at: datetime | str | None, *labels: str) -> None:
-        """Put a time down, as seconds since 1970; one that nobody knows, or can read, is left out."""
+        """Set a time, as seconds since 1970; an unknown one is left out."""
         try:
             found = moment_of(at) if isinstance(at, str) else at
         except ValueError:
@@ -48,7 +48,7 @@ class Sheet(Collector):
             self.put(name, found.timestamp(), *labels)
 
     def put_spread(self, name: str, buckets: Sequence[float], spread: Spread, *labels: str) -> None:
-        """Put down how values lie."""
+        """Set a histogram."""
         self._spreads.setdefault(name, {})[_shown(labels)] = (buckets, spread)
 
     def collect(self) -> Iterator[Metric]:
@@ -69,7 +69,7 @@ class Sheet(Collector):
         return family
 
     def text(self) -> bytes:
-        """Return it as Prometheus reads it, with what the process itself takes."""
+        """Return the text, with the metrics of the process itself."""
         registry = CollectorRegistry()
         registry.register(self)
         ProcessCollector(registry=registry)

@@ -1,7 +1,6 @@
-"""The service's figures by name: kind, labels, and what each is; docs/metrics.md is held against this table.
+"""The service's metrics by name: kind, labels, meaning; docs/metrics.md is held against this table.
 
-Base units, and labels of which there are few: sites, states, transports, runs under way, hooks, keepers. Devices are a
-label of one metric alone, which has at most `MOST_NAMED`.
+Base units, and labels with few values. Devices label one metric alone, with at most `MOST_NAMED` series.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from flashferry.monitor.metrics.names import COPY_SECONDS, TRANSFERS, TRANSPORT_TRANSFERS, MetricKind, MetricName
 
 MOST_NAMED = 50
-"""So many unrestored devices have a series each; the gauge beside it counts all."""
+"""Unrestored devices with a series each; the gauge beside it counts all."""
 
 COPY_RATE_BUCKETS = (31_250, 62_500, 125_000, 250_000, 625_000, 1_250_000, 2_500_000, 6_250_000, 12_500_000, 62_500_000)
 """A quarter of 1 Mbit/s, a half, 1, 2, 5, 10, 20, 50, 100, 500."""
@@ -29,13 +28,13 @@ def _histogram(name: str, says: str, *labels: str) -> MetricName:
 
 OF_RUNS = (
     _gauge("devices", "devices, each as the last of the latest thirty runs has it", "site", "state"),
-    _gauge("unrestored_devices", "changed, and not proven restored; nobody is at them", "site"),
+    _gauge("unrestored_devices", "changed, not proven restored, and without a run that restores them", "site"),
     _gauge("unrestored_device", f"1 for each of these, {MOST_NAMED} at most", "site", "device", "run_id"),
     _gauge("runs", "runs of the last twelve hours, alive, or not restored: alive, finished, died", "state"),
     _gauge("run_info", "1 for each run under way", "run_id", "verb"),
-    _gauge("last_event_timestamp_seconds", "when a run under way was heard last", "run_id"),
+    _gauge("last_event_timestamp_seconds", "time of the last event of a running run", "run_id"),
     _gauge("run_window_end_timestamp_seconds", "when a run under way must end; missing without an end", "run_id"),
-    _gauge("run_forecast_end_timestamp_seconds", "when it will have, as far as anybody can tell", "run_id"),
+    _gauge("run_forecast_end_timestamp_seconds", "its expected end", "run_id"),
     _gauge("run_held", "1 where a run under way is paused, waiting for approval, or stopping", "run_id", "reason"),
     _gauge("copies_running", "copies that flow now", "site"),
     _gauge("acknowledged_bytes_per_second", "what they make together, smoothed over a few seconds", "site"),
@@ -57,14 +56,14 @@ OF_TABLES = (
     _counter("jobs_ended", "jobs by how they ended: done, failed, cancelled, dead", "kind", "outcome"),
     _gauge("oldest_queued_job_timestamp_seconds", "since when the job waits that has waited longest"),
     _gauge("plans", "plans: draft, approved, denied, withdrawn", "state"),
-    _gauge("plans_waiting", "plans that somebody can still approve"),
+    _gauge("plans_waiting", "plans that can still be approved"),
     _gauge("oldest_waiting_plan_timestamp_seconds", "since when the first of these waits"),
     _gauge("waiting_plan_latest_start_timestamp_seconds", "when the first of these must begin to end in its window"),
     _gauge("schedules", "schedules: active, held, ended", "state"),
     _counter("occasions", "due times of schedules: started, missed, refused", "outcome"),
     _gauge("notices_waiting", "notices that are to be sent", "hook"),
     _gauge("oldest_waiting_notice_timestamp_seconds", "when the first of these was put out", "hook"),
-    _gauge("notices_given_up", "notices that nobody took, and nobody has sent again", "hook"),
+    _gauge("notices_given_up", "notices given up, and not sent again", "hook"),
     _gauge("images", "images: arriving, published, unknown, vouched, mismatch, hidden", "state"),
     _gauge("image_bytes", "what has arrived of all of them"),
     _counter("audit_entries", "entries of the audit"),
@@ -72,9 +71,9 @@ OF_TABLES = (
 OF_HOST = (
     _gauge("disk_free_bytes", "room on the disk of the folder: state, images", "folder"),
     _gauge("disk_size_bytes", "size of that disk", "folder"),
-    _gauge("keeper_last_look_timestamp_seconds", "when a background thread's last look ended", "keeper"),
-    _gauge("keeper_failures", "looks of it that failed since one went well", "keeper"),
-    _gauge("keeper_good", "0 where the last one failed, or one hangs", "keeper"),
+    _gauge("keeper_last_look_timestamp_seconds", "end of a background task's last pass", "keeper"),
+    _gauge("keeper_failures", "failed passes since the last good one", "keeper"),
+    _gauge("keeper_good", "0 if the last pass failed, or one hangs", "keeper"),
     _gauge("state_backup_timestamp_seconds", "when the newest backup in `[metrics] backups` was made"),
     _gauge("depot_up", "1 where the depot that runs would use answers"),
     _gauge("depot_start_timestamp_seconds", "when it began"),
@@ -87,4 +86,4 @@ OF_HOST = (
     _gauge("service_build_info", "1, with the release", "version"),
 )
 METRICS = {one.name: one for one in (*OF_RUNS, *OF_COPIES, *OF_TABLES, *OF_HOST)}
-"""All, by name; beside them the process' own, as Prometheus' client has them (`process_start_time_seconds`, ...)."""
+"""All, by name; besides those of the process, as Prometheus' client has them (`process_start_time_seconds`, ...)."""

@@ -1,4 +1,4 @@
-"""Figures of runs, their sites and devices, of the same scene that the wall screen shows."""
+"""Metrics of runs, sites and devices, from the snapshot that the wall screen shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import timedelta
 from flashferry.model.states import Phase, State
 from flashferry.monitor.metrics.fleet_collector import DOING, STATES
 from flashferry.monitor.metrics.names import COPY_SECONDS_BUCKETS
-from flashferry.service.live.collect import Scene
+from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import DeviceNow, RunNow, sum_up
 from flashferry.service.metrics.counting import Counted
 from flashferry.service.metrics.exposition import Sheet
@@ -29,29 +29,29 @@ _BY_JOURNAL: Mapping[str, str] = {
     State.VERIFIED: "restoring",
     State.RESTORED: "restoring",
 }
-"""What a device does by the last state that the journal has, where its run writes no events."""
+"""Activity by the journal's last state, for runs without events."""
 
 
-def put_scene(sheet: Sheet, scene: Scene) -> None:
-    """Put down what goes on."""
-    sheet.put("journal_readable", float(not scene.trouble))
-    sheet.put_time("journal_read_timestamp_seconds", scene.read_at)
-    newest = _newest(scene.runs)
+def put_snapshot(sheet: Sheet, snapshot: Snapshot) -> None:
+    """Set the metrics of a snapshot."""
+    sheet.put("journal_readable", float(not snapshot.trouble))
+    sheet.put_time("journal_read_timestamp_seconds", snapshot.read_at)
+    newest = _newest(snapshot.runs)
     sites = {one.site for one in newest.values()}
     _put_devices(sheet, newest.values(), sites)
-    _put_unrestored(sheet, scene, newest, sites)
+    _put_unrestored(sheet, snapshot, newest, sites)
     for state in RunState:
-        sheet.put("runs", sum(one.state is state for one in scene.tonight), state)
-    alive = [one for one in scene.runs if one.is_alive]
+        sheet.put("runs", sum(one.state is state for one in snapshot.tonight), state)
+    alive = [one for one in snapshot.runs if one.is_alive]
     for run in alive:
         _put_run(sheet, run)
     for site in sites:
-        _put_site(sheet, site, alive, scene)
-    _put_plans(sheet, scene.plans)
+        _put_site(sheet, site, alive, snapshot)
+    _put_plans(sheet, snapshot.plans)
 
 
 def put_counted(sheet: Sheet, counted: Counted) -> None:
-    """Put down what ended copies come to."""
+    """Set the metrics of ended copies."""
     for (site, transport, is_tuned, outcome, verdict), one in counted.copies.items():
         sheet.add("transfers", one.number, site, outcome, verdict)
         sheet.add("transport_transfers", one.number, site, transport, outcome, str(is_tuned).lower())
@@ -63,7 +63,7 @@ def put_counted(sheet: Sheet, counted: Counted) -> None:
 
 
 def state_of(device: DeviceNow) -> str:
-    """Return a device's state as a label; those of a run's own figures, but for `retrying`, which waits."""
+    """Return a device's state as a label; those of a run's own metrics, except `retrying`, which waits."""
     if device.phase is not Phase.UNDER_WAY:
         return str(device.phase)
     if device.rate_bytes_per_s > 0:
@@ -74,7 +74,7 @@ def state_of(device: DeviceNow) -> str:
 
 
 def _newest(runs: Iterable[RunNow]) -> dict[str, DeviceNow]:
-    """Return each device as the last run has it: one under way before any other, else the latest."""
+    """Return each device of the latest run that has it; a live run comes first."""
     found: dict[str, DeviceNow] = {}
     for run in sorted(runs, key=lambda one: not one.is_alive):
         for device in run.devices:
@@ -89,17 +89,17 @@ def _put_devices(sheet: Sheet, devices: Iterable[DeviceNow], sites: Iterable[str
             sheet.add("devices", counts[site, state], site, state.replace(" ", "_"))
 
 
-def _put_unrestored(sheet: Sheet, scene: Scene, newest: Mapping[str, DeviceNow], sites: Iterable[str]) -> None:
-    """Put down what is changed and not restored: by the journal, and by the files beside it that it does not know."""
+def _put_unrestored(sheet: Sheet, snapshot: Snapshot, newest: Mapping[str, DeviceNow], sites: Iterable[str]) -> None:
+    """Set what is not restored, by the journal and by the files beside it."""
     run_of: dict[str, str] = {}
     site_of = {host: one.site for host, one in newest.items()}
-    for run in scene.runs:
+    for run in snapshot.runs:
         site_of |= {one.host: one.site for one in run.devices if one.host in run.unrestored}
         for host in run.unrestored:
             run_of.setdefault(host, run.run_id)
-    for lost in scene.lost:
+    for lost in snapshot.lost:
         run_of.setdefault(lost.host, lost.run_id)
-    # A rule whose series is missing until the first trouble is never true; whose site nobody knows has none here.
+    # An alert needs its series before the first trouble; an unknown site is empty.
     for site in {"", *sites}:
         sheet.put("unrestored_devices", 0, site)
     for host in run_of:
@@ -118,8 +118,8 @@ def _put_run(sheet: Sheet, run: RunNow) -> None:
         sheet.put("run_held", float(is_held), run.run_id, reason)
 
 
-def _put_site(sheet: Sheet, site: str, alive: Iterable[RunNow], scene: Scene) -> None:
-    whole = sum_up([one.sites[site] for one in alive if site in one.sites], scene.at)
+def _put_site(sheet: Sheet, site: str, alive: Iterable[RunNow], snapshot: Snapshot) -> None:
+    whole = sum_up([one.sites[site] for one in alive if site in one.sites], snapshot.at)
     sheet.add("copies_running", whole.copying, site)
     sheet.add("acknowledged_bytes_per_second", whole.rate_bytes_per_s, site)
     sheet.add("remaining_bytes", whole.left_bytes, site)

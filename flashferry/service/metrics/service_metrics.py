@@ -1,4 +1,4 @@
-"""Figures of the service's own house: its tables, disks, background threads, the depot, the nights in the lab."""
+"""Metrics of the service itself: tables, disks, background tasks, the depot, the nights in the lab."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flashferry.api.state import newest_backup
 from flashferry.core.errors import FlashferryError
 from flashferry.depot.messages import release
 from flashferry.depot.status import DepotFound
-from flashferry.service.background import KeeperState
+from flashferry.service.background import TaskState
 from flashferry.service.metrics.exposition import Sheet
 from flashferry.store.nights import nights, series_nights
 from flashferry.store.service.figures import TableFigures
@@ -24,11 +24,11 @@ from flashferry.store.service.schedules import Outcome, ScheduleState
 
 _JOB_OPEN = ("queued", "starting", "running")
 _JOB_ENDS = ("done", "failed", "cancelled", "dead")
-_TOLD_OUTCOMES = (Outcome.STARTED, Outcome.MISSED, Outcome.REFUSED)
+_OUTCOMES = (Outcome.STARTED, Outcome.MISSED, Outcome.REFUSED)
 
 
 def put_tables(sheet: Sheet, tables: TableFigures) -> None:
-    """Put down how much of what the service's tables have."""
+    """Set the metrics of the service's tables."""
     # All states are there, zeros too: a series that begins at one has never increased.
     for kind in JobKind:
         for state in _JOB_OPEN:
@@ -39,7 +39,7 @@ def put_tables(sheet: Sheet, tables: TableFigures) -> None:
     _put_states(sheet, "plans", PlanState, tables.plans)
     _put_states(sheet, "images", ImageState, tables.images)
     _put_states(sheet, "schedules", ScheduleState, tables.schedules)
-    _put_states(sheet, "occasions", _TOLD_OUTCOMES, tables.occasions)
+    _put_states(sheet, "occasions", _OUTCOMES, tables.occasions)
     sheet.put("image_bytes", tables.image_bytes)
     sheet.put("audit_entries", tables.audit_entries)
     for hook in tables.hooks:
@@ -49,7 +49,7 @@ def put_tables(sheet: Sheet, tables: TableFigures) -> None:
 
 
 def put_disks(sheet: Sheet, folders: Mapping[str, Path]) -> None:
-    """Put down the room on the disks of some folders; of one that is not there yet nothing is."""
+    """Set the space on the disks of some folders; a missing folder is left out."""
     for name, folder in folders.items():
         with suppress(OSError):
             found = shutil.disk_usage(folder)
@@ -57,8 +57,8 @@ def put_disks(sheet: Sheet, folders: Mapping[str, Path]) -> None:
             sheet.put("disk_size_bytes", found.total, name)
 
 
-def put_keepers(sheet: Sheet, states: Iterable[KeeperState]) -> None:
-    """Put down how the background threads do."""
+def put_tasks(sheet: Sheet, states: Iterable[TaskState]) -> None:
+    """Set the state of the background tasks."""
     for one in states:
         sheet.put_time("keeper_last_look_timestamp_seconds", one.looked_at, one.name)
         sheet.put("keeper_failures", one.failures, one.name)
@@ -66,7 +66,7 @@ def put_keepers(sheet: Sheet, states: Iterable[KeeperState]) -> None:
 
 
 def put_depot(sheet: Sheet, found: DepotFound | None) -> None:
-    """Put down how the depot stands; where there is none, or it does not answer, it is not up."""
+    """Set the state of the depot; one that does not answer is not up."""
     view = None if found is None else found.view
     sheet.put("depot_up", float(view is not None))
     if view is None:
@@ -79,8 +79,8 @@ def put_depot(sheet: Sheet, found: DepotFound | None) -> None:
 
 
 def put_nights(sheet: Sheet, state: Path) -> None:
-    """Put down what the last night in the lab came to; where there was none, nothing."""
-    # The nights are a history and no more: where it cannot be read, all other figures are told.
+    """Set the results of the last night in the lab, if any."""
+    # If the history of nights cannot be read, all other metrics still are.
     with suppress(FlashferryError):
         for night in nights(state, last=1):
             sheet.put_time("night_end_timestamp_seconds", night.ended_at)
@@ -90,13 +90,13 @@ def put_nights(sheet: Sheet, state: Path) -> None:
 
 
 def put_backup(sheet: Sheet, folder: Path | None) -> None:
-    """Put down when the newest backup was made; of a folder that nobody named, or that has none, nothing."""
+    """Set the time of the newest backup, if there is one."""
     if folder is not None:
         sheet.put_time("state_backup_timestamp_seconds", newest_backup(folder))
 
 
 def put_build(sheet: Sheet) -> None:
-    """Put down which release this is."""
+    """Set the release."""
     sheet.put("service_build_info", 1, release())
 
 

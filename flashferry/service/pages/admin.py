@@ -1,4 +1,4 @@
-"""People and their tokens, for admins."""
+"""Users and their tokens, for admins."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from http import HTTPStatus
 from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.service.api.depends import TheActor, TheDoor, TheService
-from flashferry.service.api.people import told_people, told_person
-from flashferry.service.api.sign_in import told_token
+from flashferry.service.api.depends import TheActor, ThePasswordLogin, TheService
+from flashferry.service.api.people import people_json, person_json
+from flashferry.service.api.sign_in import token_json
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.people import accounts
 from flashferry.service.people.accounts import NewPerson
@@ -25,11 +25,11 @@ _PEOPLE = "/admin/people"
 
 @view_page(router, "/admin", "admin.html")
 def admin(service: TheService) -> object:
-    """Return people, and the tokens that are good."""
+    """Return users, and active tokens."""
     with service.database.reading() as database:
-        tokens = [told_token(service, row) for row in all_tokens(database)]
+        tokens = [token_json(service, row) for row in all_tokens(database)]
     return {
-        "people": told_people(service),
+        "people": people_json(service),
         "tokens": [one for one in tokens if one["is_good"]],
         "roles": [role.value for role in Role],
         "least_password": service.settings.people.least_password,
@@ -40,25 +40,25 @@ def admin(service: TheService) -> object:
 def enter(
     service: TheService,
     actor: TheActor,
-    door: TheDoor,
+    password_login: ThePasswordLogin,
     name: FormName,
     display: FormName = "",
     email: FormName = "",
     password: FormPassword = "",
     grants: FormName = "",
 ) -> Response:
-    """Enter somebody with a local account."""
+    """Add a user with a local account."""
     new = NewPerson(name=name.strip(), display=display, email=email, password=password or None, grants=_grants(grants))
-    accounts.add_person(service, actor, new, door.passwords)
+    accounts.add_person(service, actor, new, password_login.passwords)
     return _back(new.name)
 
 
 @view_page(router, "/admin/people/{name}", "admin_person.html")
 def person(name: str, service: TheService) -> object:
-    """Return somebody with his grants and tokens."""
-    found = told_person(service, name)
+    """Return a user with grants and tokens."""
+    found = person_json(service, name)
     with service.database.reading() as database:
-        tokens = [told_token(service, row) for row in tokens_of(database, name)]
+        tokens = [token_json(service, row) for row in tokens_of(database, name)]
     return {
         "person": found,
         "tokens": tokens,
@@ -69,35 +69,37 @@ def person(name: str, service: TheService) -> object:
 
 @router.post("/admin/people/{name}/grants")
 def set_grants(name: str, service: TheService, actor: TheActor, grants: FormName = "") -> Response:
-    """Give somebody these roles and no others."""
+    """Give a user these roles and no others."""
     accounts.set_grants(service, actor, name, _grants(grants))
     return _back(name)
 
 
 @router.post("/admin/people/{name}/password")
-def set_password(name: str, service: TheService, actor: TheActor, door: TheDoor, password: FormPassword) -> Response:
-    """Give somebody another password."""
-    accounts.set_password(service, actor, name, password, door.passwords)
+def set_password(
+    name: str, service: TheService, actor: TheActor, password_login: ThePasswordLogin, password: FormPassword
+) -> Response:
+    """Set another password."""
+    accounts.set_password(service, actor, name, password, password_login.passwords)
     return _back(name)
 
 
 @router.post("/admin/people/{name}/disable")
 def disable(name: str, service: TheService, actor: TheActor, reason: FormProse = "") -> Response:
-    """Disable somebody."""
+    """Disable a user."""
     accounts.set_active(service, actor, name, is_active=False, reason=reason)
     return _back(name)
 
 
 @router.post("/admin/people/{name}/enable")
 def enable(name: str, service: TheService, actor: TheActor, reason: FormProse = "") -> Response:
-    """Enable somebody again."""
+    """Enable a user again."""
     accounts.set_active(service, actor, name, is_active=True, reason=reason)
     return _back(name)
 
 
 @router.post("/admin/tokens/{token_id}/revoke")
 def revoke(token_id: str, service: TheService, actor: TheActor) -> Response:
-    """Take anybody's token back."""
+    """Revoke any token."""
     take_back(service, actor, token_id)
     return RedirectResponse("/admin", HTTPStatus.SEE_OTHER)
 

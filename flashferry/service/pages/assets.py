@@ -1,7 +1,4 @@
-"""Style sheet, scripts and sign of all pages: our own files, each addressed by what is in it, so that browsers keep it.
-
-Nothing is fetched from elsewhere, and the content policy lets nothing else in.
-"""
+"""Style sheet, scripts and icon of all pages, each addressed by its contents, so that browsers cache it."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from flashferry.reports.svg import GRAPH_STYLE
-from flashferry.service.problems import Problem
+from flashferry.service.errors import NotFound
 
 router = APIRouter()
 
@@ -34,13 +31,7 @@ _ASK_AGAIN = "no-cache"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
-    """A file of the pages.
-
-    Attributes:
-        body: What is in it.
-        media_type: Its kind.
-        mark: The beginning of its SHA-256.
-    """
+    """A file of the pages; `mark` is the start of its SHA-256."""
 
     body: bytes
     media_type: str
@@ -48,11 +39,7 @@ class Asset:
 
 
 def asset(name: str) -> str:
-    """Return the path of a file of the pages; it changes with what is in it.
-
-    Raises:
-        KeyError: There is none of that name.
-    """
+    """Return the path of a file of the pages; it changes with its contents. Raises `KeyError`."""
     return f"/assets/{name}?v={_asset(name).mark}"
 
 
@@ -60,7 +47,7 @@ def asset(name: str) -> str:
 def answer(name: str, request: Request) -> Response:
     """Answer with a file of the pages."""
     if name not in _KINDS:
-        raise Problem(HTTPStatus.NOT_FOUND, f"there is no file {name!r} of the pages", hint="Load the page anew")
+        raise NotFound(f"there is no file {name!r} of the pages", hint="Load the page anew")
     found = _asset(name)
     is_named = request.query_params.get("v") == found.mark
     headers = {"Cache-Control": _FOR_EVER if is_named else _ASK_AGAIN, "ETag": f'"{found.mark}"'}

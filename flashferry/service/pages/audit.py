@@ -1,4 +1,4 @@
-"""The audit for people: found by time, person, action and object, the newest first; exported; looked at whole."""
+"""The audit for people: filtered, the newest first; exported; verified."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def asked(
     object_: Annotated[str, Query(alias="object", max_length=200)] = "",
     outcome: _Text = "",
 ) -> dict[str, str]:
-    """Return what somebody asked for, as he wrote it."""
+    """Return the filter as it was typed."""
     given = {"since": since, "until": until, "actor": actor, "action": action, "object": object_, "outcome": outcome}
     return {name: value.strip() for name, value in given.items()}
 
@@ -42,7 +42,7 @@ RequestAuth = Annotated[dict[str, str], Depends(asked)]
 # Before the page itself would be no matter; beside it, for it looks at every entry.
 @view_page(router, "/audit/verify", "audit_verify.html")
 def verified(service: TheService) -> object:
-    """Look at every entry, and return whether the audit is whole."""
+    """Verify every entry."""
     with service.database.reading() as database:
         found = verify(database)
     return {
@@ -56,16 +56,16 @@ def verified(service: TheService) -> object:
 @view_page(router, "/audit", "audit.html")
 def audit(service: TheService, asked: RequestAuth, before: Annotated[int | None, Query(ge=1)] = None) -> object:
     """Return a page of entries, the newest first."""
-    wanted, trouble = _wanted(asked)
+    requested, trouble = _requested(asked)
     with service.database.reading() as database:
-        found = list(entries(database, matching=wanted, before_seq=before, is_newest_first=True, most=MOST + 1))
+        found = list(entries(database, matching=requested, before_seq=before, is_newest_first=True, most=MOST + 1))
         newest = last(database)
     given = {name: value for name, value in asked.items() if value}
     older = {**given, "before": str(found[MOST - 1].seq)} if len(found) > MOST else None
     return {
         "asked": asked,
         "trouble": trouble,
-        "entries": [_told(one) for one in found[:MOST]],
+        "entries": [_details(one) for one in found[:MOST]],
         "older": urlencode(older) if older is not None else "",
         "query": urlencode(given),
         "count": newest.seq if newest is not None else 0,
@@ -73,8 +73,8 @@ def audit(service: TheService, asked: RequestAuth, before: Annotated[int | None,
     }
 
 
-def _wanted(asked: dict[str, str]) -> tuple[AuditFilter, str]:
-    """Return what is wanted; where it cannot be understood all, and why."""
+def _requested(asked: dict[str, str]) -> tuple[AuditFilter, str]:
+    """Return the filter; if it is not valid, all entries, and why."""
     values = {"object_" if name == "object" else name: value for name, value in asked.items()}
     try:
         return audit_filter(**values), ""
@@ -82,7 +82,7 @@ def _wanted(asked: dict[str, str]) -> tuple[AuditFilter, str]:
         return AuditFilter(), str(error)
 
 
-def _told(chained: ChainedEntry) -> dict[str, object]:
+def _details(chained: ChainedEntry) -> dict[str, object]:
     entry = chained.entry
     return facts_of(chained) | {
         "tone": _TONES.get(entry.outcome, ""),

@@ -1,9 +1,8 @@
-"""Devices over all runs: where each stands, one with its history; and what copies ran at over time, and the nights."""
+"""Devices over all runs, one with its history, and trends of speeds and nights."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +13,10 @@ from flashferry.core.codec import to_json
 from flashferry.model.states import NOT_RESTORED, Phase, State, label_of, phase_of
 from flashferry.reports.svg import svg
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.errors import NotFound
 from flashferry.service.pages.frame import view_page
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
-from flashferry.service.run_visibility import is_seen, sites_of
+from flashferry.service.run_visibility import is_visible, sites_of
 from flashferry.service.service import Service
 from flashferry.service.trends import device_graph, fleet_graph, site_speeds
 from flashferry.store.fleet_view import KnownDevice, device_runs, known_devices
@@ -32,7 +31,7 @@ Words = Annotated[str, Query(max_length=200)]
 
 @view_page(router, "/devices", "devices.html")
 def devices(service: TheService, actor: TheActor, q: Words = "", site: Words = "") -> object:
-    """Return the devices that any run had, each as its last run has it, with its newest speed."""
+    """Return the devices of all runs, each with its last run and speed."""
     seen = _seen(service, actor)
     history = History.read(service.state)
     chosen = [one for one in seen if site in ("", one.site) and _has_words(one, q)]
@@ -50,11 +49,11 @@ def devices(service: TheService, actor: TheActor, q: Words = "", site: Words = "
 
 @view_page(router, "/devices/{name:path}", "device.html")
 def device(name: str, service: TheService, actor: TheActor) -> object:
-    """Return a device: its copies over time, drawn and listed, and every run that had it."""
+    """Return a device: its copies over time, and its runs."""
     sites = sites_of(actor)
-    had = [one for one in device_runs(service.state, name) if is_seen(one.site, sites)]
+    had = [one for one in device_runs(service.state, name) if is_visible(one.site, sites)]
     if not had:
-        raise Problem(HTTPStatus.NOT_FOUND, f"no run had a device {name!r}", hint="The page of devices lists them")
+        raise NotFound(f"no run had a device {name!r}", hint="The page of devices lists them")
     mine = {one.run_id for one in had}
     alive = _alive(service, had)
     history = History.read(service.state)
@@ -62,7 +61,7 @@ def device(name: str, service: TheService, actor: TheActor) -> object:
     return {
         "device": had[0],
         "site": service.settings.site_names.get(had[0].site, had[0].site),
-        "runs": [to_json(one) | _standing(one, alive) for one in had],
+        "runs": [to_json(one) | _state_word(one, alive) for one in had],
         "copies": copies,
         "no_gain": history.shown_not_to_gain(name),
         "graph": Markup(svg(device_graph(copies))),  # noqa: S704 -- svg escapes what it is given
@@ -71,7 +70,7 @@ def device(name: str, service: TheService, actor: TheActor) -> object:
 
 @view_page(router, "/trends", "trends.html")
 def trends(service: TheService, actor: TheActor) -> object:
-    """Return what copies to flash ran at by day and by site, and the series of the nights in the lab."""
+    """Return speeds by day and by site, and the series of the nights in the lab."""
     site_of = {one.host: one.site for one in _seen(service, actor)}
     history = History.read(service.state)
     copies = [one for host in site_of for one in history.of(host)]
@@ -103,28 +102,28 @@ def _nights(state: Path) -> dict[str, object]:
 
 def _row(one: KnownDevice, alive: Collection[str], newest: Measurement | None) -> dict[str, object]:
     speed = newest.bytes_per_s if newest is not None and newest.counts else None
-    told: dict[str, object] = to_json(one)
-    return told | {"speed": to_json(newest), "speed_bytes_per_s": speed} | _standing(one, alive)
+    details: dict[str, object] = to_json(one)
+    return details | {"speed": to_json(newest), "speed_bytes_per_s": speed} | _state_word(one, alive)
 
 
 def _seen(service: Service, actor: Actor) -> tuple[KnownDevice, ...]:
     sites = sites_of(actor)
-    return tuple(one for one in known_devices(service.state) if is_seen(one.site, sites))
+    return tuple(one for one in known_devices(service.state) if is_visible(one.site, sites))
 
 
 def _has_words(one: KnownDevice, words: str) -> bool:
-    told = " ".join(filter(None, (one.host, one.address, one.site, one.model, one.release, one.outcome, one.image)))
-    return all(word in told.casefold() for word in words.casefold().split())
+    details = " ".join(filter(None, (one.host, one.address, one.site, one.model, one.release, one.outcome, one.image)))
+    return all(word in details.casefold() for word in words.casefold().split())
 
 
 def _alive(service: Service, had: Iterable[KnownDevice]) -> frozenset[str]:
-    """Return the runs that live, of those that have not told what became of a device."""
+    """Return the live runs among those without an outcome for a device."""
     open_runs = {one.run_id for one in had if one.is_held or one.outcome is None}
     return frozenset(run_id for run_id in open_runs if is_run_alive(service.state, run_id))
 
 
-def _standing(one: KnownDevice, alive: Collection[str]) -> dict[str, str]:
-    """Return how a device stands in its run in a word or two, and the tone of it."""
+def _state_word(one: KnownDevice, alive: Collection[str]) -> dict[str, str]:
+    """Return the state of a device in its run, and its tone."""
     is_alive = one.run_id in alive
     is_open = is_alive and (one.is_held or one.outcome is None)
     if is_open:

@@ -1,14 +1,13 @@
-"""What is around every page: the base template, who is signed in, where else to go.
+"""The frame of every page: base template, navigation, signed-in user.
 
-A page is a function that returns a view: a mapping or a dataclass. `view_page` makes a route of it. Everything that a
-template prints is escaped, has known secrets masked and control characters made visible: names of devices, banners and
-comments stay text.
+A page is a function that returns a view, a mapping or a dataclass; `view_page` makes a route of it. Everything that a
+template prints is escaped, known secrets are masked and control characters made visible.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, wraps
@@ -16,12 +15,14 @@ from http import HTTPStatus
 from importlib.resources import files
 from inspect import Parameter, signature
 from typing import ParamSpec
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request
 from jinja2 import Environment
 from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
+from starlette.types import Message
 
 from flashferry.core.outside import shown
 from flashferry.model.states import label_of
@@ -29,17 +30,25 @@ from flashferry.reports import words
 from flashferry.reports.pages import page_templates
 from flashferry.service.access import ROUTES
 from flashferry.service.api.depends import csrf_of, service_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.pages.assets import asset
-from flashferry.service.people.identity import asked_of, identify
+from flashferry.service.pages.refused_form import with_refusal
+from flashferry.service.people.identity import auth_of, identify
 from flashferry.service.principal import Actor, Via
-from flashferry.service.problems import Problem, problem_document
 from flashferry.service.site_centre import has_centre
-from flashferry.store.service.database import moment
 
 Given = ParamSpec("Given")
 
 _FOLDER = "templates.service"
 _ASKED = "request_of_the_page"
+
+_HEADINGS = {
+    HTTPStatus.NOT_FOUND: "Not found",
+    HTTPStatus.FORBIDDEN: "Not allowed",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Unexpected error",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Not available now",
+}
+"""Headings of error pages; "Not done" for all others."""
 
 NAVIGATION = (
     ("Tonight", "/tonight"),
@@ -53,19 +62,12 @@ NAVIGATION = (
     ("Audit", "/audit"),
     ("Admin", "/admin"),
 )
-"""In this order; one that has no route, or that somebody may not call, is not shown to him. Nor are sites where the
-service has no centre of sites beside it."""
+"""In this order; pages without a route, or that the caller may not open, are left out, as is Sites without a centre."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A page in the navigation.
-
-    Attributes:
-        title: What it is called.
-        path: Where it is.
-        is_here: Whether the page that is shown is it, or below it.
-    """
+    """A page in the navigation; `is_here` if the shown page is it, or below it."""
 
     title: str
     path: str
@@ -73,17 +75,13 @@ class Place:
 
 
 def page(request: Request, template: str, view: object, *, status: HTTPStatus = HTTPStatus.OK) -> HTMLResponse:
-    """Return a page.
+    """Return a page of a template in `templates/service` that extends `base.html`.
 
-    Args:
-        request: What was asked.
-        template: Name of a file in `templates/service`, which extends `base.html`.
-        view: What the template has as `view`.
-        status: The status of HTTP.
-
-    The template has besides: `parts` (macros of `parts.html`), `csrf` (the value of the hidden field of forms), `who`,
-    `actor` (None where nobody is signed in), `may(method, path)` (whether he may call a route of the table of access
-    somewhere), `link(path, *names)` (a path with names quoted behind it), and the words for figures of reports.
+    The template has `view`, `parts` (macros of `parts.html`), `csrf` (value of the hidden field of forms), `who`,
+    `actor`
+    (None without a sign-in), `may(method, path)` (whether the caller may call a route anywhere), `link(path, *names)`
+    (a
+    path with quoted names), and the words for figures of reports.
     """
     actor = _actor(request)
     text = (
@@ -95,7 +93,7 @@ def page(request: Request, template: str, view: object, *, status: HTTPStatus = 
             who=actor.name if actor is not None else "",
             csrf=Markup(csrf_of(request)),  # noqa: S704 -- ours, and as a known secret it would be masked
             pages=tuple(_places(request, actor)) if actor is not None else (),
-            asked_at=words.moment(moment(service_of(request).now())),
+            asked_at=words.moment(service_of(request).now().isoformat()),
             has=lambda method, path: _has_route(request, method, path),
             may=lambda method, path: _has_route(request, method, path) and _may(actor, method, path),
         )
@@ -106,14 +104,9 @@ def page(request: Request, template: str, view: object, *, status: HTTPStatus = 
 def view_page(
     router: APIRouter, path: str, template: str
 ) -> Callable[[Callable[Given, object]], Callable[Given, object]]:
-    """Return a decorator that makes a page of a function that returns its view.
+    """Return a decorator that adds a page for a function that returns its view.
 
-    Args:
-        router: Where the route is added. It needs its row in the table of access.
-        path: The page's path.
-        template: The page's template.
-
-    The function takes what routes of FastAPI take.
+    The route needs its row in the table of access. The function takes what routes of FastAPI take.
     """
 
     def add(view: Callable[Given, object]) -> Callable[Given, object]:
@@ -136,25 +129,90 @@ def view_page(
     return add
 
 
-def problem_page(request: Request, problem: Problem) -> Response | None:
-    """Return a problem as a page, or None where a program asked."""
+async def problem_page(request: Request, error: ServiceError, status: HTTPStatus) -> Response | None:
+    """Return an error as a page, or None for a program. A refused form is shown again with its input."""
     if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return None
+    if request.method == "POST" and getattr(request.state, "is_admitted", False):
+        again = await _form_again(request, error)
+        if again is not None:
+            return HTMLResponse(again, status.value, headers={"Cache-Control": "no-store"})
+    return await run_in_threadpool(_problem, request, error, status)
+
+
+def _problem(request: Request, error: ServiceError, status: HTTPStatus) -> Response:
     if not hasattr(request.state, "actor"):
-        _recognise(request)
-    return page(request, "problem.html", problem_document(request, problem), status=problem.status)
+        _identify_for_navigation(request)
+    view = {"title": _HEADINGS.get(status, "Not done"), "detail": error.sentence, "hint": error.hint}
+    return page(request, "problem.html", view, status=status)
+
+
+async def _form_again(request: Request, error: ServiceError) -> str | None:
+    """Return the page of a refused form, read again for its sender; None if it has none.
+
+    Only for requests that passed the guard: a request that another site started must not fill a form.
+    """
+    route = request.scope["route"]
+    path = _page_of(route.path, request.path_params)
+    if path is None:
+        return None
+    given: dict[str, list[str]] = {}
+    if not ROUTES["POST", route.path].is_large:
+        for name, value in (await request.form()).multi_items():
+            if isinstance(value, str):
+                given.setdefault(name, []).append(value)
+    html = await _rendered(request, path)
+    if html is None:
+        return None
+    refusal = _templates().get_template("parts.html").module.refusal(error.sentence, error.hint)  # type: ignore[attr-defined]
+    return with_refusal(html, request.url.path, given, str(refusal))
+
+
+def _page_of(route: str, names: Mapping[str, object]) -> str | None:
+    """Return the nearest page above a route, or at it: `/plans/make` belongs to `/plans`."""
+    while route:
+        if ("GET", route) in ROUTES:
+            filled = (
+                quote(str(names[part[1:-1].partition(":")[0]]), safe="") if part[:1] == "{" else part
+                for part in route.split("/")
+            )
+            return "/".join(filled)
+        route = route.rpartition("/")[0]
+    return None
+
+
+async def _rendered(request: Request, path: str) -> str | None:
+    """Return the HTML of another page for the same browser, or None if it does not answer with one."""
+    scope = {key: value for key, value in request.scope.items() if key not in {"route", "endpoint", "path_params"}}
+    headers = [(name, value) for name, value in scope["headers"] if not name.startswith(b"content-")]
+    scope |= {"method": "GET", "path": unquote(path), "raw_path": path.encode(), "query_string": b"", "state": {}}
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    try:
+        await request.app.router({**scope, "headers": headers}, receive, send)
+    except (ServiceError, sqlite3.Error):
+        return None
+    if not sent or sent[0]["status"] != HTTPStatus.OK:
+        return None
+    return b"".join(message.get("body", b"") for message in sent[1:]).decode()
 
 
 def link(path: str, *names: str) -> str:
-    """Return a path with names behind it, each quoted whole."""
+    """Return a path with names after it, each quoted whole."""
     return "/".join((path, *(quote(name, safe="") for name in names)))
 
 
-def _recognise(request: Request) -> None:
-    """Note who asks for what is behind no route, where no guard has: he keeps his navigation."""
+def _identify_for_navigation(request: Request) -> None:
+    """Note who asks for a page that does not exist, so that the navigation stays."""
     service = service_of(request)
-    with suppress(Problem, sqlite3.Error):
-        identity = identify(service, replace(asked_of(request, service), is_watch=True))
+    with suppress(ServiceError, sqlite3.Error):
+        identity = identify(service, replace(auth_of(request, service), is_watch=True))
         request.state.actor, request.state.csrf = identity.actor, identity.csrf
 
 
@@ -196,5 +254,5 @@ def _templates() -> Environment:
 
 
 def _printed(value: object) -> object:
-    """Return what a template prints: text of whatever origin without secrets, and nothing that is obeyed in it."""
+    """Return what a template prints: secrets masked, control characters visible."""
     return shown(value) if type(value) is str else value

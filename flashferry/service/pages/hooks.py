@@ -1,22 +1,24 @@
-"""Notices and hooks for admins: where they lead, what they are sent, what was given up; and the service's health."""
+"""Hooks for admins: targets, kinds, given-up notices; and the service's health."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.health import looks_of
-from flashferry.service.api.hooks import list_hooks, told_notices
-from flashferry.service.background import Keepers, KeeperState
+from flashferry.service.api.health import checks_of
+from flashferry.service.api.hooks import list_hooks, notices_json
+from flashferry.service.background import BackgroundTasks, TaskState
 from flashferry.service.hooks import managing
-from flashferry.service.hooks.managing import CHOICES, HookForm, HookWish, told_hook
+from flashferry.service.hooks.managing import CHOICES, HookForm, HookSpec, hook_json
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.texts import FormName, FormNames
 from flashferry.store.service.database import moment
@@ -28,7 +30,7 @@ _HOOKS = "/admin/hooks"
 
 @view_page(router, _HOOKS, "hooks.html")
 def hooks(service: TheService) -> object:
-    """Return all hooks, and what one can be."""
+    """Return all hooks, and the choices for a new one."""
     return {
         **list_hooks(service),
         **_choices(service.settings.hooks),
@@ -36,27 +38,31 @@ def hooks(service: TheService) -> object:
     }
 
 
-@router.post(_HOOKS)
-def make(
-    service: TheService,
-    actor: TheActor,
+def _spec_of(
     name: FormName,
     form: FormName,
     target: FormName,
     secret_name: FormName = "",
     kinds: FormNames = [],  # noqa: B006 -- FastAPI makes each request its own
     sites: FormName = "",
-) -> Response:
-    """Add a hook."""
-    wish = HookWish(
+) -> HookSpec:
+    return HookSpec(
         name=name,
         form=form,
         target=target,
         secret_name=secret_name.strip(),
         kinds=tuple(kinds),
-        sites=_names(sites),
+        sites=tuple(one.strip() for one in sites.split(",") if one.strip()),
     )
-    return _back(managing.add_hook(service, actor, wish).hook_id)
+
+
+TheSpec = Annotated[HookSpec, Depends(_spec_of)]
+
+
+@router.post(_HOOKS)
+def make(service: TheService, actor: TheActor, spec: TheSpec) -> Response:
+    """Add a hook."""
+    return _back(managing.add_hook(service, actor, spec).hook_id)
 
 
 @view_page(router, f"{_HOOKS}/{{hook_id}}", "hook.html")
@@ -64,9 +70,9 @@ def hook(service: TheService, hook_id: str, tested: str = "") -> object:
     """Return a hook with its latest notices."""
     with service.database.reading() as database:
         found = managing.found(database, hook_id)
-        notices = told_notices(database, hook_id)
+        notices = notices_json(database, hook_id)
     return {
-        "hook": told_hook(found),
+        "hook": hook_json(found),
         "notices": notices,
         "given_up": sum(one["state"] == "given up" for one in notices),
         "tested": tested[:500],
@@ -75,93 +81,71 @@ def hook(service: TheService, hook_id: str, tested: str = "") -> object:
 
 
 @router.post(f"{_HOOKS}/{{hook_id}}")
-def change(
-    service: TheService,
-    actor: TheActor,
-    hook_id: str,
-    name: FormName,
-    form: FormName,
-    target: FormName,
-    secret_name: FormName = "",
-    kinds: FormNames = [],  # noqa: B006 -- FastAPI makes each request its own
-    sites: FormName = "",
-) -> Response:
+def change(service: TheService, actor: TheActor, hook_id: str, spec: TheSpec) -> Response:
     """Change a hook."""
     with service.database.reading() as database:
         is_paused = managing.found(database, hook_id).is_paused
-    wish = HookWish(
-        name=name,
-        form=form,
-        target=target,
-        secret_name=secret_name.strip(),
-        kinds=tuple(kinds),
-        sites=_names(sites),
-        is_paused=is_paused,
-    )
-    managing.change_hook(service, actor, hook_id, wish)
+    managing.change_hook(service, actor, hook_id, replace(spec, is_paused=is_paused))
     return _back(hook_id)
 
 
 @router.post(f"{_HOOKS}/{{hook_id}}/test")
 async def test(service: TheService, actor: TheActor, hook_id: str) -> Response:
-    """Send it a notice of its own; what came of it is in the audit and shown."""
+    """Send a test notice; the result is in the audit and shown."""
     failure = await service.outbound.run(managing.TRIAL, partial(managing.test_hook, service, actor, hook_id))
     return _back(hook_id, tested="failed" if failure else "taken")
 
 
 @router.post(f"{_HOOKS}/{{hook_id}}/again")
 def again(service: TheService, actor: TheActor, hook_id: str) -> Response:
-    """Have what was given up tried again."""
+    """Retry what was given up."""
     managing.send_again(service, actor, hook_id)
     return _back(hook_id)
 
 
 @router.post(f"{_HOOKS}/{{hook_id}}/pause")
 def pause(service: TheService, actor: TheActor, hook_id: str) -> Response:
-    """Have it be sent nothing for now."""
+    """Pause a hook."""
     managing.pause_hook(service, actor, hook_id, is_paused=True)
     return _back(hook_id)
 
 
 @router.post(f"{_HOOKS}/{{hook_id}}/continue")
 def go_on(service: TheService, actor: TheActor, hook_id: str) -> Response:
-    """Have it be sent notices again."""
+    """Continue a hook."""
     managing.pause_hook(service, actor, hook_id, is_paused=False)
     return _back(hook_id)
 
 
 @router.post(f"{_HOOKS}/{{hook_id}}/remove")
 def remove(service: TheService, actor: TheActor, hook_id: str) -> Response:
-    """Remove it, and what waits for it."""
+    """Remove a hook and its waiting notices."""
     managing.remove_hook(service, actor, hook_id)
     return RedirectResponse(_HOOKS, HTTPStatus.SEE_OTHER)
 
 
 @view_page(router, "/admin/health", "health.html")
 def health(request: Request, service: TheService) -> object:
-    """Return how the service does: what `/readyz` looks at, and why a background thread's last look failed."""
-    keepers = request.app.state.keepers
+    """Return the service's health: what `/readyz` checks, and why a background task failed."""
+    background_tasks = request.app.state.background_tasks
     disk = shutil.disk_usage(service.state)
     return {
         "version": version("flashferry"),
         "now": moment(service.now()),
-        "looks": looks_of(service),
-        "keepers": [_told_keeper(state) for state in keepers.states()] if isinstance(keepers, Keepers) else [],
+        "checks": checks_of(service),
+        "tasks": [_task_row(state) for state in background_tasks.states()]
+        if isinstance(background_tasks, BackgroundTasks)
+        else [],
         "disk": {"free_bytes": disk.free, "total_bytes": disk.total},
     }
 
 
-def _names(line: str) -> tuple[str, ...]:
-    """Return the names that somebody wrote in one line, by commas."""
-    return tuple(name.strip() for name in line.split(",") if name.strip())
-
-
-def _told_keeper(state: KeeperState) -> dict[str, object]:
+def _task_row(state: TaskState) -> dict[str, object]:
     return {
         "name": state.name,
         "is_good": state.is_good,
-        "looks": state.looks,
-        "looked_at": moment(state.looked_at) if state.looked_at is not None else None,
+        "passes": state.looks,
+        "ended_at": moment(state.looked_at) if state.looked_at is not None else None,
         "failures": state.failures,
         "is_stuck": state.is_stuck,
         "sentence": state.sentence,

@@ -1,7 +1,6 @@
-"""Images for people: which are here and what is held of them, which is golden, and sending one by a form.
+"""Images for people: the list, golden images, uploads by form.
 
-The form works without a script, in one go; with the page's own script it is sent by the API and gone on with after a
-break.
+The form works without a script, in one go; with the page's script it is sent by the API and resumed after a break.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.core.codec import to_json
 from flashferry.core.json_access import parsed
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.images import published_taken_in
+from flashferry.service.api.form_pieces import FormPieces
+from flashferry.service.api.images import receive_published
+from flashferry.service.errors import BadForm, Conflict, ServiceError
 from flashferry.service.images import golden, lifecycle, upload
-from flashferry.service.images.lifecycle import told_image, told_whole
+from flashferry.service.images.lifecycle import image_details_json, image_json
 from flashferry.service.images.reconcile import left_out
 from flashferry.service.images.upload import NewImage
-from flashferry.service.images.upload_sessions import Arrival
+from flashferry.service.images.upload_sessions import UploadSession
 from flashferry.service.pages.frame import link, view_page
-from flashferry.service.people.form_pieces import FormPieces
 from flashferry.service.principal import EVERYWHERE, Actor, Role
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormProse
 from flashferry.store.service.audit import newest_of
@@ -52,7 +51,7 @@ _GATHER_BYTES = 1 << 20
 
 @view_page(router, _PATH, "images.html")
 def images(service: TheService, actor: TheActor) -> object:
-    """Return the images, and which is golden for which model."""
+    """Return the images, and the golden ones."""
     with service.database.reading() as database:
         rows = [_row(service, image) for image in stored_images(database)]
         chosen = [dict(to_json(one)) for one in golden_images(database)]
@@ -73,7 +72,7 @@ def images(service: TheService, actor: TheActor) -> object:
 
 @router.post(_PATH)
 async def send(request: Request, service: TheService, actor: TheActor) -> Response:
-    """Take an image by a form, in one go; what breaks off is given up."""
+    """Take an image by a form, in one go; an incomplete one is abandoned."""
     pieces, turn = FormPieces(request.headers.get("content-type", "")), None
     bound = int(length) if (length := request.headers.get("content-length", "")).isdigit() else 0
     gathered = bytearray()
@@ -81,7 +80,7 @@ async def send(request: Request, service: TheService, actor: TheActor) -> Respon
         async for piece in request.stream():
             gathered += pieces.feed(piece)
             if turn is None and pieces.file_name is not None:
-                turn = await run_in_threadpool(_begun, service, actor, pieces, bound)
+                turn = await run_in_threadpool(_started, service, actor, pieces, bound)
             if turn is not None and len(gathered) >= _GATHER_BYTES:
                 full, gathered = gathered, bytearray()
                 await run_in_threadpool(upload.take_in, service, turn, full)
@@ -102,84 +101,83 @@ async def send(request: Request, service: TheService, actor: TheActor) -> Respon
 
 @view_page(router, f"{_PATH}/{{name}}", "image.html")
 def image(service: TheService, actor: TheActor, name: str) -> object:
-    """Return all of an image, and what may be done about it."""
+    """Return an image, and what the caller may do with it."""
     with service.database.reading() as database:
         found = upload.found(database, name)
-        told = told_whole(service, database, found)
+        details = image_details_json(service, database, found)
     is_admin, sends = actor.has({Role.ADMIN}), actor.has({Role.OPERATOR, Role.ADMIN})
-    is_arriving = found.state is ImageState.ARRIVING
+    is_upload = found.state is ImageState.ARRIVING
     may = {
         "verify": sends and found.state in _AT_REST,
-        "vouch": is_admin and found.state is ImageState.UNKNOWN,
-        "remove": sends if is_arriving else is_admin and found.state is not ImageState.HIDDEN,
+        "approve": is_admin and found.state is ImageState.UNKNOWN,
+        "remove": sends if is_upload else is_admin and found.state is not ImageState.HIDDEN,
         "restore": is_admin and found.state is ImageState.HIDDEN,
     }
-    return _row(service, found) | told | {"may": may, "is_arriving": is_arriving}
+    return _row(service, found) | details | {"may": may, "is_upload": is_upload}
 
 
 @router.post(f"{_PATH}/golden")
 def choose(service: TheService, actor: TheActor, model: FormName, image: FormName, site: FormName = "") -> Response:
-    """Say which image a model is to have."""
+    """Set the golden image of a model."""
     golden.choose(service, actor, model.strip(), site.strip() or EVERYWHERE, image)
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
 @router.post(f"{_PATH}/published")
-async def take_in_published(request: Request, service: TheService, actor: TheActor) -> Response:
-    """Take in the vendor's file of published hashes, sent by a form; the page of images says what came of it."""
-    await published_taken_in(service, actor, _file_of(request))
+async def import_published(request: Request, service: TheService, actor: TheActor) -> Response:
+    """Import the vendor's file of published hashes, sent by a form."""
+    await receive_published(service, actor, _file_of(request))
     return RedirectResponse(f"{_PATH}#published", HTTPStatus.SEE_OTHER)
 
 
 @router.post(f"{_PATH}/golden/remove")
 def unchoose(service: TheService, actor: TheActor, model: FormName, site: FormName = EVERYWHERE) -> Response:
-    """Say nothing any more of which image a model is to have."""
+    """Remove the golden image of a model."""
     golden.unchoose(service, actor, model, site)
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
 @router.post(f"{_PATH}/{{name}}/verify")
 def verify(service: TheService, actor: TheActor, name: str, sha512: FormName = "") -> Response:
-    """Hold an image against what was published, and against a pasted digest."""
+    """Compare an image with published digests, and with a pasted one."""
     return _back(lifecycle.verify(service, actor, name, sha512).name)
 
 
 @router.post(f"{_PATH}/{{name}}/vouch")
-def vouch(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
-    """Vouch for an image."""
-    return _back(lifecycle.vouch(service, actor, name, reason).name)
+def approve_unpublished(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
+    """Approve an image that was not published."""
+    return _back(lifecycle.approve_unpublished(service, actor, name, reason).name)
 
 
 @router.post(f"{_PATH}/{{name}}/remove")
 def remove(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
-    """Take an image away."""
+    """Remove an image."""
     kept = lifecycle.take_away(service, actor, name, reason)
     return _back(kept.name) if kept is not None else RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
 @router.post(f"{_PATH}/{{name}}/restore")
 def restore(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
-    """Bring an image back."""
+    """Restore an image."""
     return _back(lifecycle.bring_back(service, actor, name, reason).name)
 
 
 async def _file_of(request: Request) -> AsyncIterator[bytes]:
-    """Yield the file of a form as it comes."""
+    """Yield the file of a form as it arrives."""
     pieces, has_any = FormPieces(request.headers.get("content-type", "")), False
     async for piece in request.stream():
         if found := pieces.feed(piece):
             has_any = True
             yield bytes(found)
     if not pieces.is_ended or not has_any:
-        raise Problem(
-            HTTPStatus.BAD_REQUEST,
+        raise BadForm(
             "published hashes: expected a form with the vendor's file in it, found one that broke off, or none",
             hint="Choose the file, and send it again",
         )
 
 
 def _last_published(database: sqlite3.Connection) -> dict[str, object] | None:
-    """Return when the vendor's file was last taken in, by whom, and what it had; None where it never was."""
+    """Return when the vendor's file was last imported, by whom, and its size; None if never."""
     found = newest_of(database, "published.taken")
     if found is None or found.entry.outcome != "done":
         return None
@@ -187,37 +185,35 @@ def _last_published(database: sqlite3.Connection) -> dict[str, object] | None:
     return {"at": found.entry.at, "by": found.entry.actor, "rows": after.get("rows"), "new": after.get("new")}
 
 
-def _begun(service: Service, actor: Actor, pieces: FormPieces, bound: int) -> Arrival:
-    """Begin an image whose size is not known before its end: at most that of the whole form."""
+def _started(service: Service, actor: Actor, pieces: FormPieces, bound: int) -> UploadSession:
+    """Start an upload of unknown size: at most that of the form."""
     name = pieces.file_name or ""
     new = NewImage(name=name, size_bytes=bound, sha512=pieces.fields.get("sha512", ""))
     _, is_new = upload.announce_image(service, actor, new)
     if not is_new:
-        raise Problem(
-            HTTPStatus.CONFLICT,
-            f"image {name}: expected a name that is free, found one that is arriving",
-            hint="Go on with that upload, or give it up on its page",
+        raise Conflict(
+            f"image {name}: expected a name that is free, found one that is being uploaded",
+            hint="Continue that upload, or abandon it on its page",
         )
     return upload.go_on(service, actor, name, 0, None)
 
 
-def _given_up(service: Service, actor: Actor, turn: Arrival) -> None:
+def _given_up(service: Service, actor: Actor, turn: UploadSession) -> None:
     with service.database.reading() as database:
         image = upload.found(database, turn.name)
     if image.state is ImageState.ARRIVING:
         upload.give_up(service, actor, image)
 
 
-def _broken() -> Problem:
-    return Problem(
-        HTTPStatus.BAD_REQUEST,
+def _broken() -> ServiceError:
+    return BadForm(
         "image: expected a form with a whole file in it, found one that broke off, or none",
-        hint="Choose the file and send it again; by curl an upload can be gone on with",
+        hint="Choose the file and send it again",
     )
 
 
 def _row(service: Service, image: StoredImage) -> dict[str, object]:
-    return {"tone": _TONES[image.state]} | told_image(service, image)
+    return {"tone": _TONES[image.state]} | image_json(service, image)
 
 
 def _back(name: str) -> Response:

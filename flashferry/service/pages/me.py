@@ -1,4 +1,4 @@
-"""What somebody sees of himself: what he may, his tokens, his password."""
+"""The caller's own page: roles, tokens, password, sessions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fastapi import APIRouter, Form, Request
 from markupsafe import Markup
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.service.api.depends import TheActor, TheDoor, TheIdentity, TheService
-from flashferry.service.api.people import told_person
-from flashferry.service.api.sign_in import change_own_password, told_me, told_token
+from flashferry.service.api.depends import TheActor, TheIdentity, ThePasswordLogin, TheService
+from flashferry.service.api.people import person_json
+from flashferry.service.api.sign_in import change_own_password, me_json, token_json
 from flashferry.service.auditing import note
 from flashferry.service.pages.frame import page, view_page
 from flashferry.service.people.identity import Identity
@@ -29,7 +29,7 @@ _BACK = "/me"
 
 @view_page(router, "/me", "me.html")
 def me(service: TheService, identity: TheIdentity) -> object:
-    """Return what somebody sees of himself."""
+    """Return the caller's page."""
     return _view(service, identity)
 
 
@@ -42,7 +42,7 @@ def new_token(
     days: Annotated[float, Form()] = 90,
     limits: FormProse = "",
 ) -> Response:
-    """Make a token and show it, this once."""
+    """Create a token and show it, this once."""
     grants = [grant_of(word) for word in limits.replace(",", " ").split()] or None
     made = make_token(service, identity.actor, name=name, days=days, limits=grants)
     # Ours, of letters that mean nothing to a browser; as a known secret it would be masked on the page.
@@ -52,7 +52,7 @@ def new_token(
 
 @router.post("/me/tokens/{token_id}/revoke")
 def revoke(token_id: str, service: TheService, actor: TheActor) -> Response:
-    """Take a token back."""
+    """Revoke a token."""
     take_back(service, actor, token_id)
     return RedirectResponse(_BACK, HTTPStatus.SEE_OTHER)
 
@@ -61,18 +61,18 @@ def revoke(token_id: str, service: TheService, actor: TheActor) -> Response:
 def change_password(
     service: TheService,
     identity: TheIdentity,
-    door: TheDoor,
+    password_login: ThePasswordLogin,
     old: FormPassword,
     new: FormPassword,
 ) -> Response:
-    """Change one's own password."""
-    change_own_password(service, identity, door, old=old, new=new)
+    """Change the caller's password."""
+    change_own_password(service, identity, password_login, old=old, new=new)
     return RedirectResponse(_BACK, HTTPStatus.SEE_OTHER)
 
 
 @router.post("/me/sessions/end")
 def end_others(service: TheService, identity: TheIdentity) -> Response:
-    """End all sessions of one's own but this one."""
+    """End all other sessions of the caller."""
     demand_person(identity.actor)
     name = identity.actor.name
     with service.database.writing() as database:
@@ -84,7 +84,7 @@ def end_others(service: TheService, identity: TheIdentity) -> Response:
 def _view(service: Service, identity: Identity) -> dict[str, object]:
     name = identity.actor.name
     with service.database.reading() as database:
-        tokens = [told_token(service, row) for row in tokens_of(database, name)]
+        tokens = [token_json(service, row) for row in tokens_of(database, name)]
         sessions = [
             {
                 "created_at": row.created_at,
@@ -94,10 +94,10 @@ def _view(service: Service, identity: Identity) -> dict[str, object]:
             }
             for row in sessions_of(database, name, at=moment(service.now()))
         ]
-    told = {key: value for key, value in told_me(identity).items() if key != "csrf"}
+    details = {key: value for key, value in me_json(identity).items() if key != "csrf"}
     return {
-        **told,
-        "person": told_person(service, name),
+        **details,
+        "person": person_json(service, name),
         "tokens": tokens,
         "sessions": sessions,
         "roles": [role.value for role in Role],

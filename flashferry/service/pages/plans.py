@@ -1,4 +1,4 @@
-"""Plans for people: the list, one with all that it says and what may be done with it, and what differs between two."""
+"""Plans for people: the list, one with all that can be done with it, and the differences between two."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from flashferry.service.jobs.cancelling import may_cancel
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb
-from flashferry.service.plans.eligibility import found, plan_in, why_not_begun
-from flashferry.service.plans.offering import MOST_BYTES, offer, told_sites
-from flashferry.service.plans.planning import PlanWish, being_made, make_plan
+from flashferry.service.plans.eligibility import database_obstacle, found, plan_in
+from flashferry.service.plans.offering import MOST_BYTES, offer, sites_text
+from flashferry.service.plans.planning import PlanSpec, being_made, make_plan
 from flashferry.service.plans.starting import begin
-from flashferry.service.plans.telling import told_plan
+from flashferry.service.plans.telling import plan_json
 from flashferry.service.plans.waves import approve_wave
-from flashferry.service.principal import LOOKS, Actor, Role
+from flashferry.service.principal import ANY_ROLE, Actor, Role
 from flashferry.service.texts import FormName, FormProse, Number
 from flashferry.store.service.jobs import Job, jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
@@ -35,11 +35,11 @@ _TONES = {PlanState.DRAFT: "warn", PlanState.APPROVED: "good", PlanState.DENIED:
 
 @view_page(router, _PATH, "plans.html")
 def plans(service: TheService, actor: TheActor, title: str = "", state: str = "") -> object:
-    """Return the plans that one may see, the newest first; those of a title or in a state alone where that is asked."""
+    """Return the visible plans, the newest first, filtered by title and state."""
     with service.database.reading() as database:
-        seen = [one for one in stored_plans(database, title=title or None) if actor.may(LOOKS, one.sites)]
+        seen = [one for one in stored_plans(database, title=title or None) if actor.may(ANY_ROLE, one.sites)]
         rows = [
-            _summary(one) | {"why_not": why_not_begun(database, one, service.now())}
+            _summary(one) | {"why_not": database_obstacle(database, one, service.now())}
             for one in seen
             if state in {"", one.state.value}
         ]
@@ -57,7 +57,7 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
 
 @router.post(_PATH)
 def offer_file(service: TheService, actor: TheActor, file: UploadFile, title: FormName = "") -> Response:
-    """Keep a plan's file as a draft."""
+    """Store a plan's file as a draft."""
     stored, _ = offer(service, actor, file.file.read(MOST_BYTES + 1), title)
     return _back(stored.digest)
 
@@ -74,45 +74,45 @@ def make(
     *,
     chosen: Annotated[dict[str, object], Depends(chosen_by_form(WITH_THE_PLAN))],
 ) -> Response:
-    """Have a plan made by a job, which looks at the devices; it is offered when the job has ended."""
+    """Create a plan by a job that checks the devices; it is offered when the job has ended."""
     names = tuple(sites.replace(",", " ").split())
-    wish = PlanWish(title=title, image=image.strip(), golden=golden, sites=names, window=window.strip(), chosen=chosen)
-    make_plan(service, actor, wish)
+    spec = PlanSpec(title=title, image=image.strip(), golden=golden, sites=names, window=window.strip(), chosen=chosen)
+    make_plan(service, actor, spec)
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
 # Before the page of a plan, which would take `DIGEST/diff` for none of its own.
 @view_page(router, f"{_PATH}/{{digest}}/diff", "plan_diff.html")
 def differences(service: TheService, actor: TheActor, digest: str, against: str = "") -> object:
-    """Return what differs from another plan, or from the one before it of the same title."""
+    """Return the differences from another plan, or from the previous one of the same title."""
     with service.database.reading() as database:
         new = found(database, digest, actor)
-        others = [one for one in stored_plans(database) if one.digest != digest and actor.may(LOOKS, one.sites)]
+        others = [one for one in stored_plans(database) if one.digest != digest and actor.may(ANY_ROLE, one.sites)]
     earlier = [one for one in others if one.title == new.title and one.made_at <= new.made_at]
     named = against or (earlier[0].digest if earlier else "")
-    told = api.compare(service, actor, digest, named) if named else None
+    details = api.compare(service, actor, digest, named) if named else None
     return {
         "plan": _summary(new),
         "against": named,
         "others": [_summary(one) for one in others[:100]],
-        "diff": told,
+        "diff": details,
     }
 
 
 @view_page(router, f"{_PATH}/{{digest}}", "plan.html")
 def plan(service: TheService, actor: TheActor, digest: str) -> object:
-    """Return all of a plan, and what somebody may do with it."""
-    told = api.read_plan(service, actor, digest)
+    """Return a plan, and what the caller may do with it."""
+    details = api.read_plan(service, actor, digest)
     with service.database.reading() as database:
         stored, content = found(database, digest, actor), plan_in(database, digest)
         jobs = jobs_of_plan(database, digest)
     return {
         "jobs": [_job_row(one, actor) for one in reversed(jobs)],
-        "plan": _summary(stored) | {name: told[name] for name in ("is_startable", "why_not")},
-        "content": told["plan"],
+        "plan": _summary(stored) | {name: details[name] for name in ("is_startable", "why_not")},
+        "content": details["plan"],
         "settings": carried_rows(content),
         "may": {verb: _why_not(actor, verb, stored) for verb in ("approve", "deny", "withdraw")},
-        "may_begin": actor.may({Role.OPERATOR}, stored.sites),
+        "may_start": actor.may({Role.OPERATOR}, stored.sites),
         "choices": form_rows(AT_THE_START),
     }
 
@@ -133,7 +133,7 @@ def deny(service: TheService, actor: TheActor, digest: str, comment: FormProse =
 
 @router.post(f"{_PATH}/{{digest}}/withdraw")
 def withdraw(service: TheService, actor: TheActor, digest: str, comment: FormProse = "") -> Response:
-    """Take a plan back."""
+    """Withdraw a plan."""
     deciding.withdraw(service, actor, digest, comment)
     return _back(digest)
 
@@ -147,14 +147,14 @@ def start(
     *,
     chosen: Annotated[dict[str, object], Depends(chosen_by_form(AT_THE_START))],
 ) -> Response:
-    """Begin the run of a plan."""
+    """Start the run of a plan."""
     begin(service, actor, digest, reason=reason, chosen=chosen)
     return _back(digest)
 
 
 @router.post(f"{_PATH}/{{digest}}/rehearse")
 def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
-    """Have it told what a run of a plan would do, by a job that changes nothing."""
+    """Show what a run of a plan would do, by a job that changes nothing."""
     begin(service, actor, digest, rehearse=True)
     return _back(digest)
 
@@ -163,29 +163,31 @@ def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
 def approve_one(
     service: TheService, actor: TheActor, run_id: str, wave: Number, digest: FormName = "", comment: FormProse = ""
 ) -> Response:
-    """Let a run begin its waves up to one, for the plan that was read."""
+    """Approve the waves of a run up to one, for the plan that was read."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
 
 
 def _job_row(job: Job, actor: Actor) -> dict[str, object]:
     names = ("job_id", "state", "run_id", "requested_by", "created_at", "not_before", "until", "exit_code", "sentence")
-    told = {name: getattr(job, name) for name in (*names, "reason")}
-    return {"kind": job.kind.value, "may_cancel": may_cancel(actor, job)} | told
+    details = {name: getattr(job, name) for name in (*names, "reason")}
+    return {"kind": job.kind.value, "may_cancel": may_cancel(actor, job)} | details
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:
-    """Return why somebody may not decide about a plan, in words for people; empty where he may."""
+    """Return why the caller may not decide about a plan, as a sentence; empty if allowed."""
     if not deciding.may_be_decided(verb, stored):
-        return f"it is {stored.state.value}"
+        return f"The plan is {stored.state.value}."
     expected = deciding.who_may(actor, verb, stored)
-    return f"this takes {expected}" if expected else ""
+    if expected and verb != "withdraw" and actor.name == stored.made_by:
+        return f"You made this plan; someone else must {verb} it."
+    return f"This needs {expected}." if expected else ""
 
 
 def _summary(stored: StoredPlan) -> dict[str, object]:
-    return told_plan(stored) | {
+    return plan_json(stored) | {
         "name": stored.title or f"plan {stored.digest[:12]}",
-        "told_sites": told_sites(stored.sites),
+        "sites_text": sites_text(stored.sites),
         "tone": _TONES[stored.state],
     }
 

@@ -1,10 +1,9 @@
-"""Runs: all of them, one with its waves and devices, and a device in it with what the report says and draws of it."""
+"""Runs: the list, one with waves and devices, and a device in it with its report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -12,15 +11,15 @@ from fastapi import APIRouter, Query, Request
 from flashferry.core.codec import to_json
 from flashferry.model.states import Phase
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.live import looker_of
+from flashferry.service.api.live import snapshot_reader_of
+from flashferry.service.errors import NotFound
 from flashferry.service.jobs.cancelling import may_cancel
-from flashferry.service.live.collect import Scene
+from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.presenters import device_row, in_order, run_board, run_row
 from flashferry.service.live.snapshot import DeviceNow, RunNow
 from flashferry.service.pages.frame import view_page
 from flashferry.service.pages.steering import offered
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
 from flashferry.service.run_visibility import job_seen, sites_of
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
@@ -31,11 +30,11 @@ from inventory.transport_policy import USUAL
 router = APIRouter()
 
 PAGE_RUNS = 30
-"""So many runs stand on a page."""
+"""Runs on a page."""
 
 _STATES = ("all", "not restored", *(phase.label for phase in Phase))
 FORMS = ("html", "json", "csv", "xml")
-"""Of a run's report, as the API has them."""
+"""Formats of a report."""
 
 Number = Annotated[int, Query(ge=1, le=10_000)]
 Words = Annotated[str, Query(max_length=200)]
@@ -43,14 +42,14 @@ Words = Annotated[str, Query(max_length=200)]
 
 @view_page(router, "/runs", "runs.html")
 def runs(request: Request, service: TheService, actor: TheActor, page: Number = 1) -> object:
-    """Return so many runs, the latest first."""
-    looker, sites = looker_of(request), sites_of(actor)
-    ids = looker.identifiers()
-    wanted = ids[(page - 1) * PAGE_RUNS : page * PAGE_RUNS]
-    scene = looker.some(wanted).seen_from(sites)
+    """Return a page of runs, the latest first."""
+    reader, sites = snapshot_reader_of(request), sites_of(actor)
+    ids = reader.identifiers()
+    requested = ids[(page - 1) * PAGE_RUNS : page * PAGE_RUNS]
+    snapshot = reader.some(requested).seen_from(sites)
     return {
-        "runs": [figures_of(one) for one in scene.runs],
-        "shown": {one.run_id: run_row(one, scene) for one in scene.runs},
+        "runs": [figures_of(one) for one in snapshot.runs],
+        "shown": {one.run_id: run_row(one, snapshot) for one in snapshot.runs},
         "page": page,
         "pages": max(1, -(-len(ids) // PAGE_RUNS)),
         "at": moment(service.now()),
@@ -61,20 +60,20 @@ def runs(request: Request, service: TheService, actor: TheActor, page: Number = 
 def run(
     request: Request, run_id: str, service: TheService, actor: TheActor, state: Words = "all", q: Words = ""
 ) -> object:
-    """Return a run: its sites, waves and devices, and the jobs that had it in hand."""
-    scene, found = seen_run(request, actor, run_id)
-    whole = looker_of(request).some([run_id]).run(run_id) or found
+    """Return a run: sites, waves, devices, and its jobs."""
+    snapshot, found = seen_run(request, actor, run_id)
+    whole = snapshot_reader_of(request).some([run_id]).run(run_id) or found
     with service.database.reading() as database:
         jobs = jobs_of_run(database, run_id)
     names = service.settings.site_names
-    shown = run_board(found, scene, names)
+    shown = run_board(found, snapshot, names)
     chosen = [one for one in in_order(found) if _is_chosen(found, one, state, q)]
     is_filtered = len(chosen) != len(found.devices)
     return {
         "run": figures_of(found) | {"unrestored": list(found.unrestored)},
         "devices": [to_json(one) for one in chosen],
         "jobs": [_job(seen) | {"may_cancel": may_cancel(actor, one)} for one in jobs if (seen := job_seen(actor, one))],
-        "at": moment(scene.at),
+        "at": moment(snapshot.at),
         "state": state if state in _STATES else "all",
         "states": _STATES,
         "q": q,
@@ -88,26 +87,24 @@ def run(
 
 @view_page(router, "/runs/{run_id}/devices/{host:path}", "device-in-run.html")
 def device(request: Request, run_id: str, host: str, service: TheService, actor: TheActor) -> object:
-    """Return a device of a run: where it stands, what was done to it and proven, and the graphs of its copies."""
-    # Late: reports tell of steps and lines, and bring what talks to devices; a service starts without it.
+    """Return a device of a run: state, what was done and proven, graphs of its copies."""
+    # Late: reports import what talks to devices; the service starts without it.
     from flashferry.reports.as_html import device_section
     from flashferry.reports.build import build_report, report_author
     from flashferry.reports.speeds import speeds_before
 
-    scene, found = seen_run(request, actor, run_id)
+    snapshot, found = seen_run(request, actor, run_id)
     mine = next((one for one in found.devices if one.host == host), None)
     if mine is None:
-        raise Problem(
-            HTTPStatus.NOT_FOUND, f"run {run_id} has no device {host!r}", hint="The run's page lists its devices"
-        )
+        raise NotFound(f"run {run_id} has no device {host!r}", hint="The run's page lists its devices")
     stored = read_run(service.state, run_id, host=host)
     before = speeds_before(
         History.read(service.state), {host: str(stored.devices[0].record.get("transport") or USUAL)}, stored.started_at
     )
-    report = build_report(stored, written_at=moment(scene.at), written_by=report_author(), before=before)
+    report = build_report(stored, written_at=moment(snapshot.at), written_by=report_author(), before=before)
     return {
         "run_id": run_id,
-        "at": moment(scene.at),
+        "at": moment(snapshot.at),
         "is_alive": found.is_alive,
         "device": mine,
         "report": _without_samples(to_json(report.devices[0])),
@@ -116,17 +113,13 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
     }
 
 
-def seen_run(request: Request, actor: Actor, run_id: str) -> tuple[Scene, RunNow]:
-    """Return a run as somebody sees it, and the scene that it is in.
-
-    Raises:
-        Problem: There is none, or it touches none of his sites (404).
-    """
-    scene = looker_of(request).some([run_id]).seen_from(sites_of(actor))
-    found = scene.run(run_id)
+def seen_run(request: Request, actor: Actor, run_id: str) -> tuple[Snapshot, RunNow]:
+    """Return a run as the caller sees it, and its snapshot. Raises `NotFound`."""
+    snapshot = snapshot_reader_of(request).some([run_id]).seen_from(sites_of(actor))
+    found = snapshot.run(run_id)
     if found is None:
-        raise Problem(HTTPStatus.NOT_FOUND, f"there is no run {run_id!r}", hint="The page of runs lists them")
-    return scene, found
+        raise NotFound(f"there is no run {run_id!r}", hint="The page of runs lists them")
+    return snapshot, found
 
 
 def figures_of(found: RunNow) -> dict[str, object]:
@@ -142,8 +135,8 @@ def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
         return False
     if any(state in (phase, phase.label) for phase in Phase) and state not in (one.phase, one.phase.label):
         return False
-    told = " ".join((one.host, one.site, one.label, one.step, one.text, one.verdict or "")).casefold()
-    return all(word in told for word in words.casefold().split())
+    details = " ".join((one.host, one.site, one.label, one.step, one.text, one.verdict or "")).casefold()
+    return all(word in details for word in words.casefold().split())
 
 
 def _job(job: Job) -> dict[str, object]:
@@ -152,7 +145,7 @@ def _job(job: Job) -> dict[str, object]:
 
 
 def _without_samples(report: Mapping[str, object]) -> dict[str, object]:
-    """Return a device's report without the readings that its graphs are drawn from; the run's report has them."""
+    """Return a device's report without the samples of its graphs."""
     transfers = report.get("transfers")
     rows: Sequence[Mapping[str, object]] = transfers if isinstance(transfers, list) else []
     return {**report, "transfers": [{key: one[key] for key in one if key != "samples"} for one in rows]}

@@ -1,7 +1,8 @@
-"""Schedules for people: what is due next, what became of what was due, and what may be done about it."""
+"""Schedules for people: what is due next, past outcomes, and what can be done."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated
 
@@ -9,15 +10,14 @@ from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.errors import InvalidRequest
 from flashferry.service.pages.frame import link, view_page
-from flashferry.service.plans.offering import told_sites
-from flashferry.service.principal import LOOKS, Actor, Role
-from flashferry.service.problems import Problem
+from flashferry.service.plans.offering import sites_text
+from flashferry.service.principal import ANY_ROLE, Role
 from flashferry.service.schedules import making
 from flashferry.service.schedules.calendar import HINT
-from flashferry.service.schedules.making import ScheduleWish, Step
-from flashferry.service.schedules.telling import told_schedule, told_whole
-from flashferry.service.service import Service
+from flashferry.service.schedules.making import ScheduleSpec, Step
+from flashferry.service.schedules.telling import schedule_details_json, schedule_json
 from flashferry.service.texts import FormName, FormProse
 from flashferry.store.service.plans import PlanState
 from flashferry.store.service.plans import plans as stored_plans
@@ -33,16 +33,16 @@ _STEPS = {
     ScheduleState.HELD: (Step.RELEASE, Step.OWN, Step.REMOVE),
     ScheduleState.ENDED: (),
 }
-_WORDS = {Step.HOLD: "Hold", Step.OWN: "Take over", Step.RELEASE: "Let go on", Step.REMOVE: "Remove"}
+_WORDS = {Step.HOLD: "Hold", Step.OWN: "Take over", Step.RELEASE: "Release", Step.REMOVE: "Remove"}
 _HOUR_S = 3600
 
 
 @view_page(router, _PATH, "schedules.html")
 def schedules(service: TheService, actor: TheActor, plan: str = "", ended: bool = False) -> object:
-    """Return the schedules that one may see, those due next first, and what one more could begin."""
+    """Return the visible schedules, those due next first, and the plans that can be scheduled."""
     with service.database.reading() as database:
-        seen = [one for one in stored_schedules(database, with_ended=ended) if actor.may(LOOKS, one.sites)]
-        rows = [_row(one) | told_schedule(database, one, service.now()) for one in seen]
+        seen = [one for one in stored_schedules(database, with_ended=ended) if actor.may(ANY_ROLE, one.sites)]
+        rows = [_row(one) | schedule_json(database, one, service.now()) for one in seen]
         offered = [
             one
             for one in stored_plans(database)
@@ -70,14 +70,13 @@ def make(
     night: FormName = "",
     title: FormName = "",
 ) -> Response:
-    """Make a schedule of a plan, or of a night in a lab."""
+    """Create a schedule of a plan, or of a night in a lab."""
     if bool(plan) is bool(night.strip()):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             "schedule: expected a plan or the description of a night, found " + ("both" if plan else "neither"),
             hint="Choose one of them",
         )
-    wish = ScheduleWish(
+    spec = ScheduleSpec(
         title=title,
         kind=ScheduleKind.PLAN if plan else ScheduleKind.NIGHTLY,
         subject=plan or night.strip(),
@@ -85,46 +84,31 @@ def make(
         time_zone=time_zone.strip(),
         window_s=round(hours * _HOUR_S),
     )
-    return _back(making.make_schedule(service, actor, wish).schedule_id)
+    return _back(making.make_schedule(service, actor, spec).schedule_id)
 
 
 @view_page(router, f"{_PATH}/{{schedule_id}}", "schedule.html")
 def schedule(service: TheService, actor: TheActor, schedule_id: str) -> object:
-    """Return all of a schedule."""
+    """Return a schedule."""
     with service.database.reading() as database:
         found = making.found(database, schedule_id, actor)
-        told = told_whole(database, found, service.now())
+        details = schedule_details_json(database, found, service.now())
     may = actor.may({Role.OPERATOR}, found.sites)
-    return _row(found) | told | {"steps": [_step_row(one) for one in _STEPS[found.state]] if may else []}
+    return _row(found) | details | {"steps": [_step_row(one) for one in _STEPS[found.state]] if may else []}
 
 
-@router.post(f"{_PATH}/{{schedule_id}}/own")
-def own(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
-    """Answer for a schedule from now on."""
-    return _stepped(service, actor, schedule_id, Step.OWN, reason)
+def _step_form(what: Step) -> Callable[..., Response]:
+    """Return the route of a form that takes a step with a schedule."""
+
+    def take(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
+        making.step(service, actor, schedule_id, what, reason)
+        return _back(schedule_id)
+
+    return take
 
 
-@router.post(f"{_PATH}/{{schedule_id}}/hold")
-def hold(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
-    """Have a schedule begin nothing until it is let go on."""
-    return _stepped(service, actor, schedule_id, Step.HOLD, reason)
-
-
-@router.post(f"{_PATH}/{{schedule_id}}/release")
-def release(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
-    """Let a schedule go on."""
-    return _stepped(service, actor, schedule_id, Step.RELEASE, reason)
-
-
-@router.post(f"{_PATH}/{{schedule_id}}/remove")
-def remove(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
-    """End a schedule for good."""
-    return _stepped(service, actor, schedule_id, Step.REMOVE, reason)
-
-
-def _stepped(service: Service, actor: Actor, schedule_id: str, what: Step, reason: str) -> Response:
-    making.step(service, actor, schedule_id, what, reason)
-    return _back(schedule_id)
+for _what in Step:
+    router.add_api_route(f"{_PATH}/{{schedule_id}}/{_what}", _step_form(_what), methods=["POST"], response_model=None)
 
 
 def _step_row(what: Step) -> dict[str, str]:
@@ -132,10 +116,10 @@ def _step_row(what: Step) -> dict[str, str]:
 
 
 def _row(found: Schedule) -> dict[str, object]:
-    sites = told_sites(found.sites) if found.sites else "what its description says"
+    sites = sites_text(found.sites) if found.sites else "the sites of its description"
     return {
         "tone": _TONES[found.state],
-        "told_sites": sites,
+        "sites_text": sites,
         "what": f"plan {found.subject[:12]}" if found.kind is ScheduleKind.PLAN else found.subject,
     }
 

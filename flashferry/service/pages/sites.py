@@ -1,4 +1,4 @@
-"""Sites that work for themselves: each with its agent and depot, what it has in hand, and where runs of them stand."""
+"""Sites with agents: agent, depot and current parts of each, and their runs."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from flashferry.store.sites.runs import OPEN, PartState
 router = APIRouter()
 
 _CLOCK_S = 0.5
-"""So little is no error of a clock: the way here is in it."""
+"""Smaller deviations are not errors: they include the delay of the network."""
 _PART_TONES = {PartState.REFUSED: "bad", PartState.RUNNING: "good", PartState.HELD: "warn"}
 
 
 @view_page(router, "/sites", "sites.html")
 def sites(service: TheService, actor: TheActor) -> object:
-    """Return sites and their runs, or what is to be done where there are none."""
+    """Return sites and their runs, or how to set them up."""
     found = {"at": moment(service.now()), "has_centre": has_centre(service.state), "release": our_release()}
     try:
         seen = centre_seen(service, actor)
     except ConfigInvalid as error:
         nothing = CentreSeen(settings=None, has_ledger=False, sites=(), runs=())
-        return found | {"trouble": error.message, "hint": error.hint or ""} | _told(nothing, service.now())
-    return found | {"trouble": "", "hint": ""} | _told(seen, service.now())
+        return found | {"trouble": error.message, "hint": error.hint or ""} | _details(nothing, service.now())
+    return found | {"trouble": "", "hint": ""} | _details(seen, service.now())
 
 
-def _told(seen: CentreSeen, at: datetime) -> dict[str, object]:
+def _details(seen: CentreSeen, at: datetime) -> dict[str, object]:
     settings = seen.settings
     rows = [] if settings is None else [_site(one, settings, seen.runs, at) for one in seen.sites]
     return {
@@ -47,7 +47,7 @@ def _told(seen: CentreSeen, at: datetime) -> dict[str, object]:
         "has_ledger": seen.has_ledger,
         "silent_after_s": None if settings is None else settings.silent_after_s,
         "sites": rows,
-        "is_anybody_heard": any(row["word"] not in ("silent", "never heard") for row in rows),
+        "has_contact": any(row["word"] not in ("silent", "no contact yet") for row in rows),
         "runs": [_run(one) for one in seen.runs],
     }
 
@@ -55,13 +55,13 @@ def _told(seen: CentreSeen, at: datetime) -> dict[str, object]:
 def _site(
     one: SiteOverview, settings: CentreSettings, runs: Sequence[SeenSiteRun], at: datetime
 ) -> Mapping[str, object]:
-    """Return a site's row: what is known of it, how it stands in a word or two, and what it has in hand."""
-    told: dict[str, object] = to_json(one)
+    """Return a site's row."""
+    details: dict[str, object] = to_json(one)
     within_s = one.clock_within_s or 0.0
     is_off = abs(one.clock_ahead_s or 0.0) - within_s > settings.clock_bound_s
-    stands = standing(one, settings.silent_after_s, at)
+    stands = site_state(one, settings.silent_after_s, at)
     return (
-        told
+        details
         | stands
         | {"fetched": None if stands["word"] == "silent" else fetched(one.fetching)}
         | {
@@ -72,16 +72,13 @@ def _site(
     )
 
 
-def standing(one: SiteOverview, silent_after_s: float, at: datetime) -> dict[str, str]:
-    """Return how a site stands in a word or two, the tone of it, and why, where the word does not say so.
+def site_state(one: SiteOverview, silent_after_s: float, at: datetime) -> dict[str, str]:
+    """Return the state of a site as a word or two, its tone, and a reason if there is more to say.
 
-    Args:
-        one: The site.
-        silent_after_s: After so many seconds without a word its agent counts as silent.
-        at: What time it is.
+    An agent without a message for `silent_after_s` seconds counts as silent.
     """
     if one.heard_at is None:
-        return {"word": "never heard", "tone": "warn", "why": ""}
+        return {"word": "no contact yet", "tone": "warn", "why": ""}
     if (at - moment_of(one.heard_at)).total_seconds() > silent_after_s:
         return {"word": "silent", "tone": "warn", "why": ""}
     if one.trouble:
@@ -90,14 +87,14 @@ def standing(one: SiteOverview, silent_after_s: float, at: datetime) -> dict[str
 
 
 def fetched(fetching: Fetching | None) -> dict[str, object] | None:
-    """Return an image that comes into a depot as the page shows it; None where none does."""
+    """Return the image that a depot is fetching; None for none."""
     if fetching is None:
         return None
     return {"image": fetching.image, "phase": fetching.phase, "percent": fetching.percent}
 
 
 def clock(ahead_s: float | None, within_s: float = 0.0) -> str:
-    """Return how a clock is off, for people; empty where nobody knows."""
+    """Return a clock's deviation in words; empty if unknown."""
     if ahead_s is None:
         return ""
     if abs(ahead_s) <= within_s and within_s >= _CLOCK_S:
@@ -106,7 +103,7 @@ def clock(ahead_s: float | None, within_s: float = 0.0) -> str:
 
 
 def _in_hand(site: str, runs: Sequence[SeenSiteRun]) -> list[dict[str, object]]:
-    """Return the parts of a site that are not over, each with the number of its run on the page."""
+    """Return the open parts of a site, each with the number of its run on the page."""
     return [
         {"run": one.run.run_id, "number": number, "state": part.state, "is_canaries": part.is_canaries}
         for number, one in enumerate(runs, 1)
@@ -116,9 +113,9 @@ def _in_hand(site: str, runs: Sequence[SeenSiteRun]) -> list[dict[str, object]]:
 
 
 def _run(one: SeenSiteRun) -> dict[str, object]:
-    told: dict[str, object] = to_json(one.run)
+    details: dict[str, object] = to_json(one.run)
     devices = [count for part in one.run.parts for count in part.devices.items()]
-    return told | {
+    return details | {
         "unrestored": list(one.unrestored),
         "has_canaries": any(part.is_canaries for part in one.run.parts),
         "parts": [_part(part) for part in one.run.parts],
@@ -128,9 +125,9 @@ def _run(one: SeenSiteRun) -> dict[str, object]:
 
 
 def _part(part: PartOverview) -> dict[str, object]:
-    told: dict[str, object] = to_json(part)
+    details: dict[str, object] = to_json(part)
     tallies = [
         {"count": count, "word": label_of(word), "tone": Outcome(word).tone if word in set(Outcome) else "quiet"}
         for word, count in part.devices.items()
     ]
-    return told | {"tone": _PART_TONES.get(PartState(part.state), ""), "tallies": tallies}
+    return details | {"tone": _PART_TONES.get(PartState(part.state), ""), "tallies": tallies}

@@ -1,7 +1,8 @@
-"""The forms of a run's page: pause, continue, stop, restore, go on, a yes to a wave; and a job that is cancelled."""
+"""Forms of a run's page: pause, continue, stop, recover, resume, approve waves; and cancelling a job."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated
 
@@ -23,39 +24,28 @@ from flashferry.store.service.plans import plan_of
 router = APIRouter(include_in_schema=False)
 
 
-@router.post("/runs/{run_id}/pause")
-def pause(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
-    """Let no further device begin; those under way go on to their end."""
-    steering.steer(service, actor, run_id, WishKind.PAUSE, reason)
-    return _back(run_id)
+def _form(act: Callable[[Service, Actor, str, str], object]) -> Callable[..., RedirectResponse]:
+    """Return the route of a form that acts on a run, with a reason."""
+
+    def take(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
+        act(service, actor, run_id, reason)
+        return _back(run_id)
+
+    return take
 
 
-@router.post("/runs/{run_id}/continue")
-def go_on(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
-    """Go on with a run that is paused."""
-    steering.steer(service, actor, run_id, WishKind.CONTINUE, reason)
-    return _back(run_id)
+def _steering(what: WishKind) -> Callable[[Service, Actor, str, str], object]:
+    return lambda service, actor, run_id, reason: steering.steer(service, actor, run_id, what, reason)
 
 
-@router.post("/runs/{run_id}/stop")
-def stop(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
-    """End what is under way, restore every device and report."""
-    steering.steer(service, actor, run_id, WishKind.STOP, reason)
-    return _back(run_id)
-
-
-@router.post("/runs/{run_id}/recover")
-def recover(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
-    """Restore what a run left tuned."""
-    steering.restore(service, actor, run_id, reason)
-    return _back(run_id)
-
-
-@router.post("/runs/{run_id}/resume")
-def resume(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
-    """Restore what a run left, and go on with it."""
-    steering.go_on(service, actor, run_id, reason)
-    return _back(run_id)
+for _path, _act in (
+    ("pause", _steering(WishKind.PAUSE)),
+    ("continue", _steering(WishKind.CONTINUE)),
+    ("stop", _steering(WishKind.STOP)),
+    ("recover", steering.restore),
+    ("resume", steering.go_on),
+):
+    router.add_api_route(f"/runs/{{run_id}}/{_path}", _form(_act), methods=["POST"], response_model=None)
 
 
 @router.post("/runs/{run_id}/approve")
@@ -67,14 +57,14 @@ def approve(
     digest: FormName = "",
     comment: FormProse = "",
 ) -> RedirectResponse:
-    """Let a run begin its waves up to one, for the plan that the page showed."""
+    """Approve the waves of a run up to one, for the plan that the page showed."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return _back(run_id)
 
 
 @router.post("/jobs/{job_id}/cancel")
 def cancel_job(service: TheService, actor: TheActor, job_id: str, reason: FormProse = "") -> RedirectResponse:
-    """Take a job that has not begun out of the queue for good; leads to what it was for."""
+    """Cancel a queued job; leads to the page of its plan or run."""
     job = cancel(service, actor, job_id, reason)
     if job.run_id is not None:
         return _back(job.run_id)
@@ -83,12 +73,9 @@ def cancel_job(service: TheService, actor: TheActor, job_id: str, reason: FormPr
 
 
 def offered(service: Service, actor: Actor, run: RunNow) -> dict[str, object]:
-    """Return which forms a run's page offers to somebody; the routes look again at what they are sent.
+    """Return which forms a run's page shows to the caller; the routes check again.
 
-    Args:
-        service: The service.
-        actor: Who looks.
-        run: The run with all its devices, those that he may not see among them.
+    `run` has all its devices, also those that the caller may not see.
     """
     sites = {one.site for one in run.devices}
     operates = actor.may({Role.OPERATOR}, sites)

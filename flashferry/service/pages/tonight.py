@@ -1,4 +1,4 @@
-"""Tonight, the wall screen: what is changed and not restored, who must act, whether it will end in the window."""
+"""Tonight, the wall screen: what is not restored, what needs attention, whether it ends in the window."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse
 
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.live import looker_of
-from flashferry.service.live.action_items import needs_of
+from flashferry.service.api.live import snapshot_reader_of
+from flashferry.service.live.action_items import action_items
 from flashferry.service.live.presenters import current_runs, tonight_board
 from flashferry.service.pages.frame import view_page
 from flashferry.service.pages.runs import figures_of
@@ -25,16 +25,16 @@ def first() -> RedirectResponse:
 
 @view_page(router, "/tonight", "tonight.html")
 def tonight(request: Request, service: TheService, actor: TheActor) -> object:
-    """Return what goes on now: figures, and the same as the page shows it."""
-    scene = looker_of(request).look().seen_from(sites_of(actor))
+    """Return the current state as values and as shown."""
+    snapshot = snapshot_reader_of(request).read().seen_from(sites_of(actor))
     return {
-        "at": moment(scene.at),
-        "read_at": moment(scene.read_at),
-        "trouble": scene.trouble,
-        "needs": needs_of(scene),
-        "lost": scene.lost,
-        "current": [one.run_id for one in current_runs(scene)],
-        "runs": [figures_of(one) for one in scene.tonight],
-        "shown": tonight_board(scene, service.settings.site_names),
-        "is_new": not scene.runs and not scene.lost and not looker_of(request).identifiers(),
+        "at": moment(snapshot.at),
+        "read_at": moment(snapshot.read_at),
+        "trouble": snapshot.trouble,
+        "needs": action_items(snapshot),
+        "lost": snapshot.lost,
+        "current": [one.run_id for one in current_runs(snapshot)],
+        "runs": [figures_of(one) for one in snapshot.tonight],
+        "shown": tonight_board(snapshot, service.settings.site_names),
+        "is_new": not snapshot.runs and not snapshot.lost and not snapshot_reader_of(request).identifiers(),
     }

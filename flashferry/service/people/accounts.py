@@ -1,7 +1,7 @@
-"""People entered, disabled and given roles, by an admin or from the command line; each change is in the audit with it.
+"""Users added, disabled and given roles, by an admin or from the command line; each change is in the audit.
 
-Nobody is deleted: what he made and approved names him. The last admin is neither disabled nor demoted, by himself least
-of all. An admin may give himself other roles, and the audit has it: no role holds another by itself.
+Users are never deleted: plans and approvals name them. The last admin cannot be disabled or demoted. Admins may give
+themselves other roles, which the audit shows; no role includes another.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from http import HTTPStatus
 
 from flashferry.core.outside import shown
 from flashferry.service.auditing import deciding, note
+from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.known_names import check_names, site_filters
 from flashferry.service.people.passwords import Passwords
 from flashferry.service.people.provisioning import NAME, RESERVED
 from flashferry.service.principal import EVERYWHERE, WHOLE_ROLES, Actor, Grant
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment
@@ -29,21 +28,18 @@ from inventory.selection import Selection
 
 DISABLED = "disabled"
 MAPPED = frozenset({"oidc", "header"})
-"""Who gave what follows from groups."""
+"""Givers of roles that follow from groups."""
 _SITE = re.compile(r"[^\x00-\x20\x7f@,]{1,64}")
 _MOST_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPerson:
-    """Somebody to be entered with a local account.
+    """A user with a local account.
 
     Attributes:
-        name: What he is known by: small letters, digits and `. _ @ + -`, at most 64.
-        display: His name for people.
-        email: His address.
-        password: His password; None: he cannot sign in with one, and has tokens at most.
-        grants: What he is given at once.
+        name: Lower-case letters, digits and `. _ @ + -`, at most 64 characters.
+        password: None: no sign-in by password; tokens only.
     """
 
     name: str
@@ -54,10 +50,11 @@ class NewPerson:
 
 
 def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwords) -> Person:
-    """Enter somebody.
+    """Add a user.
 
     Raises:
-        Problem: The name, the password or a grant will not do, or there is one of that name (409).
+        InvalidRequest: Name, password or a grant is not valid.
+        Conflict: The name is taken.
     """
     if NAME.fullmatch(new.name) is None or new.name in RESERVED:
         raise _wrong(
@@ -81,9 +78,7 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
     )
     with _deciding(service, actor, "user.made", new.name) as database:
         if rows.person(database, new.name) is not None:
-            raise Problem(
-                HTTPStatus.CONFLICT, f"there is somebody of the name {new.name} already", hint="Choose another name"
-            )
+            raise Conflict(f"there is a user of the name {new.name} already", hint="Choose another name")
         rows.insert_person(database, person, password=hash_)
         for grant in new.grants:
             _give(service, database, actor, new.name, grant)
@@ -101,27 +96,17 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
 def set_password(
     service: Service, actor: Actor, name: str, password: str, passwords: Passwords, *, but_session: str = ""
 ) -> None:
-    """Give somebody another password, undo a lock, and end his sessions but one; tokens stay.
-
-    Args:
-        service: The service.
-        actor: Who does it.
-        name: Whose password it is.
-        password: The new one.
-        passwords: What hashes it.
-        but_session: Hash of the session that goes on.
+    """Set another password, remove a lock, and end the user's sessions except `but_session`; tokens stay.
 
     Raises:
-        Problem: There is nobody of that name (404), he signs in elsewhere (409), or the password will not do.
+        NotFound: There is no such user.
+        Conflict: The user signs in elsewhere.
+        InvalidRequest: The password is not valid.
     """
     hash_ = _hashed(password, name, passwords)
     with _deciding(service, actor, "user.password", name) as database:
         if found_person(database, name).source != rows.LOCAL:
-            raise Problem(
-                HTTPStatus.CONFLICT,
-                f"{name} signs in elsewhere, and has no password here",
-                hint="Change it where he signs in",
-            )
+            raise Conflict(f"{name} signs in elsewhere, and has no password here", hint="Change it where he signs in")
         rows.set_password_hash(database, name, hash_)
         rows.clear_failures(database, name)
         ended = end_sessions_of(database, name, but=but_session)
@@ -129,10 +114,10 @@ def set_password(
 
 
 def set_active(service: Service, actor: Actor, name: str, *, is_active: bool, reason: str = "") -> None:
-    """Enable or disable somebody; with the next request his sessions and tokens are worth nothing.
+    """Enable or disable a user; sessions and tokens of a disabled one are invalid from the next request on.
 
     Raises:
-        Problem: There is nobody of that name (404), or he is the last admin (409).
+        NotFound, Conflict: There is no such user, or it is the last admin.
     """
     verb = "user.enabled" if is_active else "user.disabled"
     with _deciding(service, actor, verb, name) as database:
@@ -148,55 +133,51 @@ def set_active(service: Service, actor: Actor, name: str, *, is_active: bool, re
 
 
 def give_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant]) -> None:
-    """Give somebody roles besides those that he has.
+    """Add roles to a user.
 
     Raises:
-        Problem: There is nobody of that name (404), or a grant will not do.
+        NotFound, InvalidRequest: There is no such user, or a grant is not valid.
     """
-    wanted = tuple(grants)
-    _check_sites(service, wanted)
+    requested = tuple(grants)
+    _check_sites(service, requested)
     with _changing_grants(service, actor, name) as database:
-        for grant in wanted:
+        for grant in requested:
             _give(service, database, actor, name, grant)
 
 
 def take_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant]) -> None:
-    """Take roles from somebody; what he does not have is passed over.
+    """Remove roles from a user; missing ones are ignored.
 
     Raises:
-        Problem: There is nobody of that name (404), he is the last admin, or a role follows from his groups (409).
+        NotFound, Conflict: There is no such user, it is the last admin, or a role follows from groups.
     """
-    wanted = tuple(grants)
+    requested = tuple(grants)
     with _changing_grants(service, actor, name) as database:
-        for grant in wanted:
+        for grant in requested:
             _take(database, name, grant)
 
 
 def set_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant]) -> None:
-    """Give somebody these roles and take the others; what follows from his groups stays as it is.
+    """Replace the roles of a user; those from groups stay.
 
     Raises:
-        Problem: There is nobody of that name (404), a grant will not do, or he is the last admin (409).
+        NotFound, InvalidRequest, Conflict: There is no such user, a grant is not valid, or it is the last admin.
     """
-    wanted = frozenset(grants)
+    requested = frozenset(grants)
     with service.database.reading() as database:
         had_sites = {one.site for one in rows.grants_of(database, name)}
     # A site that was given up meanwhile must not keep the other roles from being changed.
-    _check_sites(service, (one for one in wanted if one.site not in had_sites))
+    _check_sites(service, (one for one in requested if one.site not in had_sites))
     with _changing_grants(service, actor, name) as database:
         for had in rows.grants_of(database, name):
-            if had.given_by not in MAPPED and (had.role, had.site) not in {(one.role, one.site) for one in wanted}:
+            if had.given_by not in MAPPED and (had.role, had.site) not in {(one.role, one.site) for one in requested}:
                 rows.delete_grant(database, name, role=had.role, site=had.site)
-        for grant in sorted(wanted, key=lambda one: (one.role, one.site)):
+        for grant in sorted(requested, key=lambda one: (one.role, one.site)):
             _give(service, database, actor, name, grant)
 
 
 def check_grant(grant: Grant) -> None:
-    """Check that a grant can be given.
-
-    Raises:
-        Problem: Its site is none, or the role is not given by site.
-    """
+    """Check that a grant can be given. Raises `InvalidRequest`."""
     if grant.site != EVERYWHERE and _SITE.fullmatch(grant.site) is None:
         raise _wrong(f"expected a site or '*', found {shown(grant.site[:64])!r}", "Name a site as the inventory does")
     if grant.site != EVERYWHERE and grant.role in WHOLE_ROLES:
@@ -207,28 +188,16 @@ def check_grant(grant: Grant) -> None:
 
 
 def _check_sites(service: Service, grants: Iterable[Grant]) -> None:
-    """Check that the inventory has the sites of some grants: a role at a misspelt one would be worth nothing.
-
-    Raises:
-        Problem: It has not.
-    """
+    """Check that the inventory has the sites of some grants: a role at a misspelled site has no effect."""
     sites = [grant.site for grant in grants if grant.site != EVERYWHERE]
     check_names(service, Selection(filters=site_filters(dict.fromkeys(sites))))
 
 
 def found_person(database: sqlite3.Connection, name: str) -> Person:
-    """Return one of the people; the system is none.
-
-    Raises:
-        Problem: There is nobody of that name (404).
-    """
+    """Return a user; the system is none. Raises `NotFound`."""
     found = rows.person(database, name)
     if found is None or found.name in RESERVED:
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"there is nobody of the name {shown(name[:64])!r}",
-            hint="GET /api/v1/users lists people",
-        )
+        raise NotFound(f"there is no user of the name {shown(name[:64])!r}", hint=listed("users"))
     return found
 
 
@@ -250,10 +219,8 @@ def _deciding(service: Service, actor: Actor, action: str, name: str) -> Abstrac
 
 def _check_admin_left(database: sqlite3.Connection, before: frozenset[str]) -> None:
     if before and not rows.active_admins(database):
-        raise Problem(
-            HTTPStatus.CONFLICT,
-            "expected an admin to be left, found that this was the last one",
-            hint="Make somebody else an admin first",
+        raise Conflict(
+            "expected an admin to be left, found that this was the last one", hint="Make another user an admin first"
         )
 
 
@@ -266,10 +233,9 @@ def _give(service: Service, database: sqlite3.Connection, actor: Actor, name: st
 def _take(database: sqlite3.Connection, name: str, grant: Grant) -> None:
     for had in rows.grants_of(database, name):
         if (had.role, had.site) == (grant.role.value, grant.site) and had.given_by in MAPPED:
-            raise Problem(
-                HTTPStatus.CONFLICT,
+            raise Conflict(
                 f"{grant.role} at {shown(grant.site)} follows from the groups that {name} is in",
-                hint="Take him out of the group where he signs in, or map it to another role",
+                hint="Remove the user from the group, or map it to another role",
             )
     rows.delete_grant(database, name, role=grant.role.value, site=grant.site)
 
@@ -283,5 +249,5 @@ def _hashed(password: str, name: str, passwords: Passwords) -> str:
     return passwords.hash(password)
 
 
-def _wrong(sentence: str, hint: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, hint=hint)
+def _wrong(sentence: str, hint: str) -> ServiceError:
+    return InvalidRequest(sentence, hint=hint)

@@ -1,8 +1,7 @@
-"""Who asks: by a token, by what a trusted proxy says, or by a session's cookie; looked up anew with each request.
+"""Who is calling: by a token, by a trusted proxy, or by a session cookie; looked up for each request.
 
-In this order, and the first that is there counts alone: a call with a token that is worthless is refused, also where
-the browser sent a good cookie with it. Somebody who was disabled, a token that was taken back and a grant that was
-revoked are gone with the next request, for nothing of it is kept here.
+The first that is present counts alone: an invalid token is refused even with a good cookie. Nothing is cached, so
+disabled users, revoked tokens and removed grants take effect with the next request.
 """
 
 from __future__ import annotations
@@ -13,17 +12,16 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http import HTTPStatus
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from starlette.requests import Request
 
 from flashferry.core.outside import keep_secret
 from flashferry.core.safe_quote import counted
-from flashferry.service.people.provisioning import MappedPerson, enter, grants_for, is_as_told
+from flashferry.service.errors import BadForm, ServiceError, Unauthenticated
+from flashferry.service.people.provisioning import MappedPerson, enter, grants_for, is_up_to_date
 from flashferry.service.people.sessions import cookie_name, digest_of, new_secret
 from flashferry.service.principal import ANONYMOUS, Actor, Grant, Role, Via
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.settings import ProxySettings
 from flashferry.store.service import people as rows
@@ -39,24 +37,20 @@ from flashferry.store.service.sessions import (
 )
 
 TOUCH_S = 60.0
-"""That somebody was there is written at most so often, for each session and token."""
+"""How often the last use of a session or token is stored."""
 CLOCK_SLACK_S = 300.0
-"""A clock that is put back by no more than that ends no session."""
+"""A clock set back by less ends no session."""
 _FOR_EVER = "9999-12-31T00:00:00.000Z"
 _SIGN_IN = "Sign in, or send 'Authorization: Bearer' with a token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestAuth:
-    """What a request says of who sends it.
+    """What a request says about its sender.
 
     Attributes:
-        address: From where it came; behind a proxy that is believed, from where the proxy had it.
-        bearer: The token, where there is one.
-        session_id: The id in the cookie, where there is one.
-        user: Whom a proxy that is believed has signed in, or None.
-        groups: His groups, as the proxy tells them.
-        is_watch: Whether a page asks by itself for what is new, which is no sign that anybody sits there.
+        address: Where it came from; behind a trusted proxy, as the proxy reports it.
+        is_watch: Sent by a page on its own, which does not keep a session active.
     """
 
     address: str
@@ -69,13 +63,11 @@ class RequestAuth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who asks, and what his browser has to bring with a change.
+    """The caller, and the token of the caller's forms.
 
     Attributes:
-        actor: Who.
-        csrf: The token of his forms; empty where no browser sends by itself what shows who he is.
-        session: The hash of his session; empty where there is none.
-        is_idle: Whether his session was left alone so long that it only looks.
+        csrf: Token of forms; empty without a session.
+        is_idle: The session was idle too long to change anything.
     """
 
     actor: Actor
@@ -85,15 +77,15 @@ class Identity:
 
 
 def anonymous(address: str) -> Actor:
-    """Return the actor of a request that says nothing of who sends it, or is not asked."""
+    """Return the actor of an unidentified request."""
     return Actor(name=ANONYMOUS, via=Via.NONE, address=address)
 
 
-def asked_of(request: Request, service: Service) -> RequestAuth:
-    """Return what a request says of who sends it.
+def auth_of(request: Request, service: Service) -> RequestAuth:
+    """Return what a request says about its sender.
 
     Raises:
-        Problem: A header that only the proxy may set is there twice.
+        BadForm: A header that only the proxy may set is present twice.
     """
     proxy = service.settings.proxy
     peer = request.client.host if request.client is not None else ""
@@ -112,34 +104,29 @@ def asked_of(request: Request, service: Service) -> RequestAuth:
 
 
 def is_scraper(request: Request, asked: RequestAuth, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
-    """Return whether a request comes from one of some networks and says nothing of who sends it.
+    """Return whether an unauthenticated request comes from one of some networks.
 
-    What somebody forwarded who is not believed comes from anywhere: a proxy on this host that nobody named would
-    otherwise open to all what is open to this host.
+    A request forwarded by an untrusted proxy does not count: it may come from anywhere.
     """
     is_forwarded = "x-forwarded-for" in request.headers or "forwarded" in request.headers
     peer = request.client.host if request.client is not None else ""
-    is_told = asked.bearer is not None or asked.session_id is not None or asked.user is not None
-    return not is_told and not (is_forwarded and asked.address == peer) and _is_in(asked.address, networks)
+    is_visible_to_caller = asked.bearer is not None or asked.session_id is not None or asked.user is not None
+    return not is_visible_to_caller and not (is_forwarded and asked.address == peer) and _is_in(asked.address, networks)
 
 
 def identify(service: Service, asked: RequestAuth) -> Identity:
-    """Return who asks.
-
-    Raises:
-        Problem: Nobody says so, or what says so is worthless.
-    """
+    """Return the caller. Raises `Unauthenticated`."""
     if asked.bearer is not None:
         return _by_token(service, asked, asked.bearer)
     if asked.user is not None:
         return _by_header(service, asked, asked.user)
     if asked.session_id:
         return _by_session(service, asked, asked.session_id)
-    raise _unknown("expected somebody who is signed in, found nobody")
+    raise _unknown("expected a signed-in user, found none")
 
 
 def token_grants(row: TokenRow, has: frozenset[Grant]) -> frozenset[Grant]:
-    """Return what a token may: what it was limited to, and of that only what its person has now."""
+    """Return the grants of a token: those it is limited to, and that its user has now."""
     if row.grants is None:
         return has
     limited = (Grant(role=Role(role), site=site) for role, site in json.loads(row.grants))
@@ -147,7 +134,7 @@ def token_grants(row: TokenRow, has: frozenset[Grant]) -> frozenset[Grant]:
 
 
 def grants(database: sqlite3.Connection, name: str) -> frozenset[Grant]:
-    """Return what a person has now."""
+    """Return the grants of a user."""
     return frozenset(Grant(role=Role(one.role), site=one.site) for one in rows.grants_of(database, name))
 
 
@@ -157,7 +144,7 @@ def _by_token(service: Service, asked: RequestAuth, shown: str) -> Identity:
         row = token(database, digest_of(shown), at=moment(now))
         has = grants(database, row.person) if row is not None else frozenset()
     if row is None:
-        raise _unknown("expected a token that is good, found one that is unknown, over or taken back")
+        raise _unknown("expected an active token, found one that is unknown, expired or revoked")
     keep_secret(shown, is_random=True)
     if row.last_used_at is None or not _is_lately(service, row.last_used_at):
         with _where_there_is_room(), service.database.writing() as database:
@@ -179,18 +166,18 @@ def _by_session(service: Service, asked: RequestAuth, shown: str) -> Identity:
 def _by_header(service: Service, asked: RequestAuth, user: str) -> Identity:
     proxy = service.settings.proxy
     follows = grants_for(asked.groups, proxy.roles) if proxy.groups_header else None
-    told = MappedPerson(source="header", subject=user, name=user.lower(), grants=follows)
+    details = MappedPerson(source="header", subject=user, name=user.lower(), grants=follows)
     now = moment(service.now())
     with service.database.reading() as database:
         found = rows.person_of(database, source="header", subject=user)
-        is_known = found is not None and is_as_told(database, found, told)
+        is_known = found is not None and is_up_to_date(database, found, details)
         row = session(database, _header_session(user), at=now) if is_known else None
         has = grants(database, found.name) if found is not None else frozenset()
     if found is not None and found.state != rows.ACTIVE:
-        raise _unknown("expected somebody who may sign in, found a person who is disabled")
+        raise _unknown("expected an active user, found one who is disabled")
     if row is None:
         with service.database.writing() as database:
-            found = enter(service, database, told)
+            found = enter(service, database, details)
             has = grants(database, found.name)
             row = session(database, _header_session(user), at=now) or _stand_for(database, found.name, user, asked, now)
     actor = Actor(name=row.person, via=Via.HEADER, address=asked.address, grants=has)
@@ -198,7 +185,7 @@ def _by_header(service: Service, asked: RequestAuth, user: str) -> Identity:
 
 
 def _header_session(user: str) -> str:
-    """Return the key of what stands for a session where a proxy signs in; no cookie can have such a digest."""
+    """Return the key of the session of a user signed in by a proxy; no cookie can have such a digest."""
     return f"header:{user}"
 
 
@@ -221,7 +208,7 @@ def _in_session(service: Service, asked: RequestAuth, row: SessionRow, actor: Ac
     past_s = (service.now() - moment_of(row.seen_at)).total_seconds()
     if actor.via is Via.SESSION and past_s < -CLOCK_SLACK_S:
         # It would last longer than any sign-in may.
-        raise _unknown("expected a session of the past, found one of the time to come: the clock was put back")
+        raise _unknown("expected a session of the past, found one from the future: the clock was set back")
     is_idle = actor.via is Via.SESSION and past_s > service.settings.idle_s
     # One who came back after that is not taken for the one who left: he signs in again before he changes anything.
     if not is_idle and not asked.is_watch and past_s > min(TOUCH_S, service.settings.idle_s / 4):
@@ -231,7 +218,7 @@ def _in_session(service: Service, asked: RequestAuth, row: SessionRow, actor: Ac
 
 
 def _where_there_is_room() -> AbstractContextManager[None]:
-    """Return what passes over a disk that is full: people may look all the same, above all then."""
+    """Ignore a full disk: reading must still be possible."""
     return suppress(sqlite3.OperationalError)
 
 
@@ -239,15 +226,14 @@ def _is_lately(service: Service, at: str) -> bool:
     return timedelta() <= service.now() - moment_of(at) < timedelta(seconds=TOUCH_S)
 
 
-def _unknown(sentence: str) -> Problem:
-    return Problem(HTTPStatus.UNAUTHORIZED, sentence, hint=_SIGN_IN)
+def _unknown(sentence: str) -> ServiceError:
+    return Unauthenticated(sentence, hint=_SIGN_IN)
 
 
 def _once(request: Request, name: str) -> str | None:
     values = request.headers.getlist(name)
     if len(values) > 1:
-        raise Problem(
-            HTTPStatus.BAD_REQUEST,
+        raise BadForm(
             f"expected the header {name} once, found it {counted(len(values), 'time')}",
             hint="Have the proxy replace what clients send under that name, not add to it",
         )
@@ -255,7 +241,7 @@ def _once(request: Request, name: str) -> str | None:
 
 
 def _forwarded(request: Request, proxy: ProxySettings) -> str:
-    """Return from where a proxy had a request: the last address that is none of the proxies' own."""
+    """Return where a proxy had a request from: the last address that is not a proxy of ours."""
     said = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     for one in reversed([word.strip() for word in said if word.strip()]):
         if _parsed(one) is None:

@@ -1,6 +1,6 @@
-"""How often somebody tries to sign in: per address, and under names that are nobody's. In memory, and bounded.
+"""Limits on sign-in attempts, per address and for unknown names. In memory, bounded.
 
-Names that are nobody's are locked as accounts are, so that a lock does not tell which names there are.
+Unknown names are locked like accounts, so that a lock does not reveal which names exist.
 """
 
 from __future__ import annotations
@@ -13,17 +13,13 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from flashferry.service.people.sessions import digest_of
 from flashferry.service.settings import PeopleSettings
 
-MOST_KEPT = 10_000
+MOST_TRACKED = 10_000
 _HOME_BITS = 64
-"""So much of an IPv6 address is one customer's."""
+"""Prefix of IPv6 that belongs to one customer."""
 
 
-class Tries:
-    """Who tried how often lately. Safe to use from all threads.
-
-    Args:
-        settings: How often one may.
-    """
+class LoginRateLimit:
+    """Recent sign-in attempts. Safe to use from all threads."""
 
     def __init__(self, settings: PeopleSettings) -> None:
         self._settings = settings
@@ -32,11 +28,11 @@ class Tries:
         self._names: OrderedDict[str, tuple[int, datetime | None]] = OrderedDict()
 
     def take(self, address: str, now: datetime) -> float:
-        """Count a try of an address; return how long it has to wait, seconds: 0 where it need not."""
+        """Count an attempt of an address; return how long it has to wait, seconds, or 0."""
         with self._lock:
-            tried = self._addresses.setdefault(home(address), deque(maxlen=self._settings.most_tries))
-            self._addresses.move_to_end(home(address))
-            while len(self._addresses) > MOST_KEPT:
+            tried = self._addresses.setdefault(network_of(address), deque(maxlen=self._settings.most_tries))
+            self._addresses.move_to_end(network_of(address))
+            while len(self._addresses) > MOST_TRACKED:
                 self._addresses.popitem(last=False)
             since = now - timedelta(seconds=self._settings.tries_s)
             while tried and not since < tried[0] <= now:
@@ -47,12 +43,12 @@ class Tries:
             return 0.0
 
     def unknown_locked_until(self, name: str) -> datetime | None:
-        """Return until when a name that is nobody's is locked, or None."""
+        """Return until when an unknown name is locked, or None."""
         with self._lock:
             return self._names.get(digest_of(name), (0, None))[1]
 
     def count_unknown(self, name: str, now: datetime) -> bool:
-        """Count a try under a name that is nobody's; return whether it is locked now."""
+        """Count an attempt with an unknown name; return whether it is locked now."""
         name = digest_of(name)  # it may be a password
         with self._lock:
             count = self._names.get(name, (0, None))[0] + 1
@@ -60,13 +56,13 @@ class Tries:
             until = now + timedelta(seconds=self._settings.lock_s) if is_locked else None
             self._names[name] = (0 if is_locked else count, until)
             self._names.move_to_end(name)
-            while len(self._names) > MOST_KEPT:
+            while len(self._names) > MOST_TRACKED:
                 self._names.popitem(last=False)
             return is_locked
 
 
-def home(address: str) -> str:
-    """Return what stands for an address where addresses are counted: of IPv6, its network."""
+def network_of(address: str) -> str:
+    """Return what stands for an address in limits: for IPv6, its network."""
     try:
         parsed = ip_address(address)
     except ValueError:

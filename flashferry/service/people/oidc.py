@@ -1,16 +1,14 @@
-"""Signing in with an OpenID Connect provider: authorization code with PKCE, the answer bound to this very browser.
+"""Sign-in with an OpenID Connect provider: authorization code with PKCE, the answer bound to the browser.
 
 Facts
 -----
-* OpenID Connect Core 1.0, 3.1.3.7: of an ID token the issuer, the audience, the signature by one of the provider's
-  keys, the end and the nonce are checked; `azp` where there are several audiences. `none` and shared-key algorithms are
-  not among those that are taken: with them whoever knows the public key, or nothing at all, could sign.
-* RFC 7636: the code is worth something only together with the verifier, which never left this host and the browser.
-* RFC 9207: a provider that says in its answer who it is must be the one that was asked.
-* What the provider says of itself, and its keys, are judged before they are kept: a bad answer refuses the sign-in that
-  asked for it, and replaces nothing.
-* What must come back (state, nonce, verifier) is in a cookie of ten minutes, signed by a key that this process made at
-  its start: nothing is kept here for somebody who only asks, and nobody's answer is taken in another's browser.
+* OpenID Connect Core 1.0, 3.1.3.7: issuer, audience, signature, expiry and nonce of an ID token are checked; `azp` if
+  there are several audiences. `none` and shared-key algorithms are not accepted: anyone with the public key could sign.
+* RFC 7636: a code is useless without the verifier.
+* RFC 9207: an issuer in the answer must be the one that was asked.
+* The provider's metadata and keys are checked before they are cached: a bad answer replaces nothing.
+* State, nonce and verifier are in a cookie of ten minutes, signed by a key of this process: nothing is stored for
+  callers that only start, and no answer is accepted in another browser.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ from urllib.parse import urlencode, urlsplit
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret, shown
+from flashferry.service.errors import Forbidden, ProviderFailed, ServiceError
 from flashferry.service.outbound import HttpRequest, NoAnswer, ask, json_object
 from flashferry.service.people.provisioning import MappedPerson, grants_for
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.settings import OidcSettings
 
@@ -46,28 +44,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-BEGUN_S = 600
-"""So long somebody has at the provider."""
+STARTED_S = 600
+"""Time for the sign-in at the provider."""
 KEPT_S = 3600.0
-"""So long what the provider says of itself, and its keys, are not asked for again."""
+"""How long metadata and keys are cached."""
 LEEWAY_S = 60
-"""So far the provider's clock and ours may be apart."""
+"""Allowed clock difference."""
 MOST_BYTES = 2**20
 TIMEOUT_S = 10.0
 """For each request, from its connection to the end of its answer."""
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _SECRET_S = 30.0
-_AGAIN = "Begin again at /login; where it keeps on, an admin finds the reason in the audit"
+_AGAIN = "Start again at /login; if it persists, an admin finds the reason in the audit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """A sign-in that goes on at the provider.
-
-    Attributes:
-        url: Where the browser is sent.
-        cookie: What it is to bring back, signed.
-    """
+class Started:
+    """A sign-in that continues at the provider: where to send the browser, and its signed cookie."""
 
     url: str
     cookie: str = field(repr=False)
@@ -77,10 +70,10 @@ class Provider:
     """The provider. Safe to use from all threads.
 
     Args:
-        settings: Which one, and what its groups mean.
-        callback: Where it sends browsers back to, a URL of ours.
-        now: What time it is.
-        client: Makes what asks it; for tests.
+        settings: Issuer, client, and roles of groups.
+        callback: URL of ours that it sends browsers back to.
+        now: The time.
+        client: Creates an HTTP client; for tests.
     """
 
     def __init__(
@@ -100,32 +93,26 @@ class Provider:
         self._kept: dict[str, tuple[datetime, object]] = {}
 
     def about(self) -> Mapping[str, str]:
-        """Return the provider's issuer and endpoints, asked of it where they are not kept.
-
-        Raises:
-            Problem: The provider cannot be reached, or is not what the settings say.
-        """
+        """Return issuer and endpoints, cached. Raises `ProviderFailed`."""
         url = f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration"
         return self._known("about", url, self._judged_about)
 
     def known_about(self) -> Mapping[str, str] | None:
-        """Return the same where it is kept, without a word to the provider."""
+        """Return the same from the cache only."""
         return cast("Mapping[str, str] | None", self._kept_of("about"))
 
-    def is_begun_here(self, answer: Mapping[str, str], cookie: str | None) -> bool:
-        """Return whether an answer is to a sign-in that this browser began; the provider is not asked."""
+    def is_started_here(self, answer: Mapping[str, str], cookie: str | None) -> bool:
+        """Return whether an answer belongs to a sign-in of this browser, without contacting the provider."""
         try:
-            self._check_begun(answer, cookie)
-        except Problem:
+            self._check_started(answer, cookie)
+        except ServiceError:
             return False
         return True
 
-    def begin(self, next_: str, endpoint: str) -> Begun:
-        """Return where to send a browser that wants to sign in; the provider is not asked.
+    def begin(self, next_: str, endpoint: str) -> Started:
+        """Return where to send a browser for a sign-in, without contacting the provider.
 
-        Args:
-            next_: The page that it wants, a path of ours.
-            endpoint: The provider's `authorization_endpoint`.
+        `next_` is the requested page, a path of ours; `endpoint` the provider's `authorization_endpoint`.
         """
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
@@ -140,20 +127,17 @@ class Provider:
             "code_challenge_method": "S256",
         }
         joint = "&" if urlsplit(endpoint).query else "?"
-        begun = {"state": state, "nonce": nonce, "verifier": verifier, "next": next_, "at": self._now().timestamp()}
-        return Begun(url=f"{endpoint}{joint}{urlencode(asked)}", cookie=self._signed(begun))
+        started = {"state": state, "nonce": nonce, "verifier": verifier, "next": next_, "at": self._now().timestamp()}
+        return Started(url=f"{endpoint}{joint}{urlencode(asked)}", cookie=self._signed(started))
 
     def finish(self, answer: Mapping[str, str], cookie: str | None) -> tuple[MappedPerson, str]:
-        """Return who signed in at the provider, and which page he wants.
-
-        Args:
-            answer: What the provider sent in the query.
-            cookie: What the browser brought back.
+        """Return the signed-in user, and the requested page, from the query and the cookie.
 
         Raises:
-            Problem: The answer is not to what this browser asked, or the provider does not vouch for anybody.
+            Forbidden: The answer is not to this browser's sign-in, or is refused or not valid.
+            ProviderFailed: The provider cannot be used.
         """
-        begun = self._check_begun(answer, cookie)
+        started = self._check_started(answer, cookie)
         if answer.get("iss", self._issuer()) != self._issuer():
             raise _refused("expected an answer of the provider that was asked, found one of another")
         if "error" in answer:
@@ -161,13 +145,13 @@ class Provider:
         if not answer.get("code"):
             raise _refused("expected a code in the provider's answer, found none")
         try:
-            claims = self._claims(self._id_token(answer["code"], str(begun["verifier"])), str(begun["nonce"]))
-            return self._person(claims), str(begun["next"])
+            claims = self._claims(self._id_token(answer["code"], str(started["verifier"])), str(started["nonce"]))
+            return self._person(claims), str(started["next"])
         except (RecursionError, UnicodeError) as error:
             raise _refused(f"the provider's ID token is not good: {type(error).__name__}") from None
 
     def _id_token(self, code: str, verifier: str) -> str:
-        # The code is not masked from now on: whoever asks chooses it, and could have any words taken off every page.
+        # The code is not masked: its sender chooses it, and could mask any words on every page.
         sent = {
             "grant_type": "authorization_code",
             "code": code,
@@ -229,11 +213,7 @@ class Provider:
         )
 
     def _judged_about(self, document: Mapping[str, object]) -> Mapping[str, str]:
-        """Return what a provider says of itself.
-
-        Raises:
-            Problem: It is not the one of the settings, or cannot be used.
-        """
+        """Return checked metadata. Raises `ProviderFailed`."""
         issuer = document.get("issuer")
         if not isinstance(issuer, str) or issuer.rstrip("/") != self._settings.issuer.rstrip("/"):
             raise _unusable("it calls itself by another issuer than the settings do")
@@ -246,7 +226,7 @@ class Provider:
         return url
 
     def _issuer(self) -> str:
-        """Return the issuer as the provider writes it: some have a slash at the end, and all their tokens with it."""
+        """Return the issuer as the provider writes it: some have a slash at the end, also in tokens."""
         return self.about()["issuer"]
 
     def _endpoint(self, name: str) -> str:
@@ -256,7 +236,7 @@ class Provider:
         return self._known("keys", self._endpoint("jwks_uri"), _judged_keys, is_anew=is_anew)
 
     def _known(self, what: str, url: str, judged: Callable[[Mapping[str, object]], T], *, is_anew: bool = False) -> T:
-        """Return what was kept of the provider, or asked of it now; only what was judged good is kept."""
+        """Return what is cached, or fetched and checked now."""
         if not is_anew and (kept := self._kept_of(what)) is not None:
             return cast("T", kept)
         now, found = self._now(), judged(self._fetch("GET", url))
@@ -281,36 +261,31 @@ class Provider:
         except NoAnswer as error:
             raise _unusable(f"{host}: {error.sentence}") from None
 
-    def _signed(self, begun: Mapping[str, object]) -> str:
-        body = base64.urlsafe_b64encode(json.dumps(begun).encode()).decode()
+    def _signed(self, started: Mapping[str, object]) -> str:
+        body = base64.urlsafe_b64encode(json.dumps(started).encode()).decode()
         return f"{body}.{self._mark(body)}"
 
-    def _check_begun(self, answer: Mapping[str, str], cookie: str | None) -> Mapping[str, object]:
-        begun = self._read(cookie)
-        if not hmac.compare_digest(answer.get("state", "").encode(), str(begun["state"]).encode()):
+    def _check_started(self, answer: Mapping[str, str], cookie: str | None) -> Mapping[str, object]:
+        started = self._read(cookie)
+        if not hmac.compare_digest(answer.get("state", "").encode(), str(started["state"]).encode()):
             raise _refused("expected the state of a sign-in that this browser began, found another one")
-        return begun
+        return started
 
     def _read(self, cookie: str | None) -> Mapping[str, object]:
         body, _, mark = (cookie or "").rpartition(".")
         if not hmac.compare_digest(mark.encode(), self._mark(body).encode()):
             raise _refused("expected a sign-in that this browser began, found none")
-        begun: dict[str, object] = json.loads(base64.urlsafe_b64decode(body))
-        if not 0 <= self._now().timestamp() - float(str(begun["at"])) <= BEGUN_S:
-            raise _refused(f"expected an answer within {BEGUN_S // 60} min, found a later one")
-        return begun
+        started: dict[str, object] = json.loads(base64.urlsafe_b64decode(body))
+        if not 0 <= self._now().timestamp() - float(str(started["at"])) <= STARTED_S:
+            raise _refused(f"expected an answer within {STARTED_S // 60} min, found a later one")
+        return started
 
     def _mark(self, body: str) -> str:
         return hmac.new(self._key, body.encode(), hashlib.sha256).hexdigest()
 
 
 def provider_of(service: Service, *, callback: str) -> Provider | None:
-    """Return the provider that the settings name, or None.
-
-    Args:
-        service: The service.
-        callback: The path of ours that it sends browsers back to.
-    """
+    """Return the configured provider, or None; `callback` is a path of ours."""
     settings = service.settings
     if settings.oidc is None:
         return None
@@ -324,16 +299,12 @@ def _client() -> httpx.Client:
 
 
 def _text(claim: object) -> str:
-    """Return a claim as text.
-
-    Raises:
-        UnicodeError: It has half of a surrogate pair, which JSON can write and no table keeps.
-    """
+    """Return a claim as text. Raises `UnicodeError` for half a surrogate pair."""
     return str(claim).encode().decode()
 
 
 def _leads_to(url: str, scheme: str) -> bool:
-    """Return whether an address can be asked by a scheme; `urlsplit` raises ValueError where port or host is none."""
+    """Return whether an address is valid for a scheme."""
     try:
         parts = urlsplit(url)
         return parts.scheme == scheme and bool(parts.hostname) and parts.port != 0 and url.isprintable()
@@ -342,11 +313,7 @@ def _leads_to(url: str, scheme: str) -> bool:
 
 
 def _judged_keys(document: Mapping[str, object]) -> KeySet:
-    """Return the keys of a set that may sign; those that cannot be used are passed over (RFC 7517, 5).
-
-    Raises:
-        Problem: There are none.
-    """
+    """Return the signing keys of a set; unusable ones are ignored (RFC 7517, 5). May raise `ProviderFailed`."""
     from joserfc.errors import JoseError
     from joserfc.jwk import KeySet
 
@@ -374,13 +341,11 @@ def _secret(command: tuple[str, ...]) -> str:
     return secret
 
 
-def _refused(sentence: str) -> Problem:
-    return Problem(HTTPStatus.FORBIDDEN, sentence, hint=_AGAIN)
+def _refused(sentence: str) -> ServiceError:
+    return Forbidden(sentence, hint=_AGAIN)
 
 
-def _unusable(sentence: str) -> Problem:
-    return Problem(
-        HTTPStatus.BAD_GATEWAY,
-        f"the OpenID Connect provider cannot be used: {sentence}",
-        hint="Check 'issuer', and the way there",
+def _unusable(sentence: str) -> ServiceError:
+    return ProviderFailed(
+        f"the OpenID Connect provider cannot be used: {sentence}", hint="Check 'issuer', and the way there"
     )

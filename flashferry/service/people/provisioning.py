@@ -1,8 +1,7 @@
-"""People whom a provider or a proxy signs in: entered at first sight, and their groups made into grants.
+"""Users signed in by a provider or a proxy: added at their first sign-in, their groups mapped to grants.
 
-What follows from groups is marked with who said so, and follows them: what is no longer said is taken away. What was
-given here besides stays. A name that is somebody else's here is never taken for his: `admin` at the provider is not
-the admin of this service.
+Such grants are marked with their source and follow the groups. Grants given here stay. A name that belongs to another
+user here is refused: `admin` at the provider is not the admin of this service.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import shown
 from flashferry.service.auditing import note
+from flashferry.service.errors import Forbidden
 from flashferry.service.principal import ANONYMOUS, EVERYWHERE, SYSTEM, WHOLE_ROLES, Grant, Role
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment
@@ -28,15 +26,11 @@ RESERVED = frozenset({SYSTEM.name, ANONYMOUS, "oidc", "header"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedPerson:
-    """Somebody as a provider tells of him.
+    """A user as a provider describes one.
 
     Attributes:
-        source: `oidc` or `header`.
-        subject: What the provider knows him by, for ever.
-        name: What he is to be called here, when he is seen first.
-        display: His name for people.
-        email: His address.
-        grants: What follows from his groups; None: groups say nothing here, roles are given by an admin.
+        subject: The provider's permanent identifier.
+        grants: From groups; None: an admin gives roles.
     """
 
     source: str
@@ -48,19 +42,15 @@ class MappedPerson:
 
 
 def grants_for(groups: Iterable[str], roles: Mapping[str, tuple[str, ...]]) -> frozenset[Grant]:
-    """Return what follows from a person's groups.
-
-    Raises:
-        ConfigInvalid: A group is given something that is no role.
-    """
+    """Return the grants of groups. Raises `ConfigInvalid` for an invalid role."""
     return frozenset(grant_of(word) for group in set(groups) for word in roles.get(group, ()))
 
 
 def grant_of(word: str) -> Grant:
-    """Return the grant that `role` or `role@site` means.
+    """Return the grant for `role` or `role@site`.
 
     Raises:
-        ConfigInvalid: There is no such role, no site behind `@`, or the role is not given by site.
+        ConfigInvalid: Unknown role, no site after `@`, or the role is not given by site.
     """
     name, at, site = word.partition("@")
     if name not in {role.value for role in Role}:
@@ -81,55 +71,55 @@ def grant_of(word: str) -> Grant:
     return grant
 
 
-def told_grant(grant: Grant) -> dict[str, str]:
-    """Return a grant as programs are told."""
+def grant_json(grant: Grant) -> dict[str, str]:
+    """Return a grant as JSON types."""
     return {"role": grant.role.value, "site": grant.site}
 
 
-def is_as_told(database: sqlite3.Connection, found: rows.Person, told: MappedPerson) -> bool:
-    """Return whether nothing has to be written for what a provider says now of somebody."""
-    if told.grants is None:
+def is_up_to_date(database: sqlite3.Connection, found: rows.Person, details: MappedPerson) -> bool:
+    """Return whether a user's stored grants are those of the provider."""
+    if details.grants is None:
         return True
-    had = {(one.role, one.site) for one in rows.grants_of(database, found.name) if one.given_by == told.source}
-    local = {(one.role, one.site) for one in rows.grants_of(database, found.name) if one.given_by != told.source}
-    return had == {(one.role.value, one.site) for one in told.grants} - local
+    had = {(one.role, one.site) for one in rows.grants_of(database, found.name) if one.given_by == details.source}
+    local = {(one.role, one.site) for one in rows.grants_of(database, found.name) if one.given_by != details.source}
+    return had == {(one.role.value, one.site) for one in details.grants} - local
 
 
-def enter(service: Service, database: sqlite3.Connection, told: MappedPerson) -> rows.Person:
-    """Return whom a provider means, entered where he is new, his grants as his groups say; within a transaction.
+def enter(service: Service, database: sqlite3.Connection, details: MappedPerson) -> rows.Person:
+    """Return the user of a provider, added if new, with current grants; in the caller's transaction.
 
     Raises:
-        Problem: His name cannot be had here, or is somebody else's.
+        Forbidden: The name is not valid, or belongs to another user, or the user is disabled.
     """
-    found = rows.person_of(database, source=told.source, subject=told.subject)
+    found = rows.person_of(database, source=details.source, subject=details.subject)
     if found is None:
-        found = _new(service, database, told)
-    elif (told.display, told.email) != (found.display, found.email) and (told.display or told.email):
-        rows.set_names(database, found.name, display=told.display, email=told.email)
-    if not is_as_told(database, found, told):
-        _follow(service, database, found, told)
+        found = _new(service, database, details)
+    elif (details.display, details.email) != (found.display, found.email) and (details.display or details.email):
+        rows.set_names(database, found.name, display=details.display, email=details.email)
+    if found.state != rows.ACTIVE:
+        raise Forbidden("expected an active user, found one who is disabled", hint="Ask an admin of the service")
+    if not is_up_to_date(database, found, details):
+        _follow(service, database, found, details)
     return found
 
 
-def _new(service: Service, database: sqlite3.Connection, told: MappedPerson) -> rows.Person:
-    if NAME.fullmatch(told.name) is None or told.name in RESERVED:
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
-            f"expected a name of small letters, digits and . _ @ + -, found {shown(told.name[:64])!r}",
+def _new(service: Service, database: sqlite3.Connection, details: MappedPerson) -> rows.Person:
+    if NAME.fullmatch(details.name) is None or details.name in RESERVED:
+        raise Forbidden(
+            f"expected a name of small letters, digits and . _ @ + -, found {shown(details.name[:64])!r}",
             hint="Have the provider send another claim or header for the name",
         )
-    if rows.person(database, told.name) is not None:
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
-            f"{told.name} is the name of somebody else here, so that nobody is signed in by it from outside",
+    if rows.person(database, details.name) is not None:
+        raise Forbidden(
+            f"{details.name} is the name of another user here, so a provider cannot sign in by it",
             hint="Ask an admin: the local account needs another name, or the provider must send another one",
         )
     new = rows.Person(
-        name=told.name,
-        source=told.source,
-        subject=told.subject,
-        display=told.display,
-        email=told.email,
+        name=details.name,
+        source=details.source,
+        subject=details.subject,
+        display=details.display,
+        email=details.email,
         created_at=moment(service.now()),
     )
     rows.insert_person(database, new, password=None)
@@ -137,18 +127,18 @@ def _new(service: Service, database: sqlite3.Connection, told: MappedPerson) -> 
     return new
 
 
-def _follow(service: Service, database: sqlite3.Connection, found: rows.Person, told: MappedPerson) -> None:
-    assert told.grants is not None
+def _follow(service: Service, database: sqlite3.Connection, found: rows.Person, details: MappedPerson) -> None:
+    assert details.grants is not None
     given = rows.grants_of(database, found.name)
-    wanted = {(one.role.value, one.site) for one in told.grants}
+    requested = {(one.role.value, one.site) for one in details.grants}
     before = sorted(f"{one.role}@{one.site}" for one in given)
     for one in given:
-        if one.given_by == told.source and (one.role, one.site) not in wanted:
+        if one.given_by == details.source and (one.role, one.site) not in requested:
             rows.delete_grant(database, found.name, role=one.role, site=one.site)
     at = moment(service.now())
-    for role, site in sorted(wanted):
+    for role, site in sorted(requested):
         rows.insert_grant(
-            database, found.name, rows.GivenGrant(role=role, site=site, given_by=told.source, given_at=at)
+            database, found.name, rows.GivenGrant(role=role, site=site, given_by=details.source, given_at=at)
         )
     after = sorted(f"{one.role}@{one.site}" for one in rows.grants_of(database, found.name))
     note(service, database, SYSTEM, "user.granted", f"user:{found.name}", reason="groups", before=before, after=after)

@@ -1,8 +1,7 @@
-"""Refusals in the audit, so that a flood of them cannot fill the disk: the first is written, repeats are counted.
+"""Refusals in the audit, limited so that a flood cannot fill the disk: the first is written, repeats are counted.
 
-Whoever is not signed in can have refusals written as fast as he can ask. So the same refusal of the same actor is
-written once in a window, which doubles as long as it goes on, with how often it came meanwhile; and there is a bucket
-of entries for each actor, anonymous ones sharing one. What finds the bucket empty is counted, and told by the next.
+The same refusal of the same actor is written once in a window, which doubles while it continues; each actor has a
+bucket of entries, anonymous callers share one. What finds the bucket empty is counted in the next entry.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from flashferry.service.service import Service
 FIRST_WINDOW_S = 60.0
 LAST_WINDOW_S = 3600.0
 MOST_KEPT = 1024
-"""So many kinds of refusals are counted at once; the oldest is written and forgotten for another."""
+"""Kinds of refusals counted at once; the oldest is written and dropped for a new one."""
 BUCKET = 60
-"""So many entries an actor may cause at once, and then one in each `REFILL_S`."""
+"""Entries that an actor may cause at once, then one each `REFILL_S`."""
 REFILL_S = 60.0
 
 
 @dataclass(slots=True, kw_only=True)
 class _Repeated:
-    """A refusal that was written, and how often it came since."""
+    """A written refusal, and how often it was repeated since."""
 
     actor: Actor
     action: str
@@ -48,7 +47,7 @@ class _Bucket:
     unwritten: int = 0
 
     def takes(self, now: datetime) -> bool:
-        """Return whether there is room for an entry, and take it."""
+        """Return whether an entry is allowed, and count it."""
         past_s = max((now - self.at).total_seconds(), 0.0)
         self.left, self.at = min(self.left + past_s / REFILL_S, float(BUCKET)), now
         if self.left < 1:
@@ -59,11 +58,7 @@ class _Bucket:
 
 
 class DenialLog:
-    """What was refused lately. Safe to use from all threads.
-
-    Args:
-        service: The service in whose audit it writes.
-    """
+    """Recent refusals. Safe to use from all threads."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -72,13 +67,9 @@ class DenialLog:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def note(self, actor: Actor, action: str, object_: str, reason: str) -> bool:
-        """Write a refusal, or count it where it was written just now; return whether it was written.
+        """Write a refusal, or count a repeated one; return whether it was written.
 
-        Args:
-            actor: Who was refused.
-            action: What, such as `access.refused`.
-            object_: To which object; one of few words, such as a route: each is counted by itself.
-            reason: Why.
+        `object_` must have few values, such as a route: each is counted by itself.
         """
         now = self._service.now()
         with self._lock:
@@ -101,11 +92,7 @@ class DenialLog:
             return is_written
 
     def flush(self, *, is_end: bool = False) -> None:
-        """Write what was counted in windows that are over, and forget those that are quiet.
-
-        Args:
-            is_end: Whether the service ends: then every window is over.
-        """
+        """Write the counts of windows that are over; all of them at the end of the service."""
         now = self._service.now()
         with self._lock:
             over = [key for key, one in self._kept.items() if is_end or one.until <= now]

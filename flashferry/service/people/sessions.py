@@ -1,10 +1,10 @@
-"""Sessions: begun at sign-in under a new id, ended at sign-out; the cookie that carries the id.
+"""Sessions: started at sign-in with a new id, ended at sign-out; and their cookie.
 
 Facts
 -----
-* A cookie whose name begins with `__Host-` is taken by browsers only with `Secure`, with `Path=/` and without `Domain`
-  (RFC 6265bis 4.1.3.2): no neighbouring host can put its own in its place. Without TLS there is no such cookie.
-* An id that was there before a sign-in is never used after it: whoever planted it would be signed in, too.
+* Browsers accept a cookie named `__Host-…` only with `Secure`, `Path=/` and without `Domain` (RFC 6265bis 4.1.3.2): no
+  other host can replace it. Without TLS there is no such cookie.
+* An id from before a sign-in is never reused: its planter would be signed in, too.
 """
 
 from __future__ import annotations
@@ -33,24 +33,19 @@ _ID_BYTES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
-    """A session just begun: what the browser is to be given.
-
-    Attributes:
-        session_id: Its id, a secret; only its digest is kept.
-        csrf: What forms bring back, a secret.
-    """
+    """A started session: its id and the token of its forms, both secret."""
 
     session_id: str = field(repr=False)
     csrf: str = field(repr=False)
 
 
 def digest_of(secret: str) -> str:
-    """Return what is kept of a session's id or of a token: its SHA-256, in hex."""
+    """Return what is stored of a session's id or of a token: SHA-256, in hex."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_secret() -> str:
-    """Return 256 random bits as text; from now on they are masked wherever they come up."""
+    """Return 256 random bits as text, masked from now on."""
     made = secrets.token_urlsafe(_ID_BYTES)
     keep_secret(made, is_random=True)
     return made
@@ -59,15 +54,7 @@ def new_secret() -> str:
 def begin_session(
     service: Service, database: sqlite3.Connection, name: str, *, address: str, before: str | None = None
 ) -> NewSession:
-    """Begin a session within the caller's transaction, and end the one that the browser had before.
-
-    Args:
-        service: The service.
-        database: The caller's transaction.
-        name: Whose session it is.
-        address: From where he signs in.
-        before: The id that the browser came with, or None.
-    """
+    """Start a session in the caller's transaction, and end the browser's previous one (`before`)."""
     now = service.now()
     forget_ended_sessions(database, at=moment(now))
     if before:
@@ -92,7 +79,7 @@ def cookie_name(settings: ServiceSettings) -> str:
 
 
 def set_cookie(response: Response, settings: ServiceSettings, session_id: str) -> None:
-    """Give a browser its session."""
+    """Set the session's cookie."""
     response.set_cookie(
         cookie_name(settings),
         session_id,
@@ -105,5 +92,5 @@ def set_cookie(response: Response, settings: ServiceSettings, session_id: str) -
 
 
 def drop_cookie(response: Response, settings: ServiceSettings) -> None:
-    """Have a browser forget its session."""
+    """Delete the session's cookie."""
     response.delete_cookie(cookie_name(settings), path="/", secure=settings.is_secure, httponly=True, samesite="lax")

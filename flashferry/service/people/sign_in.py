@@ -1,12 +1,12 @@
-"""Signing in with a name and a password: the same answer, after the same time, whatever was wrong.
+"""Sign-in with a password: the same answer after the same time, whatever was wrong.
 
 Facts
 -----
-* A name that is nobody's costs the same hash, the same transaction and the same entry as a wrong password: what is
-  counted then is counted on the account of the system, which nobody can sign in to.
-* People type their password where the name goes. So a name that is nobody's is never written down.
-* A lock is held twice: before the password is checked, and in the transaction that would begin the session. Forty
-  tries at once are no more tries than forty in a row.
+* An unknown name costs the same hash, transaction and entry as a wrong password: it is counted on the account of the
+  system, which cannot sign in.
+* People type their password into the name field, so an unknown name is never stored.
+* A lock is checked before the password, and again in the transaction that starts the session: forty parallel attempts
+  are no more than forty in a row.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http import HTTPStatus
 from math import ceil
 
 from flashferry.service.auditing import note
+from flashferry.service.errors import ServiceError, TooMany, Unauthenticated
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.people.identity import anonymous
-from flashferry.service.people.login_rate_limit import Tries
+from flashferry.service.people.login_rate_limit import LoginRateLimit
 from flashferry.service.people.passwords import Passwords
 from flashferry.service.people.refusals import DenialLog
 from flashferry.service.people.sessions import NewSession, begin_session
 from flashferry.service.principal import ANONYMOUS, SYSTEM, Actor, Via
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment, moment_of
@@ -37,14 +36,7 @@ _AGAIN = "Check both; after {} wrong ones in a row the name is locked for {:.0f}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """What somebody gave to sign in.
-
-    Attributes:
-        name: The name of his account.
-        password: His password.
-        address: From where.
-        before: The id of the session that his browser had, or None.
-    """
+    """A sign-in attempt; `before` is the browser's previous session id, or None."""
 
     name: str
     password: str = field(repr=False)
@@ -53,24 +45,20 @@ class SignIn:
 
 
 class PasswordLogin:
-    """Where people sign in with a password. Safe to use from all threads.
-
-    Args:
-        service: The service.
-        book: Where refusals go.
-    """
+    """Sign-in with a password. Safe to use from all threads."""
 
     def __init__(self, service: Service, book: DenialLog) -> None:
         self._service = service
         self._book = book
         self.passwords = Passwords(service.settings.people)
-        self._tries = Tries(service.settings.people)
+        self._tries = LoginRateLimit(service.settings.people)
 
     def sign_in(self, given: SignIn) -> NewSession:
-        """Return the session of whoever gave the right password.
+        """Return a new session for the right password.
 
         Raises:
-            Problem: He did not, is disabled or locked, or there were too many tries.
+            Unauthenticated: Wrong name or password, or disabled.
+            TooMany: The name is locked, or too many attempts.
         """
         if wait_s := self._tries.take(given.address, self._service.now()):
             self._refuse(given, None, "too many sign-ins from this address")
@@ -81,30 +69,26 @@ class PasswordLogin:
         known = person if hash_ is not None and person is not None and person.source == rows.LOCAL else None
         verdict = self.passwords.verdict(hash_ if known is not None else None, given.password)
         fresh = self.passwords.hash(given.password) if verdict.is_right and verdict.is_stale else None
-        reason, wait_s, begun = "wrong password", 0.0, None
+        reason, wait_s, started = "wrong password", 0.0, None
         with self._service.database.writing() as database:
             if wait_s := self._locked_s(database, given.name, is_known=known is not None):
                 reason = "the name is locked"
             elif verdict.is_right and _is_active(database, given.name):
-                begun = self._begin(database, given, fresh)
+                started = self._begin(database, given, fresh)
             else:
                 reason = "the account is disabled" if verdict.is_right else reason
                 if self._count(database, given.name, is_known=known is not None):
                     reason, wait_s = f"{reason}, and the name is locked from now on", self._lock_s
-        if begun is not None:
-            return begun
+        if started is not None:
+            return started
         self._refuse(given, known, reason)
         if wait_s:
             raise _too_many("the name is locked after wrong passwords", wait_s)
         settings = self._service.settings.people
-        raise Problem(HTTPStatus.UNAUTHORIZED, _WRONG, hint=_AGAIN.format(settings.most_failures, settings.lock_s / 60))
+        raise Unauthenticated(_WRONG, hint=_AGAIN.format(settings.most_failures, settings.lock_s / 60))
 
     def is_right(self, name: str, password: str, *, address: str) -> bool:
-        """Return whether a password is that of somebody who is signed in already; it counts as a sign-in does.
-
-        Raises:
-            Problem: There were too many tries from this address, or the name is locked.
-        """
+        """Return whether a signed-in user's password is right; it counts as an attempt. Raises `TooMany`."""
         if wait_s := self._tries.take(address, self._service.now()):
             raise _too_many(f"expected at most {self._service.settings.people.most_tries} sign-ins", wait_s)
         with self._service.database.reading() as database:
@@ -130,7 +114,7 @@ class PasswordLogin:
         return left_s if 0 < left_s <= self._lock_s else 0.0
 
     def _count(self, database: sqlite3.Connection, name: str, *, is_known: bool) -> bool:
-        """Count a wrong password; return whether the name is locked from now on."""
+        """Count a wrong password; return whether the name is locked now."""
         now = self._service.now()
         if not is_known:
             rows.count_failure(database, SYSTEM.name)
@@ -153,7 +137,7 @@ class PasswordLogin:
                 database,
                 NoticeKind.EMERGENCY_LOGIN,
                 f"user:{given.name}",
-                f"{given.name} signed in with the password of a local account, though people sign in elsewhere",
+                f"{given.name} signed in with a local password although users sign in elsewhere",
                 {"address": given.address},
                 path="/audit",
             )
@@ -169,10 +153,5 @@ def _is_active(database: sqlite3.Connection, name: str) -> bool:
     return person is not None and person.state == rows.ACTIVE
 
 
-def _too_many(sentence: str, wait_s: float) -> Problem:
-    return Problem(
-        HTTPStatus.TOO_MANY_REQUESTS,
-        sentence,
-        hint=f"Try again in {ceil(wait_s / 60)} min",
-        retry_after_s=ceil(wait_s),
-    )
+def _too_many(sentence: str, wait_s: float) -> ServiceError:
+    return TooMany(sentence, hint=f"Try again in {ceil(wait_s / 60)} min", retry_after_s=ceil(wait_s))

@@ -1,4 +1,4 @@
-"""Tokens for programs: shown once, kept as a digest, with at most what their person has at each moment."""
+"""Tokens for programs: shown once, stored as a digest, with at most the present grants of their user."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import secrets
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http import HTTPStatus
 
 from flashferry.core.outside import keep_secret, shown
 from flashferry.service.auditing import note, note_refusal
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.people.accounts import check_grant
 from flashferry.service.people.sessions import digest_of, new_secret
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.sessions import (
@@ -26,54 +25,38 @@ from flashferry.store.service.sessions import (
 )
 
 PREFIX = "ffy_"
-"""So that who finds one in a file, or a scanner that looks for them, knows what it is."""
+"""Recognisable for people and for secret scanners."""
 DAY_S = 86400.0
 _MOST_NAME = 100
 _MOST_TOKENS = 50
-"""So many that are good, for each person."""
+"""Active tokens of one user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
-    """A token just made: the only time that it is shown.
-
-    Attributes:
-        row: What is kept of it.
-        text: The token, a secret.
-    """
+    """A new token: its row, and its text, a secret shown this once."""
 
     row: TokenRow
     text: str = field(repr=False)
 
 
 def demand_person(actor: Actor) -> None:
-    """Refuse what only somebody himself does, and none of his programs.
-
-    Raises:
-        Problem: A token was shown.
-    """
+    """Refuse tokens. Raises `Forbidden`."""
     if actor.via is Via.TOKEN:
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
-            "expected somebody who signed in himself, found a token",
-            hint="Sign in with a browser: a token makes no tokens, and changes no password",
+        raise Forbidden(
+            "expected a user signed in by a browser, found a token",
+            hint="Sign in with a browser: a token can neither create tokens nor change a password",
         )
 
 
 def make_token(
     service: Service, actor: Actor, *, name: str, days: float, limits: Collection[Grant] | None = None
 ) -> NewToken:
-    """Make a token for whoever asks.
-
-    Args:
-        service: The service.
-        actor: Who asks.
-        name: What he calls it.
-        days: How long it lasts.
-        limits: What it is limited to; None: it has all that its person has.
+    """Create a token for the caller, for some days; `limits` None: all that its user has.
 
     Raises:
-        Problem: A token asks, he has too many, or what was given will not do.
+        Forbidden: The caller used a token.
+        InvalidRequest, Conflict: A value is not valid, or the user has too many.
     """
     demand_person(actor)
     now = service.now()
@@ -83,7 +66,7 @@ def make_token(
             f"expected a name of 1 to {_MOST_NAME} characters, found {len(name.strip())}", "Say what it is for"
         )
     if not 0 < days <= most_days:
-        raise _wrong(f"expected 1 to {most_days:.0f} days, found {days:g}", "Make another one when it is over")
+        raise _wrong(f"expected 1 to {most_days:.0f} days, found {days:g}", "Create another one when it expires")
     for limit in limits or ():
         check_grant(limit)
     row = TokenRow(
@@ -99,43 +82,31 @@ def make_token(
     with service.database.writing() as database:
         good = [one for one in tokens_of(database, actor.name) if is_good(one, moment(now))]
         if len(good) >= _MOST_TOKENS:
-            raise Problem(
-                HTTPStatus.CONFLICT,
-                f"expected fewer than {_MOST_TOKENS} tokens, found {len(good)}",
-                hint="Take some back",
-            )
+            raise Conflict(f"expected fewer than {_MOST_TOKENS} tokens, found {len(good)}", hint="Revoke some")
         insert_token(database, row, hash_=digest_of(text))
-        told = {"name": row.name, "expires_at": row.expires_at, "limits": row.grants}
-        note(service, database, actor, "token.made", f"token:{row.token_id}", after=told)
+        details = {"name": row.name, "expires_at": row.expires_at, "limits": row.grants}
+        note(service, database, actor, "token.made", f"token:{row.token_id}", after=details)
     return NewToken(row=row, text=text)
 
 
 def take_back(service: Service, actor: Actor, token_id: str) -> None:
-    """Take a token back: whoever has it, or an admin; it is worth nothing with the next request.
-
-    Raises:
-        Problem: He has none of that id, or it was taken back before (404).
-    """
+    """Revoke a token of the caller, or any for an admin; it is invalid from the next request on. Raises `NotFound`."""
     with service.database.writing() as database:
         mine = tokens_of(database, actor.name) if not actor.has({Role.ADMIN}) else all_tokens(database)
         row = next((one for one in mine if one.token_id == token_id), None)
         if row is not None and revoke_token(database, token_id, at=moment(service.now())):
-            told = {"name": row.name, "person": row.person}
-            note(service, database, actor, "token.revoked", f"token:{token_id}", before=told)
+            details = {"name": row.name, "person": row.person}
+            note(service, database, actor, "token.revoked", f"token:{token_id}", before=details)
             return
     object_ = f"token:{shown(token_id[:16])}"
     note_refusal(service, actor, "token.revoked", object_, "there is no such token")
-    raise Problem(
-        HTTPStatus.NOT_FOUND,
-        "expected the id of a token that is good, found none",
-        hint=listed("tokens", page="/me"),
-    )
+    raise NotFound("expected the id of an active token, found none", hint=listed("tokens"))
 
 
 def is_good(row: TokenRow, at: str) -> bool:
-    """Return whether a token is neither over nor taken back."""
+    """Return whether a token is neither expired nor revoked."""
     return row.revoked_at is None and row.expires_at > at
 
 
-def _wrong(sentence: str, hint: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, hint=hint)
+def _wrong(sentence: str, hint: str) -> ServiceError:
+    return InvalidRequest(sentence, hint=hint)

@@ -1,22 +1,21 @@
-"""Approving, denying and taking back a plan: one statement each, told in the audit with the same transaction.
+"""Approving, denying and withdrawing a plan: one statement each, in the audit with the same transaction.
 
-Nobody decides about his own. Of forty who approve at once one does, and the others are told who it was.
+The maker does not decide. Of forty concurrent approvals one succeeds, and the others name its approver.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Literal
 
 from flashferry.reports import words
 from flashferry.service.auditing import deciding, note
-from flashferry.service.plans.eligibility import found, why_fallen, why_not_images
-from flashferry.service.plans.offering import told_sites
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError
+from flashferry.service.plans.eligibility import approval_obstacle, found, image_obstacle
+from flashferry.service.plans.offering import sites_text
 from flashferry.service.plans.telling import object_of
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import plans as store
 from flashferry.store.service.database import moment
@@ -34,39 +33,35 @@ _STATEMENTS: dict[Verb, Callable[[sqlite3.Connection, Decision], bool]] = {
 
 
 def approve(service: Service, actor: Actor, digest: str, comment: str = "") -> StoredPlan:
-    """Approve a draft: not one's own, as an approver at each of its sites, and only one that could be begun.
+    """Approve a draft: by an approver at each of its sites, not its maker, and only if it could start.
 
     Raises:
-        Problem: 403 for who may not, 404 for who may not see it, 409 where its state or an image forbids it.
+        Forbidden, NotFound: The caller may not approve or see it.
+        Conflict: Its state or an image does not allow it.
     """
     # Hashed before the transaction, which keeps all others from writing; what runs is hashed again when it begins.
     with service.database.reading() as database:
         found(database, digest, actor)
-    why = why_not_images(service, digest)
+    why = image_obstacle(service, digest)
     return _decide(service, actor, "approve", digest, comment, why)
 
 
 def deny(service: Service, actor: Actor, digest: str, comment: str) -> StoredPlan:
-    """Deny a draft, for good, and say why: not one's own, as an approver at each of its sites.
-
-    Raises:
-        Problem: As for `approve`, and 422 where nothing is said.
-    """
-    return _decide(service, actor, "deny", digest, _told(comment))
+    """Deny a draft for good, with a reason. Raises as `approve`; `InvalidRequest` without a reason."""
+    return _decide(service, actor, "deny", digest, _details(comment))
 
 
 def withdraw(service: Service, actor: Actor, digest: str, reason: str) -> StoredPlan:
-    """Take a plan back, for good: its maker, or an operator or approver at each of its sites. A run goes on.
+    """Withdraw a plan for good, with a reason: its maker, or an operator or approver at each of its sites.
 
-    Raises:
-        Problem: As for `deny`.
+    A run continues. Raises as `deny`.
     """
-    return _decide(service, actor, "withdraw", digest, _told(reason))
+    return _decide(service, actor, "withdraw", digest, _details(reason))
 
 
 def _decide(service: Service, actor: Actor, verb: Verb, digest: str, comment: str, why: str = "") -> StoredPlan:
     comment = checked_comment(comment)
-    with deciding(service, actor, f"plan.{verb}", object_of(digest), unnoted={HTTPStatus.NOT_FOUND}) as database:
+    with deciding(service, actor, f"plan.{verb}", object_of(digest), unnoted=(NotFound,)) as database:
         before = found(database, digest, actor)
         _check(service, database, actor, verb, before, why)
         decision = Decision(digest=digest, by=actor.name, at=moment(service.now()), comment=comment)
@@ -83,19 +78,19 @@ def _decide(service: Service, actor: Actor, verb: Verb, digest: str, comment: st
 
 
 def who_may(actor: Actor, verb: Verb, plan: StoredPlan) -> str:
-    """Return who is expected to decide about a plan, where this one may not; empty where he may."""
+    """Return who may decide about a plan, if the caller may not; empty if the caller may."""
     if verb == "withdraw":
         if actor.name != plan.made_by and not actor.may({Role.OPERATOR, Role.APPROVER}, plan.sites):
-            return f"an operator or approver at {told_sites(plan.sites)}"
+            return f"an operator or approver at {sites_text(plan.sites)}"
     elif actor.name == plan.made_by:
-        return f"somebody else than {plan.made_by}, who made it"
+        return f"someone else than {plan.made_by}, who made it"
     elif not actor.may({Role.APPROVER}, plan.sites):
-        return f"an approver at {told_sites(plan.sites)}"
+        return f"an approver at {sites_text(plan.sites)}"
     return ""
 
 
 def may_be_decided(verb: Verb, plan: StoredPlan) -> bool:
-    """Return whether the state of a plan leaves room for a decision."""
+    """Return whether the state of a plan allows a decision."""
     return plan.state is PlanState.DRAFT or (verb == "withdraw" and plan.state is PlanState.APPROVED)
 
 
@@ -106,7 +101,7 @@ def _check(
         raise _forbidden(verb, expected)
     if not may_be_decided(verb, plan):
         raise _conflict(verb, _state(plan))
-    if verb == "approve" and (fallen := why_fallen(database, plan, service.now()) or why):
+    if verb == "approve" and (fallen := approval_obstacle(database, plan, service.now()) or why):
         raise _conflict(verb, fallen)
 
 
@@ -116,44 +111,37 @@ def _state(plan: StoredPlan) -> str:
     return f"it was {plan.state} by {plan.decided_by} at {words.moment(plan.decided_at)}"
 
 
-def _forbidden(verb: str, who: str) -> Problem:
-    hint = "Withdraw it, if it is to go; else ask a colleague with that role"
+def _forbidden(verb: str, who: str) -> ServiceError:
+    hint = "Ask a colleague with that role, or withdraw the plan"
     comma = "," if ", " in who else ""
-    return Problem(HTTPStatus.FORBIDDEN, f"plan: expected {who}{comma} to {verb} it", hint=hint)
+    return Forbidden(f"plan: expected {who}{comma} to {verb} it", hint=hint)
 
 
-def _conflict(verb: str, why: str) -> Problem:
-    return Problem(
-        HTTPStatus.CONFLICT,
+def _conflict(verb: str, why: str) -> ServiceError:
+    return Conflict(
         f"plan: it cannot be {_PAST[verb]}: {why}",
-        hint="Read it again: GET /api/v1/plans/DIGEST says how it stands; a plan made anew can be decided about",
+        hint="Read the plan again; a new plan can be decided",
     )
 
 
 _PAST = {"approve": "approved", "deny": "denied", "withdraw": "withdrawn"}
 
 
-def _told(comment: str) -> str:
+def _details(comment: str) -> str:
     if not comment.strip():
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "comment: expected why, found nothing",
-            hint="Say it in a sentence: it stands in the audit and is shown with the plan",
+        raise InvalidRequest(
+            "comment: expected a reason, found none",
+            hint="Give a reason in a sentence; it is in the audit and shown with the plan",
         )
     return comment
 
 
 def checked_comment(comment: str) -> str:
-    """Return a comment as it is kept.
-
-    Raises:
-        Problem: It is longer than two thousand characters.
-    """
+    """Return a comment as it is stored. Raises `InvalidRequest` above two thousand characters."""
     comment = comment.strip()
     if len(comment) > LONGEST_COMMENT:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"comment: expected at most {LONGEST_COMMENT:,} characters, found {len(comment):,}",
-            hint="Say it shorter, or give the address of what you mean",
+            hint="Shorten it",
         )
     return comment

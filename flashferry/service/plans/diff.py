@@ -1,4 +1,4 @@
-"""What differs between two plans, for who approves the second one: devices, images, waves, lines, its end. Pure."""
+"""Differences between two plans, for the approver of the second one. Pure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,12 @@ _FORECAST = frozenset(
         *("starts_s", "copy_s", "hash_s", "finish_s", "total_s"),
     }
 )
-"""What of a device is not compared: reasons and its forecast, which is told for the whole. Waves go by their names."""
+"""Not compared per device: reasons and forecast, which is compared as a whole. Waves are compared by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differs:
-    """Something that is not the same in two plans.
-
-    Attributes:
-        what: Which value: `image`, `wave`, `limits: site_copies`.
-        before: How it was, in words; empty where there was none.
-        after: How it is; empty where there is none.
-    """
+    """A different value; empty `before` or `after`: it was or is missing."""
 
     what: str
     before: str
@@ -37,7 +31,7 @@ class Differs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceDiffers:
-    """A device that is not the same in two plans; what changed, in order."""
+    """A device that differs, and how."""
 
     host: str
     changes: tuple[Differs, ...]
@@ -45,17 +39,7 @@ class DeviceDiffers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDifference:
-    """What differs between two plans.
-
-    Attributes:
-        added: Devices that only the new plan has.
-        removed: Devices that only the old one has.
-        changed: Devices that both have, and not alike.
-        images: Images that are new, gone or another file, by name.
-        waves: Waves that are new, gone or have other devices, by name.
-        rules: Limits, policy and the like.
-        ends: Its window and its forecast end.
-    """
+    """Differences between two plans: devices, images, waves, policy and limits, window and forecast."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -67,12 +51,12 @@ class PlanDifference:
 
     @property
     def is_none(self) -> bool:
-        """Return whether nothing differs but when the plans were made."""
+        """Return whether nothing differs except the time of creation."""
         return not any(getattr(self, one.name) for one in fields(self))
 
 
 def difference(old: FleetPlan, new: FleetPlan) -> PlanDifference:
-    """Return what differs between two plans."""
+    """Return the differences between two plans."""
     before, after = ({device.host: device for device in plan.devices} for plan in (old, new))
     return PlanDifference(
         added=tuple(host for host in after if host not in before),
@@ -88,7 +72,7 @@ def difference(old: FleetPlan, new: FleetPlan) -> PlanDifference:
 
 
 def forecast_end(plan: FleetPlan) -> str:
-    """Return when a plan says that its run ends, ISO 8601; empty where it cannot be told."""
+    """Return the forecast end of a plan, ISO 8601; empty if unknown."""
     try:
         return (datetime.fromisoformat(plan.starts_at) + timedelta(seconds=plan.duration_s)).isoformat(
             timespec="seconds"

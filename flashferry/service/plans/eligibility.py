@@ -1,17 +1,14 @@
-"""Whether a plan may be begun now, and if not, why: in one sentence, for people. Worked out anew each time.
+"""Whether a plan can start now, and if not, why: one sentence, worked out each time.
 
-A window that is yet to open is no reason: its job waits for it (`flashferry.service.jobs.create`).
-
-Approved is not enough. An approval falls with an image on disk that is no longer the planned one, with the end of the
-plan, and with the role of who made it or approved it. What is asked of the database is asked again in the transaction
-that begins a run (`why_not_begun`); hashing images takes seconds, and is done before it (`why_not_images`).
+An approval lapses with a changed image, the end of the plan, and a lost role of its maker or approver. The database is
+checked again in the transaction that starts a run (`database_obstacle`); hashing images takes seconds, and is done
+before (`image_obstacle`). A window that opens later is no obstacle: its job waits.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from datetime import datetime
-from http import HTTPStatus
 from pathlib import Path
 
 from flashferry import api
@@ -21,87 +18,73 @@ from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_file import plan_from
 from flashferry.model.plan_window import PlanWindow
 from flashferry.planning.local_images import named_image
-from flashferry.service.images.verification import usable
-from flashferry.service.plans.offering import told_sites
+from flashferry.service.errors import NotFound, listed
+from flashferry.service.images.verification import why_not_usable
+from flashferry.service.plans.offering import sites_text
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment_of
 from flashferry.store.service.people import roles_lost
 from flashferry.store.service.plans import PlanState, StoredPlan, plan_of, text_of
 
 
-def why_not_startable(service: Service, digest: str) -> str:
-    """Return why a plan may not be begun now; empty where it may. Hashes its images where their files are new.
-
-    Raises:
-        Problem: The plan is not here.
-    """
+def start_obstacle(service: Service, digest: str) -> str:
+    """Return why a plan cannot start now; empty if it can. Hashes changed image files. Raises `NotFound`."""
     with service.database.reading() as database:
-        why = why_not_begun(database, found(database, digest), service.now())
-    return why or why_not_images(service, digest)
+        why = database_obstacle(database, found(database, digest), service.now())
+    return why or image_obstacle(service, digest)
 
 
-def why_not_begun(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
-    """Return why a plan may not be begun, as far as tables and clock can tell; empty where they have nothing."""
-    return why_not_gone_on_with(plan, now) or why_fallen(database, plan, now)
+def database_obstacle(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
+    """Return why a plan cannot start, by tables and clock; empty if it can."""
+    return resume_obstacle(plan, now) or approval_obstacle(database, plan, now)
 
 
-def why_not_gone_on_with(plan: StoredPlan, now: datetime) -> str:
-    """Return why a run that has begun may not be gone on with; who was disabled since did not begin it any less."""
+def resume_obstacle(plan: StoredPlan, now: datetime) -> str:
+    """Return why a run of a plan cannot be resumed; roles lost since its start do not matter."""
     return _not_approved(plan) if plan.state is not PlanState.APPROVED else _why_too_late(plan, now)
 
 
-def why_fallen(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
-    """Return what makes an approval of a plan worth nothing, given or yet to be given; empty where nothing does."""
+def approval_obstacle(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
+    """Return what invalidates an approval of a plan, present or future; empty for nothing."""
     why = _why_too_late(plan, now) or _why_lost(database, plan.made_by, "made", Role.OPERATOR, plan.sites)
     if not why and plan.decided_by is not None:
         why = _why_lost(database, plan.decided_by, "approved", Role.APPROVER, plan.sites)
-    return why or next(filter(None, (usable(database, name).why_not for name in plan.images)), "")
+    return why or next(filter(None, (why_not_usable(database, name) for name in plan.images)), "")
 
 
-def why_not_images(service: Service, digest: str) -> str:
-    """Return which image of a plan is not the planned one, or not usable; empty where all are as they were."""
+def image_obstacle(service: Service, digest: str) -> str:
+    """Return which image of a plan has changed or is not usable; empty for none."""
     with service.database.reading() as database:
         plan = plan_in(database, digest)
-        told = {image.name: usable(database, image.name, image.sha512).why_not for image in plan.images}
+        details = {image.name: why_not_usable(database, image.name, image.sha512) for image in plan.images}
     for image in plan.images:
-        if why := told[image.name] or _why_other(service, image):
+        if why := details[image.name] or _why_other(service, image):
             return why
     return ""
 
 
 def found(database: sqlite3.Connection, digest: str, actor: Actor | None = None) -> StoredPlan:
-    """Return a plan; with an actor, one that he may look at.
-
-    Raises:
-        Problem: It is not here, or not for him to see: he is not told which.
-    """
+    """Return a plan; with an actor, one that the actor may see. Raises `NotFound`."""
     plan = plan_of(database, digest)
     if plan is None or (actor is not None and not actor.may(Role, plan.sites)):
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"plan: expected the SHA-256 of a plan that you may see, found {digest[:64]!r}",
-            hint=listed("plans"),
+        raise NotFound(
+            f"plan: expected the SHA-256 of a plan that you may see, found {digest[:64]!r}", hint=listed("plans")
         )
     return plan
 
 
 def plan_in(database: sqlite3.Connection, digest: str) -> FleetPlan:
-    """Return what a plan that is here says.
-
-    Raises:
-        KeyError: It is not here.
-    """
+    """Return the content of a stored plan. Raises `KeyError`."""
     return plan_from(text_of(database, digest).encode(), digest)
 
 
 def _not_approved(plan: StoredPlan) -> str:
     if plan.state is PlanState.DENIED:
-        return f"it was denied by {plan.decided_by}: {plan.comment}"
+        return f"denied by {plan.decided_by}: {plan.comment}"
     if plan.state is PlanState.WITHDRAWN:
-        return f"it was withdrawn by {plan.withdrawn_by}: {plan.withdrawn_because}"
-    return "it is a draft, which nobody has approved yet"
+        return f"withdrawn by {plan.withdrawn_by}: {plan.withdrawn_because}"
+    return "draft, not approved yet"
 
 
 def _why_too_late(plan: StoredPlan, now: datetime) -> str:
@@ -112,7 +95,7 @@ def _why_lost(database: sqlite3.Connection, person: str, did: str, role: Role, s
     lost = roles_lost(database, person, role.value, sites)
     if lost is None:
         return f"{person}, who {did} it, is disabled"
-    return f"{person}, who {did} it, is no longer {role.value} at {told_sites(lost)}" if lost else ""
+    return f"{person}, who {did} it, is no longer {role.value} at {sites_text(lost)}" if lost else ""
 
 
 def _why_other(service: Service, image: PlannedImage) -> str:
@@ -124,5 +107,5 @@ def _why_other(service: Service, image: PlannedImage) -> str:
     except FlashferryError as error:
         return error.message
     if (now.size_bytes, now.sha512) != (image.size_bytes, image.sha512):
-        return f"image {image.name} on disk is another one than the plan was made for"
+        return f"image {image.name} on disk is not the one that the plan was made for"
     return ""

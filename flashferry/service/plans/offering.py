@@ -1,4 +1,4 @@
-"""A plan comes in: its text is checked as `stage --plan` does, and kept as a draft under its digest."""
+"""A plan offered: checked as `stage --plan` does, and stored as a draft by its digest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
-from http import HTTPStatus
 from pathlib import Path
 
 from flashferry.core.codec import to_json
@@ -19,10 +18,10 @@ from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.plan_file import check_places, plan_from
 from flashferry.service.access import MOST_PLAN_BYTES
 from flashferry.service.auditing import note, note_refusal
+from flashferry.service.errors import Forbidden, InvalidRequest, ServiceError, TooLarge, invalid_from
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.telling import object_of
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.plans import NewPlan, StoredPlan, add_plan, plan_of
@@ -33,20 +32,21 @@ LONGEST_TITLE = 100
 
 _CALLED = "as sent"
 _ONE_AT_A_TIME = threading.Lock()
-"""Of plans that are parsed: a large one takes ten times its size until it is known to be none."""
+"""Plans parsed at once: a large one takes ten times its size in memory."""
 
 
 def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tuple[StoredPlan, bool]:
-    """Keep a plan as a draft; return it, and whether it is new: the same text offered again is the plan that it was.
+    """Store a plan as a draft; return it, and whether it is new.
 
     Args:
         service: The service.
-        actor: Who offers it: an operator at each of its sites.
+        actor: An operator at each of its sites.
         content: Its file.
-        title: What people call it; plans of one title follow each other.
+        title: Plans of one title are compared with each other.
 
     Raises:
-        Problem: It is no plan, damaged, too large, past its end, from images elsewhere, or not for him to offer.
+        Forbidden: The caller is no such operator.
+        InvalidRequest, TooLarge: Not a plan, damaged, past its end, or with images outside of the image folder.
     """
     title = checked_title(title)
     plan = _read(content)
@@ -59,10 +59,9 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
     _moment("starts_at", plan.starts_at)
     new = _row(service, actor, plan, content, title)
     if new.ends_at is not None and new.ends_at <= new.made_at:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"plan: expected an end that is still to come, found {plan.ends_at}",
-            hint="Make the plan anew with 'flashferry plan', with a window that lies ahead",
+            hint="Create the plan again with 'flashferry plan', with a window that lies ahead",
         )
     with service.database.writing() as database:
         is_new = add_plan(database, new)
@@ -78,8 +77,8 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
 def _announce(service: Service, database: sqlite3.Connection, plan: NewPlan) -> None:
     announce(
         *(service, database, NoticeKind.APPROVAL_WANTED, object_of(plan.digest)),
-        f"{plan.made_by} made a plan for {counted(plan.devices, 'device')} at {told_sites(plan.sites)}, "
-        "which waits for somebody else's approval",
+        f"{plan.made_by} made a plan for {counted(plan.devices, 'device')} at {sites_text(plan.sites)}, "
+        "which waits for approval by someone else",
         {
             "digest": plan.digest,
             "title": plan.title,
@@ -93,33 +92,27 @@ def _announce(service: Service, database: sqlite3.Connection, plan: NewPlan) -> 
 
 
 def sites_of(plan: FleetPlan) -> tuple[str, ...]:
-    """Return the sites of all devices of a plan, also of those that it does not stage: who reads it reads of them.
+    """Return the sites of all devices of a plan, staged or not.
 
-    An empty name stands for devices without a site, which take a role everywhere.
+    An empty name stands for devices without a site, which need a role everywhere.
     """
     return tuple(sorted({device.site or "" for device in plan.devices})) or ("",)
 
 
 def checked_title(title: str) -> str:
-    """Return a title as it is kept: one line, at most a hundred characters.
-
-    Raises:
-        Problem: It is longer, or has signs that no line can hold.
-    """
+    """Return a title as it is stored. Raises `InvalidRequest` unless it is one line of limited length."""
     title = " ".join(title.split())
     if len(title) > LONGEST_TITLE or any(unicodedata.category(one) in {"Cc", "Cs"} for one in title):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"title: expected one line of at most {LONGEST_TITLE} characters, found {len(title)} of them",
-            hint="Give a shorter one: it is what plans are found and compared by",
+            hint="Give a shorter title",
         )
     return title
 
 
 def _read(content: bytes) -> FleetPlan:
     if len(content) > MOST_BYTES:
-        raise Problem(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        raise TooLarge(
             f"plan: expected at most {MOST_BYTES:,} bytes, found more",
             hint="Give the file that 'flashferry plan --output FILE' wrote, or plan a part of the fleet",
         )
@@ -129,16 +122,14 @@ def _read(content: bytes) -> FleetPlan:
         check_places(plan, _CALLED)
         json.dumps(to_json(plan), allow_nan=False, ensure_ascii=False).encode()
     except ConfigInvalid as error:
-        raise problem_of(error) from None
+        raise invalid_from(error) from None
     except ValueError:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             "plan: expected figures that are finite and texts of whole characters, found others",
-            hint="Make the plan anew with 'flashferry plan'",
+            hint="Create the plan again with 'flashferry plan'",
         ) from None
     if not plan.of(Action.STAGE):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             "plan: expected at least one device to stage, found none: all have it, are refused or out of reach",
             hint="'flashferry plan' says of each device why",
         )
@@ -146,26 +137,24 @@ def _read(content: bytes) -> FleetPlan:
 
 
 def _check_images(plan: FleetPlan, folder: Path) -> None:
-    """Refuse a plan that would have a run send any other file of this machine to devices, the service's own, say."""
+    """Refuse a plan that would send files outside of the image folder."""
     outside = [image.name for image in plan.images if not is_below(Path(image.path), (folder,))]
     if outside:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"plan: expected each image below the service's folder of images, found {outside[0]} elsewhere",
-            hint="Put it there, and make the plan anew with it, on the service's host",
+            hint="Put it there, and create the plan again on the service's host",
         )
 
 
-def _no_operator(sites: Iterable[str]) -> Problem:
-    return Problem(
-        HTTPStatus.FORBIDDEN,
-        f"plan: expected an operator at {told_sites(sites)}",
-        hint="Ask an admin for the role at these sites, or plan those sites alone where you have it",
+def _no_operator(sites: Iterable[str]) -> ServiceError:
+    return Forbidden(
+        f"plan: expected an operator at {sites_text(sites)}",
+        hint="Ask an admin for the role at these sites, or plan only sites where you have it",
     )
 
 
-def told_sites(sites: Iterable[str]) -> str:
-    """Return sites in words: devices without one take a role everywhere."""
+def sites_text(sites: Iterable[str]) -> str:
+    """Return sites in words."""
     return ", ".join(site or "all sites (for devices without a site)" for site in sites)
 
 
@@ -185,7 +174,7 @@ def _row(service: Service, actor: Actor, plan: FleetPlan, content: bytes, title:
 
 
 def _digest(content: bytes) -> str:
-    """Return the digest of a plan that was found to be whole: the file's own, which reading it held against it."""
+    """Return the digest in a checked plan file."""
     return str(json.loads(content)["digest"])
 
 
@@ -195,9 +184,8 @@ def _moment(name: str, text: str) -> str:
     except ValueError:
         at = datetime.min
     if at.tzinfo is None:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"plan: {name}: expected a time as ISO 8601 has it, with its zone, found {text[:40]!r}",
-            hint="Make the plan anew with 'flashferry plan'",
+            hint="Create the plan again with 'flashferry plan'",
         )
     return moment(at)

@@ -1,7 +1,6 @@
-"""Plans that the service itself makes: a job runs `flashferry plan`, and what it wrote is offered for who asked.
+"""Plans created by the service: a job runs `flashferry plan`, and its plan is offered for its requester.
 
-The job looks at devices, so it takes an operator at its sites, and is a process of its own like all others. Its plan is
-a draft like any other: whoever asked for it is its maker and cannot approve it.
+The requester must be an operator at the sites, becomes the maker, and cannot approve the plan.
 """
 
 from __future__ import annotations
@@ -12,19 +11,18 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from http import HTTPStatus
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.state_folder import open_private
 from flashferry.service.auditing import deciding
 from flashferry.service.background import PeriodicTask
+from flashferry.service.errors import InvalidRequest, ServiceError
 from flashferry.service.images.golden import golden_rules
 from flashferry.service.jobs.create import action_of, request_job
-from flashferry.service.jobs.job_spec import Devices, JobWish
+from flashferry.service.jobs.job_spec import Devices, JobSpec
 from flashferry.service.jobs.submit import asked_before, check_devices
 from flashferry.service.plans.offering import MOST_BYTES, checked_title, offer
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once, keep_answer
 from flashferry.store.service.database import moment
@@ -37,18 +35,14 @@ _SHOWN = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanWish:
-    """A plan that somebody wants to have made.
+class PlanSpec:
+    """A plan to be created.
 
     Attributes:
-        title: What it is to be called.
-        image: Name of an image in the service's folder for all devices; empty: by the inventory's image rules.
-        golden: Whether each device is to have the golden image of its model, in place of the inventory's image rules.
-        sites: The sites it is for; none: all, which takes the role everywhere.
-        hosts: Devices of those sites, any of them; none: all.
-        groups: Groups, likewise.
-        window: When the run may be at work, `22:00-05:00` by the clock of the service's host; empty: at once, no end.
-        chosen: Settings of its run, by name.
+        image: Name of an image for all devices; empty: by the inventory's image rules.
+        golden: Use the golden image of each model instead of those rules.
+        sites: Empty: all, which needs the role everywhere.
+        window: `22:00-05:00` by the clock of the service's host; empty: at once, no end.
     """
 
     title: str = ""
@@ -61,48 +55,41 @@ class PlanWish:
     chosen: Mapping[str, object] = field(default_factory=dict)
 
 
-def make_plan(service: Service, actor: Actor, wish: PlanWish, once: Once | None = None) -> Job:
-    """Ask for a plan to be made; it is offered when its job has ended.
-
-    Args:
-        service: The service.
-        actor: Who asks.
-        wish: What he wants.
-        once: Under which key, if under any.
+def make_plan(service: Service, actor: Actor, spec: PlanSpec, once: Once | None = None) -> Job:
+    """Request a plan; it is offered when its job has ended.
 
     Raises:
-        Problem: He is no operator at the sites, something of the wish is not as it must be, or golden images were asked
-            for and are none by which these sites can be planned.
+        ServiceError: The caller is no operator at the sites, a value is not valid, or the golden images cannot plan
+            these
+            sites.
     """
-    if wish.window and not _WINDOW.fullmatch(wish.window):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            f"window: expected two times of day such as 22:00-05:00, found {wish.window[:40]!r}",
+    if spec.window and not _WINDOW.fullmatch(spec.window):
+        raise InvalidRequest(
+            f"window: expected two times of day such as 22:00-05:00, found {spec.window[:40]!r}",
             hint="Leave it out for a run that has no end",
         )
-    if wish.golden and wish.image:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+    if spec.golden and spec.image:
+        raise InvalidRequest(
             "golden: expected the golden images of models, or one image for all, found both",
             hint="Leave one of them out",
         )
-    words = ("--window", wish.window) if wish.window else ()
-    if not wish.image:
+    words = ("--window", spec.window) if spec.window else ()
+    if not spec.image:
         words = (*words, "--image-dir", str(service.images))
-    job = JobWish(
+    job = JobSpec(
         kind=JobKind.PLAN,
-        image=wish.image,
-        sites=wish.sites,
-        devices=Devices(hosts=wish.hosts, groups=wish.groups),
-        chosen=wish.chosen,
+        image=spec.image,
+        sites=spec.sites,
+        devices=Devices(hosts=spec.hosts, groups=spec.groups),
+        chosen=spec.chosen,
         words=words,
-        reason=checked_title(wish.title),
+        reason=checked_title(spec.title),
     )
     check_devices(service, actor, job)
     with deciding(service, actor, action_of(JobKind.PLAN), "plan") as database:
         if (before := asked_before(database, actor, once)) is not None:
             return before
-        rules = golden_rules(database, wish.sites) if wish.golden else ""
+        rules = golden_rules(database, spec.sites) if spec.golden else ""
         made = request_job(service, database, actor, replace(job, rules=rules))
         if once is not None:
             keep_answer(database, actor.name, once, answer=made.job_id, at=moment(service.now()))
@@ -110,19 +97,19 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish, once: Once | None 
 
 
 def being_made(service: Service, database: sqlite3.Connection, actor: Actor) -> list[Job]:
-    """Return the jobs of the last day that make a plan, or failed to, and that somebody may see, the newest first."""
+    """Return the plan jobs of the last day, running or failed, that the caller may see, the newest first."""
     since = moment(service.now() - _SHOWN)
     return [job for job in plans_being_made(database, since) if actor.may(Role, job.sites)]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanJobs:
-    """Offers what jobs of the kind `plan` wrote, each once; one that wrote none, or cannot be offered, says why."""
+    """Offers the plans of ended jobs, each once."""
 
     _tried: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def look(self, service: Service) -> None:
+    def run_once(self, service: Service) -> None:
         """Offer the plans of jobs that have ended."""
         with service.database.reading() as database:
             ended = plan_jobs_to_offer(database)
@@ -133,11 +120,11 @@ class PlanJobs:
                 offer_made(service, job)
 
 
-KEEPER = PeriodicTask(name="plans", every_s=_EVERY_S, look=PlanJobs().look)
+TASK = PeriodicTask(name="plans", every_s=_EVERY_S, run=PlanJobs().run_once)
 
 
 def offer_made(service: Service, job: Job) -> None:
-    """Offer the plan that a job wrote as who asked for it, with what he may do now; the job tells what came of it."""
+    """Offer the plan of a job for its requester, with the requester's present grants."""
     try:
         with open_private(JobFolder.of(service.state, job.job_id).plan, "rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -150,8 +137,8 @@ def offer_made(service: Service, job: Job) -> None:
     maker = Actor(name=job.requested_by, via=Via.SYSTEM, grants=has)
     try:
         stored, _ = offer(service, maker, content, job.reason)
-    except Problem as problem:
-        digest, sentence = None, f"the plan that it made was not taken: {problem.sentence}"
+    except ServiceError as problem:
+        digest, sentence = None, f"its plan was not accepted: {problem.sentence}"
     else:
         digest, sentence = stored.digest, f"made plan {stored.digest[:12]}…, which waits for approval"
     with service.database.writing() as database:

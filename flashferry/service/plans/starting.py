@@ -1,25 +1,21 @@
-"""A plan is begun, or rehearsed: its images are hashed, then all else is looked at in the transaction of the job.
-
-Both make a job of the service, a process of its own. What a rehearsal finds is the job's result; it changes nothing.
-"""
+"""A plan started, or rehearsed by a job that changes nothing. Images are hashed before the job's transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from http import HTTPStatus
 
 from flashferry.model.plan_window import PlanWindow
 from flashferry.reports import words
 from flashferry.service.auditing import note_refusal
+from flashferry.service.errors import Conflict, InvalidRequest, ServiceError
 from flashferry.service.jobs.create import action_of
-from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.submit import ask, asked_before
 from flashferry.service.plans.deciding import checked_comment
-from flashferry.service.plans.eligibility import found, why_not_images
+from flashferry.service.plans.eligibility import found, image_obstacle
 from flashferry.service.plans.telling import object_of
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once
 from flashferry.store.service.jobs import Job, JobKind
@@ -38,23 +34,23 @@ def begin(
     rehearse: bool = False,
     once: Once | None = None,
 ) -> Job:
-    """Ask for the run of a plan, or for its rehearsal.
+    """Request the run of a plan, or its rehearsal.
 
     Args:
         service: The service.
-        actor: Who asks: an operator at each of its sites.
-        digest: Of the plan; for a run, one that is startable.
-        reason: Why, for the audit.
-        not_before: A run waits until then, and is begun only where its plan may be begun then; None: it waits for
-            nothing but its plan's window and its turn.
-        until: By when a run is to have ended, where that comes before the plan's end; None: by the plan's end.
-        chosen: Settings that its run has besides what the plan says.
-        rehearse: Whether only what a run would do is to be told; any plan may be rehearsed.
-        once: Under which key of who asks, if under any.
+        actor: An operator at each of its sites.
+        digest: The plan; for a run, a startable one.
+        reason: For the audit.
+        not_before: Earliest start, besides the plan's window and the queue.
+        until: Latest end, if earlier than the plan's.
+        chosen: Settings of the run besides the plan's.
+        rehearse: Only show what a run would do; for any plan.
+        once: Idempotency key.
 
     Raises:
-        Problem: 404 where he may not see it, 403 where he may not, 409 where its state or an image forbids it, or a run
-            of it is under way, 422 where its times leave it none.
+        NotFound, Forbidden: The caller may not see or start it.
+        Conflict: Its state, an image or another run does not allow it.
+        InvalidRequest: The times leave no time.
     """
     kind = JobKind.DRY_RUN if rehearse else JobKind.STAGE
     with service.database.reading() as database:
@@ -63,14 +59,13 @@ def begin(
         if (before := asked_before(database, actor, once)) is not None:
             return before
     try:
-        if not rehearse and (why := why_not_images(service, digest)):
-            raise Problem(
-                HTTPStatus.CONFLICT,
-                f"plan {digest[:12]}… cannot be carried out: {why}",
-                hint="Put the image back, or make the plan anew and have that approved",
+        if not rehearse and (why := image_obstacle(service, digest)):
+            raise Conflict(
+                f"plan {digest[:12]}… cannot start: {why}",
+                hint="Restore the image, or create a new plan and have it approved",
             )
         not_before, until = _checked_times(window, service.now(), not_before, until)
-        wish = JobWish(
+        spec = JobSpec(
             kind=kind,
             digest=digest,
             chosen=chosen or {},
@@ -78,22 +73,22 @@ def begin(
             not_before=not_before,
             until=until,
         )
-    except Problem as problem:
+    except ServiceError as problem:
         note_refusal(service, actor, action_of(kind), object_of(digest), problem.sentence)
         raise
-    return ask(service, actor, wish, once, about=object_of(digest))
+    return ask(service, actor, spec, once, about=object_of(digest))
 
 
 def _checked_times(
     window: PlanWindow, now: datetime, not_before: datetime | None, until: datetime | None
 ) -> tuple[datetime | None, datetime | None]:
-    """Return when a run begins at the earliest and ends at the latest, no later than its plan's end."""
+    """Return earliest start and latest end of a run, within its plan."""
     begins, ends = _in_utc("not_before", not_before), _in_utc("until", until)
     plan_ends = None if window.ends_at is None else window.ends_at.astimezone(UTC)
     if begins is not None and plan_ends is not None and begins >= plan_ends:
-        raise _no_time("not_before", f"before the plan's end, {_told(plan_ends)}", begins)
+        raise _no_time("not_before", f"before the plan's end, {_in_words(plan_ends)}", begins)
     if ends is not None and ends <= (earliest := max(now, begins or now, window.opens_at or now)):
-        raise _no_time("until", f"after {_told(earliest)}", ends)
+        raise _no_time("until", f"after {_in_words(earliest)}", ends)
     return begins, ends if ends is None or plan_ends is None else min(ends, plan_ends)
 
 
@@ -106,13 +101,12 @@ def _in_utc(name: str, at: datetime | None) -> datetime | None:
         raise _no_time(name, "of this millennium", at) from None
 
 
-def _no_time(name: str, expected: str, at: datetime) -> Problem:
-    return Problem(
-        HTTPStatus.UNPROCESSABLE_ENTITY,
-        f"{name}: expected a time {expected}, found {_told(at) if at.tzinfo is UTC else at.isoformat()}",
+def _no_time(name: str, expected: str, at: datetime) -> ServiceError:
+    return InvalidRequest(
+        f"{name}: expected a time {expected}, found {_in_words(at) if at.tzinfo is UTC else at.isoformat()}",
         hint="Give times as ISO 8601 with their offset from UTC: 2026-11-30T22:00:00+01:00",
     )
 
 
-def _told(at: datetime) -> str:
+def _in_words(at: datetime) -> str:
     return words.moment(at.isoformat())

@@ -1,4 +1,4 @@
-"""Plans for programs and for pages: JSON types."""
+"""Plans as JSON types, for API and pages."""
 
 from __future__ import annotations
 
@@ -12,44 +12,39 @@ from flashferry.store.service.plans import StoredPlan
 
 
 def object_of(digest: str) -> str:
-    """Return what the audit calls a plan."""
+    """Return the object of audit entries."""
     return f"plan:{digest}"
 
 
-def told_plan(plan: StoredPlan, why_not: str | None = None) -> dict[str, object]:
-    """Return a plan in its row.
-
-    Args:
-        plan: The plan.
-        why_not: Why it may not be begun now, empty where it may; None: nobody looked, and nothing is said of it.
-    """
-    told = dict(to_json(plan))
+def plan_json(plan: StoredPlan, why_not: str | None = None) -> dict[str, object]:
+    """Return a plan's row; with `why_not` (empty: none) also whether it can start."""
+    details = dict(to_json(plan))
     if why_not is not None:
-        told |= {"is_startable": not why_not, "why_not": why_not}
-    return told
+        details |= {"is_startable": not why_not, "why_not": why_not}
+    return details
 
 
-def told_content(plan: FleetPlan) -> dict[str, object]:
-    """Return what a plan says, with the lines that it has a run set, and its forecast end."""
+def plan_content_json(plan: FleetPlan) -> dict[str, object]:
+    """Return a plan's content, with its configuration lines and forecast end."""
     lines = expected_lines(plan)
-    told = dict(to_json(plan))
-    told |= {
+    details = dict(to_json(plan))
+    details |= {
         "forecast_end": forecast_end(plan),
         "actions": {action.value: count for action, count in sorted(Counter(d.action for d in plan.devices).items())},
         "not_tuned": sum(not device.tune for device in plan.of(Action.STAGE)),
         "lines": [{"lines": list(one), "devices": hosts} for one, hosts in _by_lines(lines).items()],
         "lines_are": WORDS,
     }
-    return told
+    return details
 
 
-def told_difference(found: PlanDifference, old: str, new: str) -> dict[str, object]:
-    """Return what differs between two plans, named by their digests."""
+def difference_json(found: PlanDifference, old: str, new: str) -> dict[str, object]:
+    """Return the differences between two plans, named by their digests."""
     return {"before": old, "after": new, "is_none": found.is_none} | dict(to_json(found))
 
 
 def _by_lines(lines: dict[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
-    """Return the devices by the lines they are to be given: most of a site have the same."""
+    """Return devices by their configuration lines: most of a site have the same."""
     found: dict[tuple[str, ...], list[str]] = {}
     for host, ones in lines.items():
         found.setdefault(ones, []).append(host)

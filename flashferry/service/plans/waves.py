@@ -1,25 +1,24 @@
-"""A wave of a run is approved: by an approver at its sites who is not the plan's maker, for the digest that he read.
+"""Approval of a wave: by an approver at its sites who is not the plan's maker, for the digest that was read.
 
-The yes is entered here first, once, with its audit, and then told to the run by its journal. Where the service died in
-between, the next who says yes has it told: the run waits until then, and nobody's name is lost.
+The approval is stored here first, with its audit entry, then passed to the run by its journal. If the service dies in
+between, the run waits, and the next approval passes it on.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from http import HTTPStatus
 
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.reports import words
 from flashferry.service.auditing import deciding, note, note_outcome, note_refusal
 from flashferry.service.background import PeriodicTask
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, ServiceError, not_delivered
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.deciding import checked_comment
-from flashferry.service.plans.eligibility import why_not_gone_on_with
-from flashferry.service.plans.offering import told_sites
+from flashferry.service.plans.eligibility import resume_obstacle
+from flashferry.service.plans.offering import sites_text
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, not_told
 from flashferry.service.run_visibility import seen_run, sites_of_run
 from flashferry.service.service import Service
 from flashferry.store.control import control_request, may_approve, waiting_waves
@@ -42,19 +41,21 @@ _EVERY_S = 2.0
 def approve_wave(
     service: Service, actor: Actor, run_id: str, wave: int, *, digest: str = "", comment: str = ""
 ) -> WaveApproval:
-    """Let a run begin its waves up to one.
+    """Approve the waves of a run up to one.
 
     Args:
         service: The service.
-        actor: Who says yes.
+        actor: The approver.
         run_id: The run's whole identifier.
-        wave: Up to this wave, from 0.
-        digest: The plan that he read; empty where the run was begun without one.
-        comment: What he says to it.
+        wave: From 0.
+        digest: The plan that was read; empty for a run without one.
+        comment: For the audit.
 
     Raises:
-        Problem: 404 where he may not see the run, 403 where he may not approve it, 409 where another plan was read, the
-            plan was withdrawn or is past its end, the run is not under way, or the wave is approved already.
+        NotFound, Forbidden: The caller may not see or approve it.
+        Conflict: Another plan was read, the plan was withdrawn or is past its end, the run is not running, or the wave
+            is
+            approved already.
     """
     comment = checked_comment(comment)
     run = seen_run(service.state, run_id, actor).whole
@@ -63,7 +64,7 @@ def approve_wave(
         run_id=run_id, wave=wave, digest=digest, by=actor.name, at=moment(service.now()), comment=comment
     )
     with deciding(service, actor, _ACTION, object_) as database:
-        _check(service, database, actor, run, approval)
+        _check_approver(service, database, actor, run, approval)
         is_first = add_wave_approval(database, approval)
         after = {"wave": wave, "digest": digest, "is_told_again": not is_first}
         note(service, database, actor, _ACTION, object_, reason=comment, after=after)
@@ -76,48 +77,49 @@ def approve_wave(
         )
     except ConfigInvalid as error:
         note_refusal(service, actor, _ACTION, object_, error.message)
-        raise _conflict(error.message) from None
+        raise _wave_conflict(error.message) from None
     except (FlashferryError, OSError, sqlite3.Error) as error:
-        # The yes stays: it is told once somebody says it again.
-        untold = not_told(error)
+        # The approval stays: the next one passes it on.
+        untold = not_delivered(error)
         note_outcome(service, actor, _ACTION, object_, outcome="failed", reason=untold.sentence)
         raise untold from None
     return approval
 
 
-def look(service: Service) -> None:
-    """Announce each wave that began to wait for somebody's yes, once."""
+def run_once(service: Service) -> None:
+    """Announce each wave that started to wait for approval, once."""
     for run_id, wave in waiting_waves(service.state).items():
         with service.database.writing() as database:
             if wave_is_wanted(database, run_id, wave, moment(service.now())):
                 announce(
                     *(service, database, NoticeKind.APPROVAL_WANTED, f"run:{run_id}"),
-                    f"run {run_id}: wave {wave} waits for somebody's approval",
+                    f"run {run_id}: wave {wave} waits for approval",
                     {"run": run_id, "wave": wave},
                     path=f"/runs/{run_id}",
                     sites=sites_of_run(read_run(service.state, run_id, with_transfers=False)),
                 )
 
 
-KEEPER = PeriodicTask(name="waves", every_s=_EVERY_S, look=look)
+TASK = PeriodicTask(name="waves", every_s=_EVERY_S, run=run_once)
 
 
-def _check(
+def _check_approver(
     service: Service, database: sqlite3.Connection, actor: Actor, run: StoredRun, approval: WaveApproval
 ) -> None:
-    sites, wanted = sites_of_run(run), run.plan_digest or ""
-    plan = plan_of(database, wanted) if wanted else None
+    sites, requested = sites_of_run(run), run.plan_digest or ""
+    plan = plan_of(database, requested) if requested else None
     if not actor.may({Role.APPROVER}, sites):
-        raise _forbidden(f"an approver at {told_sites(sites)}")
+        raise _wave_forbidden(f"an approver at {sites_text(sites)}")
     if plan is not None and plan.made_by == actor.name:
-        raise _forbidden(f"somebody else than {actor.name}, who made its plan")
-    if approval.digest != wanted:
+        raise _wave_forbidden(f"someone else than {actor.name}, who made its plan")
+    if approval.digest != requested:
         found = f"plan {approval.digest[:12]}…" if approval.digest else "none"
-        raise _conflict(f"it carries out {f'plan {wanted[:12]}…' if wanted else 'no plan'}, and {found} was read")
-    if plan is not None and (why := why_not_gone_on_with(plan, service.now())):
-        raise _conflict(f"of its plan, {why}")
+        plan_text = f"plan {requested[:12]}…" if requested else "no plan"
+        raise _wave_conflict(f"it carries out {plan_text}, and {found} was read")
+    if plan is not None and (why := resume_obstacle(plan, service.now())):
+        raise _wave_conflict(f"of its plan, {why}")
     if not is_run_alive(service.state, run.run_id):
-        raise _conflict("it is not under way")
+        raise _wave_conflict("it is not running")
     _check_wave(service, database, run, approval)
 
 
@@ -126,27 +128,17 @@ def _check_wave(service: Service, database: sqlite3.Connection, run: StoredRun, 
     try:
         may_approve(run, control, approval.wave)
     except ConfigInvalid as error:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY, error.message, hint="GET /api/v1/runs/ID has its waves"
-        ) from None
+        raise InvalidRequest(error.message, hint="See the waves on the page of the run") from None
     if control.approved_wave < approval.wave:
         return
     before = wave_approval(database, run.run_id, approval.wave)
     who = f" by {before.by} at {words.moment(before.at)}" if before is not None else ""
-    raise _conflict(f"it was approved{who} up to wave {control.approved_wave}")
+    raise _wave_conflict(f"it was approved{who} up to wave {control.approved_wave}")
 
 
-def _forbidden(who: str) -> Problem:
-    return Problem(
-        HTTPStatus.FORBIDDEN,
-        f"run: expected {who} to approve a wave of it",
-        hint="Ask a colleague with that role",
-    )
+def _wave_forbidden(who: str) -> ServiceError:
+    return Forbidden(f"run: expected {who} to approve a wave of it", hint="Ask a colleague with that role")
 
 
-def _conflict(why: str) -> Problem:
-    return Problem(
-        HTTPStatus.CONFLICT,
-        f"run: its wave cannot be approved: {why}",
-        hint="Look at the run again: GET /api/v1/runs/ID",
-    )
+def _wave_conflict(why: str) -> ServiceError:
+    return Conflict(f"run: its wave cannot be approved: {why}", hint="Read the run again")

@@ -1,5 +1,5 @@
-"""Schedules: a plan or a night at a time, or by a calendar, in a time zone, with a window and an owner.
+"""Schedules: a plan or a night, once or by a calendar, in a time zone, with a window and an owner.
 
-Each due time is an occasion with one row, claimed by one statement: however many schedulers look, and whatever the
-clock does, it is begun once or not at all. One that nobody was there to begin is told as missed, never begun late.
+Each due time has one row, claimed by one statement: it is started once or not at all. One that was missed is reported
+as missed, and not started late.
 """

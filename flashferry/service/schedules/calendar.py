@@ -1,14 +1,12 @@
-"""When a schedule is due: once, or by weekday and time of day, in a time zone. Pure.
+"""Due times: once, or by weekday and time of day, in a time zone. Pure.
 
 Facts
 -----
-* A local time that the clock skips, and one that comes twice, are read as RFC 5545 3.3.5 has it: one that is skipped
-  by the offset before the gap (02:30 is 03:30 in the night in which the clock goes from 02:00 to 03:00), one that comes
-  twice is its first occurrence. `zoneinfo` does the same with `fold=0` (PEP 495).
-* So each day of a calendar is due exactly once, and the time from midnight to it is the same each day but for nights
-  that have an hour more.
-* Zones are the system's own (tzdata); what a government changes is heeded from the next start of the service on, for
-  due times are worked out anew after each occasion.
+* A local time that the clock skips, and one that occurs twice, follow RFC 5545 3.3.5: a skipped one takes the offset
+  before the gap (02:30 is 03:30 in the night in which the clock goes from 02:00 to 03:00), one that occurs twice is its
+  first occurrence. `zoneinfo` does the same with `fold=0` (PEP 495).
+* So each day of a calendar is due exactly once.
+* Zones are the system's (tzdata); changes take effect with the next start of the service.
 """
 
 from __future__ import annotations
@@ -28,16 +26,12 @@ HINT = "Give 'once 2026-11-30 22:00', 'daily 22:00', 'mon-fri 22:00', 'sat,sun 0
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
 _FAR_DAYS = 62
-"""Within so many days there is a day of any calendar: of two months each has a fourth Sunday."""
+"""Every calendar has a day within so many: of two months each has a fourth Sunday."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Once:
-    """One time.
-
-    Attributes:
-        at: Date and time of day, without a zone: the schedule's.
-    """
+    """One local time."""
 
     at: datetime
 
@@ -53,13 +47,7 @@ class Once:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weekly:
-    """A time of day on some weekdays.
-
-    Attributes:
-        days: 0 for Monday to 6; at least one.
-        at: The time of day.
-        nth: 1 to 4: only the first, second ... of a month; None: all.
-    """
+    """A time of day on some weekdays (0: Monday), of all weeks or the `nth` (1 to 4) of a month."""
 
     days: frozenset[int]
     at: time
@@ -82,11 +70,7 @@ Calendar = Once | Weekly
 
 
 def calendar_of(text: str) -> Calendar:
-    """Return the calendar that a text means.
-
-    Raises:
-        ConfigInvalid: It is none.
-    """
+    """Return the calendar of a text. Raises `ConfigInvalid`."""
     words = text.lower().split()
     if len(words) == 3 and words[0] == "once":
         return Once(at=datetime.combine(_date(words[1], text), _time(words[2], text)))
@@ -97,11 +81,7 @@ def calendar_of(text: str) -> Calendar:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """Return a time zone by its name, such as `Europe/Amsterdam` or `UTC`.
-
-    Raises:
-        ConfigInvalid: This machine knows none of that name.
-    """
+    """Return a time zone, such as `Europe/Amsterdam` or `UTC`. Raises `ConfigInvalid`."""
     try:
         if _ZONE.fullmatch(name):
             return ZoneInfo(name)
@@ -114,21 +94,12 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def due_at(local: datetime, zone: ZoneInfo) -> datetime:
-    """Return when it is a local time in a zone, UTC; see the facts above for times that are skipped or come twice."""
+    """Return a local time in a zone as UTC; see the facts for skipped and repeated times."""
     return local.replace(tzinfo=zone, fold=0).astimezone(UTC)
 
 
 def next_due(calendar: Calendar, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """Return when a calendar is due next, UTC.
-
-    Args:
-        calendar: The calendar.
-        zone: Its zone.
-        after: Strictly behind this time, which has a zone.
-
-    Returns:
-        None where it is not due any more.
-    """
+    """Return the next due time strictly after a time, UTC; None if there is none."""
     try:
         # A zone may be a day off from one year to the next, as Samoa's was in 2011.
         first = after.astimezone(zone).date() - timedelta(days=2)
@@ -138,7 +109,7 @@ def next_due(calendar: Calendar, zone: ZoneInfo, after: datetime) -> datetime | 
 
 
 def dues(calendar: Calendar, zone: ZoneInfo, after: datetime, most: int) -> tuple[datetime, ...]:
-    """Return the next so many due times, UTC, in order."""
+    """Return the next due times, UTC, in order."""
     found: list[datetime] = []
     while len(found) < most and (due := next_due(calendar, zone, found[-1] if found else after)) is not None:
         found.append(due)
@@ -146,13 +117,13 @@ def dues(calendar: Calendar, zone: ZoneInfo, after: datetime, most: int) -> tupl
 
 
 def oddity(calendar: Calendar, zone: ZoneInfo, due: datetime) -> str:
-    """Return what is odd about the clock at a due time, in a sentence; empty on all other days."""
-    wanted, local = calendar.at.strftime("%H:%M"), due.astimezone(zone)
+    """Return what is special about the clock at a due time; empty on most days."""
+    requested, local = calendar.at.strftime("%H:%M"), due.astimezone(zone)
     found = local.strftime("%H:%M")
-    if found != wanted:
-        return f"the clock skips {wanted} that day: it is due at {found}"
+    if found != requested:
+        return f"the clock skips {requested} that day: it is due at {found}"
     if local.replace(fold=1).utcoffset() != local.replace(fold=0).utcoffset():
-        return f"{wanted} comes twice that day: it is due at the first"
+        return f"{requested} comes twice that day: it is due at the first"
     return ""
 
 

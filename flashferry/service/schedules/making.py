@@ -1,6 +1,6 @@
-"""Schedules are made, taken over, held, let go on and ended: by operators of their sites, and each with a reason.
+"""Schedules created, taken over, held, released and ended, by operators of their sites, each with a reason.
 
-What a schedule begins, and when, never changes: another plan or another time is another schedule.
+Plan and calendar of a schedule never change: another time is another schedule.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import sqlite3
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from http import HTTPStatus
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
@@ -18,11 +17,11 @@ from flashferry.core.files import check_regular, is_below
 from flashferry.core.units import duration
 from flashferry.model.plan_window import PlanWindow, WindowState, spoken
 from flashferry.service.auditing import deciding, note, note_refusal
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from, listed
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.eligibility import found as found_plan
-from flashferry.service.plans.offering import checked_title, told_sites
+from flashferry.service.plans.offering import checked_title, sites_text
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, listed, problem_of
 from flashferry.service.schedules.calendar import calendar_of, next_due, zone_of
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
@@ -41,7 +40,7 @@ MOST_WINDOW_S = 7 * 86400
 
 
 class Step(StrEnum):
-    """What is done with a schedule."""
+    """An action on a schedule."""
 
     OWN = "own"
     HOLD = "hold"
@@ -50,8 +49,8 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleWish:
-    """A schedule as somebody wants it: see `Schedule`."""
+class ScheduleSpec:
+    """A schedule to be created: see `Schedule`."""
 
     title: str
     kind: ScheduleKind
@@ -62,43 +61,43 @@ class ScheduleWish:
 
 
 def object_of(schedule_id: str) -> str:
-    """Return what the audit calls a schedule."""
+    """Return the object of audit entries."""
     return f"schedule:{schedule_id}"
 
 
-def make_schedule(service: Service, actor: Actor, wish: ScheduleWish) -> Schedule:
-    """Make a schedule whose owner is who makes it: an operator at each of its sites.
-
-    A plan may be a draft yet: whether it is approved is looked at when it is due.
+def make_schedule(service: Service, actor: Actor, spec: ScheduleSpec) -> Schedule:
+    """Create a schedule, owned by the caller: an operator at each of its sites. Its plan may be a draft yet.
 
     Raises:
-        Problem: It is never due, its window is too short for the plan, its subject is none, or it is not his to make.
+        InvalidRequest: It is never due, its window is too short for the plan, or its subject is not valid.
+        Forbidden, NotFound, Conflict: The caller may not, or the plan is missing, denied or withdrawn.
     """
-    if not LEAST_WINDOW_S <= wish.window_s <= MOST_WINDOW_S:
+    if not LEAST_WINDOW_S <= spec.window_s <= MOST_WINDOW_S:
         raise _invalid(
-            f"window: expected {LEAST_WINDOW_S} seconds to {MOST_WINDOW_S:,}, found {wish.window_s:,}",
-            "Say how long the work may last from its beginning on",
+            f"window: expected {LEAST_WINDOW_S} seconds to {MOST_WINDOW_S:,}, found {spec.window_s:,}",
+            "Say how long the run may last",
         )
     try:
         with service.database.writing() as database:
-            made = _schedule(service, database, actor, wish)
+            made = _schedule(service, database, actor, spec)
             add_schedule(database, made)
-            note(service, database, actor, "schedule.made", object_of(made.schedule_id), after=_told(made))
-    except Problem as problem:
-        if problem.status is HTTPStatus.FORBIDDEN:
-            note_refusal(service, actor, "schedule.made", f"{wish.kind}:{wish.subject}", problem.sentence)
+            note(service, database, actor, "schedule.made", object_of(made.schedule_id), after=_details(made))
+    except ServiceError as problem:
+        if isinstance(problem, Forbidden):
+            note_refusal(service, actor, "schedule.made", f"{spec.kind}:{spec.subject}", problem.sentence)
         raise
     return made
 
 
 def step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: str) -> Schedule:
-    """Take a schedule over, hold it, let it go on, or end it for good; what it began goes on in any case.
+    """Take over, hold, release or end a schedule; what it started continues.
 
     Raises:
-        Problem: It is not here, not his to change, or its state forbids it; nothing is said why.
+        NotFound, Forbidden: The caller may not see or change it.
+        Conflict, InvalidRequest: Its state does not allow it, or no reason.
     """
     action = f"schedule.{what}"
-    with deciding(service, actor, action, object_of(schedule_id), unnoted={HTTPStatus.NOT_FOUND}) as database:
+    with deciding(service, actor, action, object_of(schedule_id), unnoted=(NotFound,)) as database:
         before = found(database, schedule_id, actor)
         if not actor.may({Role.OPERATOR}, before.sites):
             raise _forbidden(what.value, before.sites)
@@ -110,34 +109,22 @@ def step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: s
         note(
             *(service, database, actor, action, object_of(schedule_id)),
             reason=reason,
-            before=_told(before),
-            after=_told(after),
+            before=_details(before),
+            after=_details(after),
         )
     return after
 
 
 def found(database: sqlite3.Connection, schedule_id: str, actor: Actor) -> Schedule:
-    """Return a schedule that somebody may look at.
-
-    Raises:
-        Problem: It is not here, or not for him to see: he is not told which.
-    """
+    """Return a schedule that the caller may see. Raises `NotFound`."""
     schedule = schedule_of(database, schedule_id)
     if schedule is None or not actor.may(Role, schedule.sites):
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"schedule: expected one that you may see, found {schedule_id[:40]!r}",
-            hint=listed("schedules"),
-        )
+        raise NotFound(f"schedule: expected one that you may see, found {schedule_id[:40]!r}", hint=listed("schedules"))
     return schedule
 
 
 def night_file(folder: Path | None, subject: str) -> Path:
-    """Return the description of a night that a schedule names: a file of its name below the folder of such.
-
-    Args:
-        folder: The folder that the configuration names; None: it names none.
-        subject: The file's path below it.
+    """Return the description of a night, a file below the configured folder (None: not configured).
 
     Raises:
         ConfigInvalid: There is no folder or no such file, or its path leads elsewhere.
@@ -162,44 +149,40 @@ def night_file(folder: Path | None, subject: str) -> Path:
 
 
 def checked_reason(reason: str) -> str:
-    """Return a reason as it is kept.
-
-    Raises:
-        Problem: There is none, or it is too long.
-    """
+    """Return a reason as it is stored. Raises `InvalidRequest` if it is empty or too long."""
     if not reason.strip():
-        raise _invalid("reason: expected why, found nothing", "Say it in a sentence: it stands in the audit")
+        raise _invalid("reason: expected a reason, found none", "Give a reason in a sentence; it is in the audit")
     return checked_comment(reason)
 
 
-def _schedule(service: Service, database: sqlite3.Connection, actor: Actor, wish: ScheduleWish) -> Schedule:
+def _schedule(service: Service, database: sqlite3.Connection, actor: Actor, spec: ScheduleSpec) -> Schedule:
     sites: tuple[str, ...] = ()
     plan = None
-    if wish.kind is ScheduleKind.PLAN:
-        plan = found_plan(database, wish.subject, actor)
+    if spec.kind is ScheduleKind.PLAN:
+        plan = found_plan(database, spec.subject, actor)
         sites = plan.sites
     if not actor.may({Role.OPERATOR}, sites):
         raise _forbidden("schedule", sites)
     now = service.now()
     try:
-        calendar, zone = calendar_of(wish.calendar), zone_of(wish.time_zone)
+        calendar, zone = calendar_of(spec.calendar), zone_of(spec.time_zone)
         if plan is None:
-            night_file(service.settings.runs.nights, wish.subject)
+            night_file(service.settings.runs.nights, spec.subject)
     except ConfigInvalid as error:
-        raise problem_of(error) from None
+        raise invalid_from(error) from None
     due = next_due(calendar, zone, now)
     if due is None:
         raise _invalid(f"calendar: expected a time to come, found {calendar}", "Give a later one, or days of the week")
     if plan is not None:
-        _check_plan(plan, window_of(database, plan), wish, due.astimezone(zone))
+        _check_plan(plan, window_of(database, plan), spec, due.astimezone(zone))
     return Schedule(
         schedule_id=f"s{now:%Y%m%d}-{secrets.token_hex(4)}",
-        title=checked_title(wish.title) or (plan.title if plan is not None else wish.subject[:100]),
-        kind=wish.kind,
-        subject=wish.subject,
+        title=checked_title(spec.title) or (plan.title if plan is not None else spec.subject[:100]),
+        kind=spec.kind,
+        subject=spec.subject,
         calendar=str(calendar),
         time_zone=zone.key,
-        window_s=wish.window_s,
+        window_s=spec.window_s,
         sites=sites,
         owner=actor.name,
         made_by=actor.name,
@@ -208,24 +191,23 @@ def _schedule(service: Service, database: sqlite3.Connection, actor: Actor, wish
     )
 
 
-def _check_plan(plan: StoredPlan, window: PlanWindow, wish: ScheduleWish, due: datetime) -> None:
+def _check_plan(plan: StoredPlan, window: PlanWindow, spec: ScheduleSpec, due: datetime) -> None:
     if plan.state in {PlanState.DENIED, PlanState.WITHDRAWN}:
-        raise Problem(
-            HTTPStatus.CONFLICT,
-            f"plan: expected one that is approved or may yet be, found that it was {plan.state}",
-            hint="Make another plan",
+        raise Conflict(
+            f"plan: expected a draft or an approved one, found that it was {plan.state}",
+            hint="Create another plan",
         )
     _check_due(plan, window, due)
-    if wish.window_s < plan.duration_s:
+    if spec.window_s < plan.duration_s:
         raise _invalid(
             f"window: expected at least the {plan.duration_s:,.0f} s that the plan takes by its forecast, "
-            f"found {wish.window_s:,}",
+            f"found {spec.window_s:,}",
             "Give a longer window, or make a plan for fewer devices",
         )
 
 
 def _check_due(plan: StoredPlan, window: PlanWindow, due: datetime) -> None:
-    """Check that a plan can start, and end by its forecast, in its window where it is first due."""
+    """Check that a plan can start and end in its window at its first due time."""
     if window.opens_at is not None and window.state(due) is WindowState.BEFORE:
         raise _invalid(
             f"calendar: expected a time from the opening of the plan's window on, {spoken(window.opens_at)}, found "
@@ -248,13 +230,12 @@ def _check_due(plan: StoredPlan, window: PlanWindow, due: datetime) -> None:
 
 
 def _after(before: Schedule, what: Step, actor: Actor, reason: str, now: datetime) -> Schedule:
-    wanted = {Step.HOLD: {ScheduleState.ACTIVE}, Step.RELEASE: {ScheduleState.HELD}}
-    may_be = wanted.get(what, {ScheduleState.ACTIVE, ScheduleState.HELD})
+    requested = {Step.HOLD: {ScheduleState.ACTIVE}, Step.RELEASE: {ScheduleState.HELD}}
+    may_be = requested.get(what, {ScheduleState.ACTIVE, ScheduleState.HELD})
     if before.state not in may_be:
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        raise Conflict(
             f"schedule: expected it {' or '.join(sorted(may_be))} to {what} it, found it {before.state}",
-            hint="GET /api/v1/schedules lists how each stands",
+            hint="See the list of schedules",
         )
     said = replace(before, sentence=f"{_PAST[what]} by {actor.name}: {reason}")
     if what is Step.OWN:
@@ -266,22 +247,21 @@ def _after(before: Schedule, what: Step, actor: Actor, reason: str, now: datetim
     return replace(said, state=ScheduleState.HELD if what is Step.HOLD else ScheduleState.ENDED, next_at=None)
 
 
-_PAST = {Step.OWN: "taken over", Step.HOLD: "held", Step.RELEASE: "let go on", Step.REMOVE: "removed"}
+_PAST = {Step.OWN: "taken over", Step.HOLD: "held", Step.RELEASE: "released", Step.REMOVE: "removed"}
 
 
-def _told(schedule: Schedule) -> dict[str, object]:
+def _details(schedule: Schedule) -> dict[str, object]:
     names = ("title", "kind", "subject", "calendar", "time_zone", "window_s", "owner", "state", "next_at")
     return {name: getattr(schedule, name) for name in names}
 
 
-def _invalid(sentence: str, hint: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, hint=hint)
+def _invalid(sentence: str, hint: str) -> ServiceError:
+    return InvalidRequest(sentence, hint=hint)
 
 
-def _forbidden(what: str, sites: tuple[str, ...]) -> Problem:
-    where = told_sites(sites) if sites else "all sites, for a night touches what its description says"
-    return Problem(
-        HTTPStatus.FORBIDDEN,
+def _forbidden(what: str, sites: tuple[str, ...]) -> ServiceError:
+    where = sites_text(sites) if sites else "all sites, because a night touches the sites of its description"
+    return Forbidden(
         f"schedule: expected an operator at {where} to {what} it",
         hint="Ask an admin for the role, or a colleague who has it",
     )

@@ -1,4 +1,4 @@
-"""Schedules for programs and for pages: JSON types, with the next due times as the clock on the wall shows them."""
+"""Schedules as JSON types, with the next due times in local time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import datetime
 
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.plans.eligibility import why_not_begun
-from flashferry.service.plans.offering import told_sites
+from flashferry.service.plans.eligibility import database_obstacle
+from flashferry.service.plans.offering import sites_text
 from flashferry.service.principal import Role
 from flashferry.service.schedules.calendar import calendar_of, dues, oddity, zone_of
 from flashferry.store.service.database import moment, moment_of
@@ -20,27 +20,27 @@ _NEXT = 5
 _OCCASIONS = 50
 
 
-def told_schedule(database: sqlite3.Connection, schedule: Schedule, now: datetime) -> dict[str, object]:
-    """Return a schedule, and what would keep it from beginning anything were it due now; images are not looked at."""
+def schedule_json(database: sqlite3.Connection, schedule: Schedule, now: datetime) -> dict[str, object]:
+    """Return a schedule, and why it would be refused if it were due now; images are not checked."""
     plan = plan_of(database, schedule.subject) if schedule.kind is ScheduleKind.PLAN else None
     why = "" if schedule.state is ScheduleState.ENDED else why_refused(database, schedule, plan, now)
     return dict(to_json(schedule)) | {"why_not": why, "next_local": _local(schedule)}
 
 
-def told_whole(database: sqlite3.Connection, schedule: Schedule, now: datetime) -> dict[str, object]:
-    """Return a schedule with its next due times, and what became of the last ones."""
+def schedule_details_json(database: sqlite3.Connection, schedule: Schedule, now: datetime) -> dict[str, object]:
+    """Return a schedule with its next due times and past outcomes."""
     occasions = [to_json(one) for one in occasions_of(database, schedule.schedule_id, most=_OCCASIONS)]
-    return told_schedule(database, schedule, now) | {"next": _next(schedule), "occasions": occasions}
+    return schedule_json(database, schedule, now) | {"next": _next(schedule), "occasions": occasions}
 
 
 def why_refused(database: sqlite3.Connection, schedule: Schedule, plan: StoredPlan | None, now: datetime) -> str:
-    """Return why a schedule may not begin anything now: its owner, or its plan; empty where it may."""
+    """Return why a schedule may not start now: its owner, or its plan; empty if it may."""
     lost = roles_lost(database, schedule.owner, Role.OPERATOR.value, schedule.sites or ("",))
     if lost is None:
         return f"{schedule.owner}, who owns it, is disabled"
     if lost:
-        return f"{schedule.owner}, who owns it, is no longer operator at {told_sites(lost)}"
-    return "" if plan is None else why_not_begun(database, plan, now)
+        return f"{schedule.owner}, who owns it, is no longer operator at {sites_text(lost)}"
+    return "" if plan is None else database_obstacle(database, plan, now)
 
 
 def _local(schedule: Schedule) -> str:
@@ -53,7 +53,7 @@ def _local(schedule: Schedule) -> str:
 
 
 def _next(schedule: Schedule) -> list[dict[str, str]]:
-    """Return the next due times of a schedule that is active."""
+    """Return the next due times of an active schedule."""
     if schedule.next_at is None:
         return []
     first = moment_of(schedule.next_at)

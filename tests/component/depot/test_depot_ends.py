@@ -11,7 +11,7 @@ import pytest
 
 from flashferry.depot.status import look_for_depot
 from flashferry.fileserver import ServerGone
-from flashferry.service.live.collect import Looker
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.metrics.collector import Figures
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
@@ -161,5 +161,5 @@ def test_its_log_is_rotated_and_its_figures_end_with_it(depot):
 
 def figures_of(service: Service) -> list[str]:
     figures = Figures(service)
-    figures.look_at_depot()
-    return figures.text(Looker(service), ()).decode().splitlines()
+    figures.check_depot()
+    return figures.text(SnapshotReader(service), ()).decode().splitlines()

@@ -23,14 +23,14 @@ from flashferry.model.plan_file import plan_text
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.service.access import ROUTES
-from flashferry.service.hooks.managing import HookWish, add_hook
-from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.hooks.managing import HookSpec, add_hook
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.submit import ask
 from flashferry.service.people.accounts import NewPerson, add_person
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.offering import offer
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.schedules.making import ScheduleWish, Step, make_schedule, step
+from flashferry.service.schedules.making import ScheduleSpec, Step, make_schedule, step
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
 from flashferry.store.service.images import Golden, ImageState, StoredImage, add_image, set_golden
@@ -102,7 +102,7 @@ class World:
 
     def schedule(self, *, is_held: bool = False) -> str:
         """Return a schedule's id."""
-        wish = ScheduleWish(
+        wish = ScheduleSpec(
             title="",
             kind=ScheduleKind.PLAN,
             subject=self.plan(is_approved=True),
@@ -129,7 +129,10 @@ class World:
         """Return somebody's name, who has a password."""
         name = f"p{self.number()}"
         add_person(
-            self.served.service, ADMIN, NewPerson(name=name, password=PASSWORD), self.served.app.state.door.passwords
+            self.served.service,
+            ADMIN,
+            NewPerson(name=name, password=PASSWORD),
+            self.served.app.state.password_login.passwords,
         )
         return name
 
@@ -149,7 +152,7 @@ def world(folder: Path) -> World:
     served.person("root", "admin")
     served.person("maker", "operator")
     served.person("other", "approver")
-    served.app.state.looker.FRESH_S = 0.0  # the clock stands
+    served.app.state.reader.FRESH_S = 0.0  # the clock stands
     made = World(served, images)
     made.image("new.bin", state=ImageState.PUBLISHED, sha512=hashlib.sha512(b"image").hexdigest())
     return made
@@ -203,7 +206,7 @@ def _hook_wish(world: World) -> dict[str, Any]:
 
 def _hook(world: World, _name: str) -> Mapping[str, str]:
     wish = _hook_wish(world) | {"kinds": ("run.began",)}
-    return {"hook_id": add_hook(world.served.service, ADMIN, HookWish(**wish)).hook_id}
+    return {"hook_id": add_hook(world.served.service, ADMIN, HookSpec(**wish)).hook_id}
 
 
 def _hook_body(world: World) -> tuple[str, bytes]:
@@ -281,7 +284,7 @@ def _run_body(world: World) -> tuple[str, bytes]:
 
 def _job(world: World, _name: str) -> Mapping[str, str]:
     service = world.served.service
-    return {"job_id": ask(service, MAKER, JobWish(kind=JobKind.CHECK, sites=("AMS",))).job_id}
+    return {"job_id": ask(service, MAKER, JobSpec(kind=JobKind.CHECK, sites=("AMS",))).job_id}
 
 
 def _ended_job(world: World, name: str) -> Mapping[str, str]:

@@ -16,10 +16,10 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message
 
 from flashferry.service.access import ADMINISTERS, MOST_BODY_BYTES, MOST_PLAN_BYTES, OPERATES, PUBLIC, SELF, VIEWS
+from flashferry.service.api import bodies as counted_bodies
+from flashferry.service.api.bodies import OTHERS, SIGNED_IN, Bodies, Room
 from flashferry.service.api.depends import TheActor, csrf_of
-from flashferry.service.people import bodies as counted_bodies
-from flashferry.service.people.bodies import OTHERS, SIGNED_IN, Bodies, Room
-from flashferry.service.problems import BodyRefused
+from flashferry.service.api.problems import BodyRefused, status_of
 from flashferry.service.settings import ProxySettings, ServiceSettings
 from flashferry.store.service import people as rows
 from flashferry.store.service.sessions import end_sessions_of, revoke_token
@@ -242,7 +242,7 @@ def test_live_data_keeps_no_session_awake(served, headers):
 @pytest.mark.parametrize("change", ["nothing", "disabled", "less", "over"])
 def test_a_stream_ends_with_what_it_was_let_in_by(served, change, monkeypatch):
     """Who is disabled in the midst of it is sent no more; who got other grants asks again."""
-    monkeypatch.setattr("flashferry.service.people.guard.RECHECK_S", 0.1)
+    monkeypatch.setattr("flashferry.service.api.guard.RECHECK_S", 0.1)
     browser = served.browser(served.person("ann", "viewer", "operator@AMS"))
 
     def later() -> None:
@@ -380,7 +380,7 @@ def test_all_bodies_together_are_bounded(room):
     refused = _counted(bodies, _Body(b"x" * size), room=room, most=2 * size)
     with pytest.raises(BodyRefused) as caught:
         anyio.run(refused.receive)
-    assert (caught.value.problem.status, caught.value.problem.more) == (503, {"retry_after_s": 10})
+    assert (status_of(caught.value.error), caught.value.error.more) == (503, {"retry_after_s": 10})
     refused.let_go()
     bodies.hold(room, "other 0", -room.share_bytes)
     anyio.run(_counted(bodies, _Body(b"x" * size), room=room, most=2 * size).receive)
@@ -392,7 +392,7 @@ def test_a_person_has_a_share_and_others_are_served():
     assert bodies.hold(SIGNED_IN, "ann", SIGNED_IN.share_bytes) is None
     with pytest.raises(BodyRefused) as caught:
         anyio.run(_counted(bodies, _Body(b"x")).receive)
-    assert (caught.value.problem.status, caught.value.problem.more) == (429, {"retry_after_s": 10})
+    assert (status_of(caught.value.error), caught.value.error.more) == (429, {"retry_after_s": 10})
     anyio.run(_counted(bodies, _Body(b"x"), owner="bob").receive)
 
 
@@ -415,7 +415,7 @@ def test_bodies_that_come_together_have_room_in_turn():
             anyio.run(_counted(bodies, body, most=size, owner=f"p{number}").receive)
             found.append(200)
         except BodyRefused as error:
-            found.append(error.problem.status)
+            found.append(status_of(error.error))
             assert not body.read
     assert found[:3] == [200] * 3
     assert set(found[3:]) == {503}
@@ -438,8 +438,8 @@ def test_a_body_has_a_time(monkeypatch):
 
     with pytest.raises(BodyRefused) as caught:
         anyio.run(read, b"x", b"x")
-    assert caught.value.problem.status == 408
-    assert "1 bytes by then" in caught.value.problem.sentence
+    assert status_of(caught.value.error) == 408
+    assert "1 bytes by then" in caught.value.error.sentence
 
 
 def test_the_end_of_a_client_has_no_time(monkeypatch):

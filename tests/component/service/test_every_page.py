@@ -153,14 +153,14 @@ def test_two_people_lead_a_plan_to_its_report(used):
     path = link("/plans", shown.draft)
     anna.goto(path)
     assert anna.get_by_role("button", name="Approve").is_disabled()
-    assert anna.get_by_role("button", name="Begin the run").count() == 0
+    assert anna.get_by_role("button", name="Start run").count() == 0
     olga.goto(path)
     olga.fill("#f-approve", HOSTILE[0])
     olga.get_by_role("button", name="Approve as olga").click()
-    olga.get_by_text("It may be begun").wait_for()
+    olga.get_by_text("Ready to start").wait_for()
     anna.reload()
-    anna.get_by_role("button", name="Begin the run").click()
-    anna.get_by_role("heading", name="What was run of it").wait_for()
+    anna.get_by_role("button", name="Start run").click()
+    anna.get_by_role("heading", name="Runs of this plan").wait_for()
     # What it begins here has nobody to talk to; of the plan before it there was a run.
     anna.goto(link("/plans", shown.approved))
     anna.get_by_role("link", name=shown.runs.good).first.click()
@@ -184,6 +184,6 @@ def test_a_fresh_service_says_what_to_do_first(browser, tmp_path):
             page.goto(path)
             assert faults_of(page) == [], path
         page.goto("/tonight")
-        page.get_by_role("link", name="Enter people").click()
-        assert "You are alone here" in page.locator("main").inner_text()
+        page.get_by_role("link", name="Add users").click()
+        assert "No other users yet" in page.locator("main").inner_text()
         page.context.close()

@@ -16,7 +16,7 @@ import pytest
 from flashferry.core.apart.child import TAKEN
 from flashferry.core.apart.folder import JobFolder
 from flashferry.service.jobs.create import request_job
-from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.supervisor import Supervisor
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
@@ -39,7 +39,7 @@ def service(tmp_path: Path) -> Service:
 
 def ask(service: Service) -> str:
     with service.database.writing() as database:
-        return request_job(service, database, SYSTEM, JobWish(kind=JobKind.CHECK)).job_id
+        return request_job(service, database, SYSTEM, JobSpec(kind=JobKind.CHECK)).job_id
 
 
 def seen(service: Service, job_id: str) -> Job:
@@ -64,7 +64,7 @@ class Services:
             job = seen(self.service, job_id)
             if not is_so(job) and next(turns) % 10 == 0:
                 self.killed.append(Supervisor())
-                self.killed[-1].look(self.service)
+                self.killed[-1].run_once(self.service)
             return job if is_so(job) else None
 
         return until(looked, lambda: f"another state than that of {seen(self.service, job_id)}")

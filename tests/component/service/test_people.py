@@ -7,8 +7,8 @@ import logging
 import httpx
 import pytest
 
+from flashferry.service.api.forms import safe_next
 from flashferry.service.people.accounts import NewPerson, add_person
-from flashferry.service.people.forms import safe_next
 from flashferry.service.settings import ServiceSettings
 from tests.served import ADMIN, URL, Browser, Served, Token, serve
 
@@ -22,7 +22,7 @@ def served(tmp_path) -> Served:
     made = serve(tmp_path)
     made.person("root", "admin")
     new = NewPerson(name="ann", password=LONG, display=HOSTILE, email="<b>@x")
-    add_person(made.service, ADMIN, new, made.app.state.door.passwords)
+    add_person(made.service, ADMIN, new, made.app.state.password_login.passwords)
     return made
 
 
@@ -63,7 +63,7 @@ def test_a_person_signs_in_and_comes_to_what_he_wanted(served):
 def test_the_cookie_is_for_https_alone_where_there_is_https(tmp_path):
     """Its name says so, and browsers hold it to that."""
     served = serve(tmp_path, ServiceSettings(url="https://service.example"))
-    add_person(served.service, ADMIN, NewPerson(name="ann", password=LONG), served.app.state.door.passwords)
+    add_person(served.service, ADMIN, NewPerson(name="ann", password=LONG), served.app.state.password_login.passwords)
     cookie = login(served).headers["set-cookie"]
     assert cookie.startswith("__Host-flashferry=")
     for word in ("Secure", "HttpOnly", "Path=/"):
@@ -301,7 +301,7 @@ def test_a_password_masks_nobody_elses_words(served):
 def test_errors_have_the_headers_too(served, monkeypatch):
     """Those that nobody foresaw as well."""
     served.is_loud = False
-    monkeypatch.setattr("flashferry.service.api.sign_in.told_me", lambda _: 1 / 0)
+    monkeypatch.setattr("flashferry.service.api.sign_in.me_json", lambda _: 1 / 0)
     answer = served.call("GET", "/api/v1/me", served.browser("root"))
     assert answer.status_code == 500
     assert "content-security-policy" in answer.headers

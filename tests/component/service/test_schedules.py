@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.subjects import free_port
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.schedules.making import ScheduleWish, make_schedule
+from flashferry.service.schedules.making import ScheduleSpec, make_schedule
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.audit import entries
@@ -50,7 +50,7 @@ def service(tmp_path):
 @pytest.mark.soak
 def test_a_service_that_is_killed_around_a_due_time(service):
     """Before it, at it, behind it, again and again: one row, at most one job, and its line in the audit, each time."""
-    wish = ScheduleWish(
+    wish = ScheduleSpec(
         title="n",
         kind=ScheduleKind.NIGHTLY,
         subject="night.yaml",

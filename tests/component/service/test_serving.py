@@ -33,7 +33,7 @@ def refusal(state, listen="127.0.0.1:0"):
     """Return in what sentence a service refuses to begin, and that it says what to do."""
     address, _, port = listen.rpartition(":")
     with pytest.raises(ConfigInvalid) as caught:
-        serve(state, ServiceSettings(address=address, port=int(port)), tell=str)
+        serve(state, ServiceSettings(address=address, port=int(port)), report=str)
     assert caught.value.hint
     return str(caught.value)
 
@@ -134,7 +134,7 @@ def test_a_socket_is_handed_down(tmp_path):
 @pytest.mark.parametrize(
     ("made", "found"),
     [
-        (socket.socket, "one that nobody listens on"),
+        (socket.socket, "one that is not listening"),
         (lambda: socket.socket(type=socket.SOCK_DGRAM), "a socket of another kind"),
         (lambda: socket.create_server(("0.0.0.0", 0)), "expected a certificate"),
         (tempfile.TemporaryFile, "none: Socket operation on non-socket"),
@@ -143,7 +143,7 @@ def test_a_socket_is_handed_down(tmp_path):
 def test_what_is_handed_down_is_looked_at(tmp_path, made, found):
     """A file, a socket of another kind or not listened on, and one that others reach without TLS, in one sentence."""
     with made() as handed, pytest.raises(ConfigInvalid, match=found):
-        serve(tmp_path / "state", ServiceSettings(), tell=print, handed=os.dup(handed.fileno()))
+        serve(tmp_path / "state", ServiceSettings(), report=print, handed=os.dup(handed.fileno()))
     assert not (tmp_path / "state").exists()
 
 
@@ -213,7 +213,9 @@ def test_its_log_is_rotated_while_it_serves(tmp_path):
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(request, timeout=PATIENCE_S)
         # On a busy machine a background look may be cut, which is reported.
-        assert [line for line in service.end().splitlines() if " was in the midst of a look" not in line] == []
+        assert [
+            line for line in service.end().splitlines() if " was interrupted; what it had not stored" not in line
+        ] == []
     before = [(one["logger"], one.get("path"), one.get("status")) for one in seen("service.log.1")]
     assert ("flashferry.service.access", "/healthz", 200) in before
     assert seen("service.log.1")[0]["text"] == f"the service answers at {service.url}/"
@@ -228,6 +230,6 @@ def test_a_log_that_cannot_be_opened_is_refused(tmp_path):
     """In a sentence, before the state folder is touched."""
     settings = ServiceSettings(port=0, log=LogSettings(file=tmp_path / "nowhere" / "service.log"))
     with pytest.raises(ConfigInvalid, match=r"service\.log: cannot be opened: No such file or directory") as caught:
-        serve(tmp_path / "state", settings, tell=str)
+        serve(tmp_path / "state", settings, report=str)
     assert caught.value.hint
     assert not (tmp_path / "state").exists()

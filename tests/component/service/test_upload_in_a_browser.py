@@ -20,7 +20,7 @@ _SLOW = {"offline": False, "latency": 5, "downloadThroughput": -1, "uploadThroug
 
 @pytest.mark.soak
 def test_an_upload_goes_on_after_a_break(tmp_path):
-    """Killed in its midst and begun again, the service is sent the rest; the SHA-512 is the file's."""
+    """Killed in the middle and started again, the service is sent the rest; the SHA-512 is the file's."""
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     content = os.urandom(5 * SYNC_BYTES)
@@ -42,7 +42,7 @@ def test_an_upload_goes_on_after_a_break(tmp_path):
                 lambda: page.inner_text("#upload-state"),
             )
             service.kill()
-            page.wait_for_function("/going on/.test(document.getElementById('upload-state').textContent)")
+            page.locator("#upload-state", has_text="continuing in").wait_for()
             service.start()
             page.wait_for_url(re.compile(re.escape(f"/images/{NAME}") + "$"), timeout=60_000)
             assert page.inner_text(".badge") == "published"

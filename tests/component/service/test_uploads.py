@@ -63,7 +63,7 @@ def test_of_two_senders_one_is_told_where_the_other_is(tmp_path, token):
         at = wait_for_offset(sender, 1 << 20)
         status, told = sender.send(NAME, content, at)
         assert (status, told["offset"] >= at) == (409, True)
-        assert "somebody is sending it" in told["detail"]
+        assert "another client is sending it" in told["detail"]
         assert sender.call("GET", IMAGES)[2]["images"][0]["state"] == "arriving"
         first.close()
         at = wait_for_offset(sender, 3_000_000)

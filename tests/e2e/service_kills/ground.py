@@ -21,8 +21,8 @@ from flashferry.core.apart.processes import read_mark
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
 from flashferry.service.audit.verifying import verify
-from flashferry.service.images.lifecycle import vouch
-from flashferry.service.images.reconcile import tend
+from flashferry.service.images.lifecycle import approve_unpublished
+from flashferry.service.images.reconcile import reconcile_folder
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.offering import offer
 from flashferry.service.plans.starting import begin
@@ -111,8 +111,8 @@ class Ground:
                 database.execute("INSERT INTO people (name, source, created_at) VALUES (?, 'local', ?)", (name, at))
                 database.execute("INSERT INTO grants VALUES (?, ?, '*', 'system', ?)", (name, role.value, at))
                 actors[name] = Actor(name=name, via=Via.SESSION, grants=frozenset({Grant(role=role)}))
-        tend(self.service)
-        vouch(self.service, actors["other"], self.image.name, "random bytes of this test")
+        reconcile_folder(self.service)
+        approve_unpublished(self.service, actors["other"], self.image.name, "random bytes of this test")
         plan = self.folder / f"{self.name}.plan.json"
         options = ("--no-canary", "--wave-by", "all", "--tune", "always", "--output", plan, "--state-dir", self.state)
         words = ("plan", "--inventory", self.inventory, "--image", self.image, *options)

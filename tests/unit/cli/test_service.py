@@ -179,7 +179,7 @@ def test_a_lost_password_is_given_anew(service, monkeypatch):
         (("user", "add", "bert", "--role", "king"), "expected a role, found 'king'"),
         (("user", "add", "bert", "--role", "operator@"), "expected a site behind 'operator@', found none"),
         (("user", "grant", "anna"), "expected a role, found none"),
-        (("user", "grant", "nobody", "viewer"), "there is nobody of the name 'nobody'"),
+        (("user", "grant", "nobody", "viewer"), "there is no user of the name 'nobody'"),
         (("audit", "verify", "--head", "1"), "expected NUMBER:HASH"),
         (("audit", "export", "--format", "xml"), "--format: expected jsonl or csv, found 'xml'"),
         (("audit", "export", "--since", "never"), "since: expected a time"),

@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.core.log_file import logging_to
 from flashferry.core.outside import forget_secrets, keep_secret
-from flashferry.service.access_log import told_path
+from flashferry.service.access_log import log_path
 from flashferry.service.settings import LogSettings, ServiceSettings
 from tests.served import serve
 
@@ -83,7 +83,7 @@ def test_no_secret_gets_there(told, served):
 def test_a_known_secret_in_a_path_is_masked():
     """Whatever it was put there for."""
     keep_secret("hunter2hunter2")
-    assert told_path("/devices/hunter2hunter2") == "/devices/***"
+    assert log_path("/devices/hunter2hunter2") == "/devices/***"
     forget_secrets()
 
 
@@ -109,7 +109,7 @@ def test_no_path_forges_a_line_or_a_word(told, path):
 
 def test_a_long_path_is_cut():
     """A log is not for whoever sends the longest."""
-    assert len(told_path("/" + "a" * 10_000)) < 500
+    assert len(log_path("/" + "a" * 10_000)) < 500
 
 
 def test_without_being_asked_for_nothing_is_told(tmp_path):

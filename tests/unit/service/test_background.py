@@ -11,7 +11,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api.health import readyz
 from flashferry.service.app import build_app
-from flashferry.service.background import Keepers, PeriodicTask
+from flashferry.service.background import BackgroundTasks, PeriodicTask
 from tests.patience import PATIENCE_S
 from tests.unit.service.client import TestClient
 
@@ -43,7 +43,7 @@ def keeping(service):
     begun = []
 
     def start(*keepers):
-        made = Keepers(service, keepers)
+        made = BackgroundTasks(service, keepers)
         made.start()
         begun.append(made)
         return made
@@ -58,7 +58,7 @@ def test_a_look_that_fails_is_taken_again(keeping, caplog):
     trouble = ConfigInvalid("expected a wall, found a door", hint="Build one")
     looks = Looks(trouble, trouble)
     with caplog.at_level(logging.WARNING):
-        kept = keeping(PeriodicTask(name="builder", every_s=0.01, look=looks))
+        kept = keeping(PeriodicTask(name="builder", every_s=0.01, run=looks))
         looks.reach(5)
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert "expected a wall, found a door. Build one" in caplog.records[0].message
@@ -71,8 +71,8 @@ def test_nobody_waits_for_another(keeping):
     held = threading.Event()
     looks = Looks(ZeroDivisionError("b"))
     keeping(
-        PeriodicTask(name="hanging", every_s=0.01, look=lambda service: held.wait(PATIENCE_S)),
-        PeriodicTask(name="quick", every_s=0.01, look=looks),
+        PeriodicTask(name="hanging", every_s=0.01, run=lambda service: held.wait(PATIENCE_S)),
+        PeriodicTask(name="quick", every_s=0.01, run=looks),
     )
     looks.reach(3)
     held.set()
@@ -81,9 +81,9 @@ def test_nobody_waits_for_another(keeping):
 def test_who_fails_is_named_to_probes(service, keeping):
     """`/readyz` is 503 and says whose last look failed; not why, for anybody may ask."""
     looks = Looks(*[OSError("/very/private is gone")] * 1000)
-    kept = keeping(PeriodicTask(name="scheduler", every_s=0.01, look=looks))
+    kept = keeping(PeriodicTask(name="scheduler", every_s=0.01, run=looks))
     looks.reach(2)
-    with TestClient(build_app(service, keepers=kept)) as client:
+    with TestClient(build_app(service, background_tasks=kept)) as client:
         answer = client.get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["looks"] == {"database": True, "journal": True, "disk": True, "keeper scheduler": False}
@@ -93,7 +93,7 @@ def test_who_fails_is_named_to_probes(service, keeping):
 def test_a_look_that_hangs_is_told(service, monkeypatch):
     """After two minutes in one look a keeper counts as failed."""
     held = threading.Event()
-    kept = Keepers(service, [PeriodicTask(name="slow", every_s=1, look=lambda service: held.wait(PATIENCE_S))])
+    kept = BackgroundTasks(service, [PeriodicTask(name="slow", every_s=1, run=lambda service: held.wait(PATIENCE_S))])
     kept.start()
     now_s = time.monotonic()
     try:
@@ -110,7 +110,7 @@ def test_one_that_is_in_a_look_is_named_at_the_end(service):
     """The end waits for looks as long as it was told, no longer, and says who was cut."""
     held, looks = threading.Event(), threading.Event()
     look = lambda service: looks.set() or held.wait(PATIENCE_S)  # noqa: E731
-    kept = Keepers(service, [PeriodicTask(name="slow", every_s=1, look=look)])
+    kept = BackgroundTasks(service, [PeriodicTask(name="slow", every_s=1, run=look)])
     kept.start()
     assert looks.wait(PATIENCE_S)
     assert kept.stop(0) == ("slow",)

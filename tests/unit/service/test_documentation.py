@@ -15,7 +15,7 @@ from flashferry.service.hooks.managing import CHOICES, HookForm
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "service.md"
 BEGIN = "<!-- keys: begin -->\n"
 END = "<!-- keys: end -->"
-KINDS = re.compile(r"(\| kind \| tells \|\n\|---\|---\|\n).*?(?=\n\n)", re.DOTALL)
+KINDS = re.compile(r"(\| kind \| reports \|\n\|---\|---\|\n).*?(?=\n\n)", re.DOTALL)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from fastapi import APIRouter, FastAPI, Request
 from flashferry.core.outside import keep_secret
 from flashferry.service import access
 from flashferry.service.app import build_app
+from flashferry.service.errors import Conflict
 from flashferry.service.pages import assets
 from flashferry.service.pages.frame import link, problem_page, view_page
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.problems import Problem
 from tests.unit.service.client import TestClient
 
 NASTY = "<script>alert(1)</script>\x1b[31m\u202e'\"&"
@@ -114,8 +114,8 @@ def test_a_problem_is_a_page_for_people_only(service, path, accept, is_page):
     found = []
 
     @made.get(path)
-    def fails(request: Request):
-        answer = problem_page(request, Problem(HTTPStatus.CONFLICT, "no", hint="do"))
+    async def fails(request: Request):
+        answer = await problem_page(request, Conflict("no", hint="do"), HTTPStatus.CONFLICT)
         found.append(answer)
         return answer
 
@@ -135,8 +135,8 @@ def test_a_quoted_command_at_the_beginning_is_spelled_as_it_is(service, sentence
     made = APIRouter()
 
     @made.get("/failing")
-    def fails(request: Request):
-        return problem_page(request, Problem(HTTPStatus.CONFLICT, sentence, hint=sentence))
+    async def fails(request: Request):
+        return await problem_page(request, Conflict(sentence, hint=sentence), HTTPStatus.CONFLICT)
 
     text = client(service, made).get("/failing", headers={"accept": "text/html"}).text
     assert text.count('<p class="as-is">') == (0 if is_raised else 2)

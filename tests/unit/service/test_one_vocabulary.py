@@ -29,7 +29,7 @@ from flashferry.reports.as_json import report_json
 from flashferry.reports.as_junit import report_junit
 from flashferry.reports.build import build_report
 from flashferry.reports.headline import headline
-from flashferry.service.live.collect import Looker
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.metrics.names import METRICS
 from flashferry.store.journal import Journal
 from flashferry.store.status import read_status
@@ -69,7 +69,7 @@ def record(host: str, outcome: Outcome) -> DeviceRecord:
 def served(tmp_path, monkeypatch):
     found = serve(tmp_path)
     found.clock.now = datetime.now(UTC)  # that of the journal
-    monkeypatch.setattr(Looker, "FRESH_S", 0.0)
+    monkeypatch.setattr(SnapshotReader, "FRESH_S", 0.0)
     return found
 
 

@@ -11,6 +11,8 @@ from http import HTTPStatus
 import httpx
 import pytest
 
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.outbound import (
     MOST_OF_A_SHARE,
     MOST_THREADS,
@@ -22,7 +24,6 @@ from flashferry.service.outbound import (
     ask,
     json_object,
 )
-from flashferry.service.problems import Problem
 from tests.patience import PATIENCE_S, until, until_async
 from tests.unit.service.hooks.receivers import hostile_receiver
 
@@ -116,9 +117,9 @@ def test_few_threads_serve_one_kind_and_hold_up_no_other():
         await until_async(lambda: inside == MOST_THREADS, "all threads at work")
         held += [asyncio.ensure_future(threads.run("slow", work)) for _ in range(MOST_WAITING)]
         await asyncio.sleep(0)
-        with pytest.raises(Problem) as caught:
+        with pytest.raises(ServiceError) as caught:
             await threads.run("slow", work)
-        assert caught.value.status is HTTPStatus.SERVICE_UNAVAILABLE
+        assert status_of(caught.value) is HTTPStatus.SERVICE_UNAVAILABLE
         assert await threads.run("quick", lambda: "at once") == "at once"
         hold.set()
         return await asyncio.gather(*held)
@@ -178,7 +179,7 @@ def test_one_address_has_neither_all_threads_nor_all_places():
         hold.set()
         found = await asyncio.gather(*held, return_exceptions=True)
         assert found[:most] == ["done"] * most
-        assert all(isinstance(one, Problem) for one in found[most:])
+        assert all(isinstance(one, ServiceError) for one in found[most:])
 
     asyncio.run(play())
 

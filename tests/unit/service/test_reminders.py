@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from flashferry.service.live.action_items import needs_of
+from flashferry.service.live.action_items import action_items
 from flashferry.service.notices import NoticeKind
 from flashferry.service.reminders import Reminding, remind
 from flashferry.service.service import Service
@@ -104,11 +104,11 @@ def test_a_run_that_will_be_late_is_told_of_once(reminding):
     """As long as it stays so."""
     until = (NOW + timedelta(minutes=1)).isoformat()
     late = scene(run(device("r1", "copying"), until=until))
-    if not needs_of(late):
+    if not action_items(late):
         late = scene(replace(late.runs[0], ends_at=NOW + timedelta(hours=1), until=NOW))
     ((kind, sentence),) = reminding(late)
     assert kind == "outside.window"
-    assert "behind its window" in sentence
+    assert "after its window" in sentence
     assert reminding(late, hours=2) == []
 
 

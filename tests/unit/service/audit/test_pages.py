@@ -81,7 +81,7 @@ def test_the_audit_is_verified(served):
     assert got(served, f"/api/v1/audit/verify?head={found['head']}").json()["is_whole"] is True
     other = got(served, f"/api/v1/audit/verify?head=999:{'0' * 64}").json()
     assert other["faults"] == ["entry 999: expected one, as a head that was kept says, found none"]
-    assert "It is whole: 250 entries" in got(served, "/audit/verify").text
+    assert "Intact: 250 entries" in got(served, "/audit/verify").text
 
 
 def test_the_page_shows_the_newest_first(served):

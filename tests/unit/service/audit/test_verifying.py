@@ -13,7 +13,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.audit.reading import COLUMNS, ExportForm, audit_filter, exported
-from flashferry.service.audit.verifying import Head, parsed_head, tell_head, verify
+from flashferry.service.audit.verifying import Head, announce_head, parsed_head, verify
 from flashferry.service.auditing import note
 from flashferry.service.notices import NoticeKind
 from flashferry.service.principal import SYSTEM
@@ -264,9 +264,9 @@ def test_the_head_is_told_once_a_day(tmp_path):
         for one in objects:
             with service.database.writing() as database:
                 note(service, database, SYSTEM, "plan.made", one)
-        tell_head(service)
+        announce_head(service)
 
-    tell_head(service)
+    announce_head(service)
     day("plan:1")
     day("plan:2")
     day(hours=1)

@@ -256,7 +256,7 @@ def tls_receiver(pem: Path, *, ends: str = "in order", wants: Path | None = None
 
     Args:
         pem: Its certificate and key.
-        ends: How it ends a connection of which it has read a message: `in order`, `at once` without a word of TLS, or
+        ends: How it ends a connection of which it has read a message: `in order`, `at once` without output of TLS, or
             `late`, when its sender has gone.
         wants: It wants a certificate of its sender that one of these has issued.
     """

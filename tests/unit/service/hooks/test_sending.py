@@ -216,7 +216,7 @@ def test_mail_is_handed_over():
 def test_recipients_that_are_refused_are_told():
     """By the server's number, without its words."""
     with mail_receiver() as server:
-        server.recipient_answer = b"550 never heard of\r\n"
+        server.recipient_answer = b"550 no contact yet of\r\n"
         mail = MailSettings(host="127.0.0.1", port=server.server_address[1], sender="f@x", security="none")
         with pytest.raises(NotSent, match=r"none of the recipients \(550\)"):
             send(ServiceSettings(mail=mail), hook("mail", "a@example"), outgoing(), NOW)
@@ -296,9 +296,9 @@ def test_syslog_by_tls_is_for_whom_it_is_meant(tmp_path):
     pem, other = certificate(tmp_path, "log", "127.0.0.1"), certificate(tmp_path, "other", "127.0.0.2")
     with tls_receiver(pem) as (port, came):
         for ca in (other, None):
-            with pytest.raises(NotSent, match="not believed: self-signed certificate"):
+            with pytest.raises(NotSent, match="not trusted: self-signed certificate"):
                 by_tls(port, ca)
-    with tls_receiver(other) as (port, came_there), pytest.raises(NotSent, match=r"not believed: .*127.0.0.1"):
+    with tls_receiver(other) as (port, came_there), pytest.raises(NotSent, match=r"not trusted: .*127.0.0.1"):
         by_tls(port, other)
     assert came == came_there == []
 

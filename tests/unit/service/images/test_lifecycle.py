@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from flashferry.service.images.reconcile import tend
-from flashferry.service.images.verification import usable
+from flashferry.service.images.reconcile import reconcile_folder
+from flashferry.service.images.verification import why_not_usable
 from flashferry.store.service.images import Published, add_published
 from tests.unit.service.images.conftest import CONTENT, IMAGES, sha512_of
 
@@ -24,7 +24,7 @@ def by_hand(served, content: bytes, name: str = NAME) -> None:
 
 def standing(served, sha512: str | None = None) -> str:
     with served.service.database.reading() as database:
-        return usable(database, NAME, sha512).why_not
+        return why_not_usable(database, NAME, sha512)
 
 
 def change(served, statement: str, *values: object) -> None:
@@ -40,7 +40,7 @@ def test_an_image_with_the_pasted_digest_is_published(served, upload):
         "its SHA-512 is the one that op pasted as the vendor's",
     )
     assert standing(served, told["sha512"]) == ""
-    assert "another one than the plan" in standing(served, "0" * 128)
+    assert "not the one that the plan" in standing(served, "0" * 128)
 
 
 def test_a_mismatch_is_never_usable(served, op, chief, upload):
@@ -91,7 +91,7 @@ def test_a_word_holds_while_nothing_is_published(served, op, chief, upload):
     served.call("POST", f"{IMAGES}/{NAME}/vouch", chief, json=WHY)
     path = f"{IMAGES}/{NAME}/verify"
     told = served.call("POST", path, op, json={}).json()
-    assert (told["state"], told["told"]) == ("vouched", f"chief vouched for it: {WHY['reason']}")
+    assert (told["state"], told["told"]) == ("vouched", f"chief approved it: {WHY['reason']}")
     assert served.call("POST", path, op, json={"sha512": "0" * 128}).json()["state"] == "mismatch"
     told = served.call("POST", path, op, json={"sha512": sha512_of(CONTENT)}).json()
     assert (told["state"], (served.service.images / NAME).exists()) == ("published", True)
@@ -105,15 +105,15 @@ def test_taken_away_brought_back_and_gone(served, op, chief, upload):
     assert served.call("DELETE", path, chief).status_code == 422
     assert served.call("DELETE", f"{path}?reason=old", chief).status_code == 204
     assert not (served.service.images / NAME).exists()
-    assert "was taken away" in standing(served)
+    assert "was removed" in standing(served)
     assert served.call("POST", f"{path}/restore", chief, json=WHY).json()["state"] == "published"
     assert (served.service.images / NAME).read_bytes() == CONTENT
     served.call("DELETE", f"{path}?reason=old", chief)
     served.clock.forward(7 * 86400 - 1)
-    tend(served.service)
+    reconcile_folder(served.service)
     assert served.call("GET", path, op).json()["state"] == "hidden"
     served.clock.forward(1)
-    tend(served.service)
+    reconcile_folder(served.service)
     assert served.call("GET", path, op).status_code == 404
     assert [one for one in served.service.images.rglob("*") if one.is_file()] == []
     assert (served.audit()[-1].action, served.audit()[-1].actor) == ("image.removed", "system")
@@ -180,7 +180,7 @@ def test_what_is_put_into_the_folder_is_an_image(served, op):
     by_hand(served, b"x", "no name.bin")
     (served.service.images / "new.bin").write_bytes(b"being copied")
     (served.service.images / "link.bin").symlink_to("/etc/passwd")
-    tend(served.service)
+    reconcile_folder(served.service)
     told = served.call("GET", IMAGES, op).json()
     assert {one["name"]: (one["state"], one["uploaded_by"], one["source"]) for one in told["images"]} == {
         "bad.bin": ("mismatch", "system", "folder"),
@@ -196,10 +196,10 @@ def test_a_file_that_was_written_to_is_another_image(served, chief, upload):
     """An admin's word was for the other one."""
     upload(NAME)
     served.call("POST", f"{IMAGES}/{NAME}/vouch", chief, json=WHY)
-    tend(served.service)
+    reconcile_folder(served.service)
     assert standing(served) == ""
     by_hand(served, b"another")
-    tend(served.service)
+    reconcile_folder(served.service)
     told = served.call("GET", f"{IMAGES}/{NAME}", chief).json()
     assert (told["state"], told["size_bytes"], told["sha512"]) == ("unknown", 7, sha512_of(b"another"))
     assert (told["vouched_by"], served.audit()[-1].action) == (None, "image.changed")
@@ -209,12 +209,12 @@ def test_a_file_follows_its_row(served, upload):
     """A service that was killed between the two moves it at its next look."""
     upload(NAME)
     (served.service.images / NAME).rename(served.service.images / ".arriving" / f"{NAME}.part")
-    tend(served.service)
+    reconcile_folder(served.service)
     assert (served.service.images / NAME).read_bytes() == CONTENT
     change(
         served,
         "UPDATE images SET state = 'hidden', state_before_hidden = 'unknown', hidden_at = ?",
         "2026-11-23T20:00:00.000Z",
     )
-    tend(served.service)
+    reconcile_folder(served.service)
     assert [path.name for path in (served.service.images / ".hidden").iterdir()] == [NAME]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.service.people.form_pieces import FormPieces
-from flashferry.service.problems import Problem
+from flashferry.service.api.form_pieces import FormPieces
+from flashferry.service.errors import ServiceError
 from tests.unit.service.images.conftest import CONTENT, sha512_of
 
 NAME = "c2960x-universalk9-mz.152-7.E8.bin"
@@ -88,7 +88,7 @@ def test_all_that_may_be_done_by_forms(served, upload):
     def done(path: str, **fields: str) -> int:
         return served.call("POST", path, chief, form=fields).status_code
 
-    assert "Vouch" in served.call("GET", f"/images/{NAME}", chief).text
+    assert "Approve it" in served.call("GET", f"/images/{NAME}", chief).text
     assert done(f"/images/{NAME}/vouch", reason="why") == 303
     assert done("/images/golden", model="ws-c2960x-24ts-l", image=NAME) == 303
     assert "WS-C2960X-24TS-L" in served.call("GET", "/images", chief).text
@@ -114,5 +114,5 @@ def test_a_form_is_read_in_pieces_of_any_size(size):
 @pytest.mark.parametrize("kind", ["", "application/json", "multipart/form-data", "multipart/form-data; boundary="])
 def test_what_is_no_form_is_refused(kind):
     """Before anything is read."""
-    with pytest.raises(Problem):
+    with pytest.raises(ServiceError):
         FormPieces(kind)

@@ -120,7 +120,7 @@ def test_images_are_held_against_what_was_published(trusting, chief, upload, bul
     ("more", "why"),
     [
         ({"signed_by": "stranger"}, "its signature is not that of its certificate"),
-        ({"issuer": "stranger"}, "is none that vendor_certificates vouches for"),
+        ({"issuer": "stranger"}, "is not trusted by vendor_certificates"),
         ({"days": -1}, "is good until 2026-11-22"),
         ({"BulkHash.tar": b"another"}, "its signature is not that of its certificate"),
         ({"BulkHash.tar.signature": None}, "expected files that end in .tar.signature"),
@@ -157,7 +157,7 @@ def test_the_vendors_file_is_taken_in_by_a_form(trusting, upload, bulk):
     """By an admin in a browser; the page says when it was, by whom, and how much was new."""
     browser = trusting.browser("chief")
     upload(GOOD)
-    assert "Nothing was taken in yet" in trusting.call("GET", "/images", browser).text
+    assert "Nothing imported yet" in trusting.call("GET", "/images", browser).text
     head = f'--xYx\r\nContent-Disposition: form-data; name="csrf"\r\n\r\n{browser.csrf}\r\n--xYx\r\n'
     head += 'Content-Disposition: form-data; name="file"; filename="BulkHash.zip"\r\n\r\n'
     kind = {"Content-Type": "multipart/form-data; boundary=xYx", "X-CSRF-Token": ""}

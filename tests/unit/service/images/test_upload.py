@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.service.images.reconcile import tend
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
+from flashferry.service.images.reconcile import reconcile_folder
 from flashferry.service.images.upload import MOST_AT_ONCE, MOST_OF_A_PERSON, check_share
-from flashferry.service.images.upload_sessions import SILENT_S, Arrivals, HeldByAnother
-from flashferry.service.problems import Problem
+from flashferry.service.images.upload_sessions import SILENT_S, HeldByAnother, UploadSessions
 from flashferry.service.settings import ImageSettings
 from tests.served import serve
 from tests.unit.service.images.conftest import CONTENT, IMAGES, sha512_of
@@ -85,7 +86,7 @@ def test_a_file_that_lost_its_end_is_gone_on_with_from_there(served, op, announc
 def test_one_sender_at_a_time(tmp_path):
     """The other one is told where the first is; once that one is silent he takes over, and the first is refused."""
     now_s = [0.0]
-    arrivals = Arrivals(lambda: now_s[0])
+    arrivals = UploadSessions(lambda: now_s[0])
 
     def take():
         return arrivals.take("a.bin", tmp_path / "a.part", size_bytes=9, received_bytes=0)
@@ -110,7 +111,7 @@ def test_a_part_is_no_image(served, op, announce, send):
     """It lies where nobody who serves the folder looks, is in no list of files, and the folder's keeper leaves it."""
     announce(NAME, len(CONTENT))
     send(NAME, CONTENT[:100])
-    tend(served.service)
+    reconcile_folder(served.service)
     assert [path.name for path in served.service.images.iterdir()] == [".arriving"]
     (told,) = served.call("GET", IMAGES, op).json()["images"]
     assert (told["state"], told["received_bytes"], told["is_usable"]) == ("arriving", 100, False)
@@ -197,10 +198,10 @@ def test_an_upload_that_nobody_goes_on_with_is_given_up(served, announce):
     """After as long as images that were taken away are kept."""
     announce(NAME, 5)
     served.clock.forward(6 * 86400)
-    tend(served.service)
+    reconcile_folder(served.service)
     assert served.audit()[-1].action == "image.announced"
     served.clock.forward(86400)
-    tend(served.service)
+    reconcile_folder(served.service)
     assert (served.audit()[-1].action, served.audit()[-1].actor) == ("image.given_up", "system")
 
 
@@ -221,7 +222,7 @@ def test_a_person_announces_so_many_and_others_still_can(served, announce):
         assert announce(f"a{number}.bin", 100).status_code == 201
     refused = announce("more.bin", 100)
     assert refused.status_code == 429
-    assert refused.json()["detail"] == "images: expected fewer than 5 of op that are arriving, found 5"
+    assert refused.json()["detail"] == "images: expected fewer than 5 of op being uploaded, found 5"
     assert refused.headers["Retry-After"] == "60"
     assert announce("a0.bin", 100).status_code == 200
     assert announce("b.bin", 100, by=served.token("lim")).status_code == 201
@@ -231,16 +232,16 @@ def test_a_person_without_an_image_arriving_can_announce_one():
     """However many others have; a second one of theirs waits for a free place."""
     others = [(f"person{number % 4}", 100) for number in range(MOST_AT_ONCE)]
     check_share("late", others, 1000, 1000)
-    with pytest.raises(Problem, match="expected fewer than 20 that are arriving, found 21") as refused:
+    with pytest.raises(ServiceError, match="expected fewer than 20 being uploaded, found 21") as refused:
         check_share("late", [*others, ("late", 100)], 100, 1000)
-    assert refused.value.status == 409
+    assert status_of(refused.value) == 409
 
 
 def test_a_persons_images_together_are_no_larger_than_one_may_be():
     """Two that fit one image's bound are announced, a third that does not is refused; another person's is not."""
     arriving = [("op", 400), ("op", 500)]
     check_share("op", arriving, 100, 1000)
-    with pytest.raises(Problem, match="expected at most 1,000 bytes of op that are arriving, found 900") as refused:
+    with pytest.raises(ServiceError, match="expected at most 1,000 bytes of op being uploaded, found 900") as refused:
         check_share("op", arriving, 101, 1000)
-    assert refused.value.status == 429
+    assert status_of(refused.value) == 429
     check_share("lim", arriving, 1000, 1000)

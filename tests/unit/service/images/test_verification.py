@@ -19,7 +19,7 @@ def listed(name: str, sha512: str, md5: str = "") -> Published:
 @pytest.mark.parametrize(
     ("published", "stated", "state", "told"),
     [
-        ([], None, "unknown", "nothing that was published"),
+        ([], None, "unknown", "no published digest"),
         ([listed("x.bin", MINE)], None, "published", "the list has its SHA-512"),
         ([listed("x.bin", MINE, "1" * 32)], None, "published", "the list has its SHA-512"),
         ([listed("x.bin", MINE, "2" * 32)], None, "mismatch", "the list has aaaa"),
@@ -36,7 +36,7 @@ def listed(name: str, sha512: str, md5: str = "") -> Published:
 def test_all_that_is_known_must_agree(published, stated, state, told):
     """One digest that differs makes a mismatch, whatever another one says."""
     found = judged("x.bin", DIGESTS, published, None if stated is None else Stated(sha512=stated, by="ann"))
-    assert (found.state, told in found.told) == (state, True), found
+    assert (found.state, told in found.reason) == (state, True), found
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from flashferry.core.apart.folder import JobFolder
 from flashferry.service.api import jobs, runs
 from flashferry.service.jobs.create import request_job
-from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.principal import SYSTEM, Actor, Grant, Role
 from flashferry.store.control_requests import Origin
 from flashferry.store.journal import Journal
@@ -26,7 +26,7 @@ from .conftest import AT, DIGEST, OTHERS
 def call(service, anna, monkeypatch):
     """Call as anna, or as who is given."""
     # Their texts are none; what is looked at there is for the tests of plans.
-    monkeypatch.setattr("flashferry.service.plans.starting.why_not_images", lambda service, digest: "")
+    monkeypatch.setattr("flashferry.service.plans.starting.image_obstacle", lambda service, digest: "")
 
     def made(path, body=None, *, actor=anna, **headers):
         router = runs.router if path.startswith("/runs") else jobs.router
@@ -104,7 +104,7 @@ def test_a_job_that_began_is_not_cancelled(call, service, is_over):
         if is_over:
             end_job(database, job_id, at=AT, state=JobState.ENDED, exit_code=0, sentence="")
     answer = call(f"/jobs/{job_id}/cancel", {"reason": "x"})
-    assert (answer.status_code, ("come to its end" in answer.json()["detail"])) == (409, is_over)
+    assert (answer.status_code, ("has ended" in answer.json()["detail"])) == (409, is_over)
     assert audit(service)[-1] == ("job.cancel", "refused", f"job:{job_id}")
     with service.database.reading() as database:
         assert job_of(database, job_id).state == (JobState.ENDED if is_over else JobState.STARTING)
@@ -317,7 +317,7 @@ def test_what_the_run_was_not_told_stands_in_the_audit_as_failed(call, service, 
     """Its journal takes nothing: 507, the run goes on as it did, and no entry says otherwise."""
     journal._write(JOURNAL_IS_FULL, ())
     answer = call(f"/runs/{run_id}/stop", {"reason": "enough"})
-    assert (answer.status_code, "was not told" in answer.json()["detail"]) == (507, True), answer.text
+    assert (answer.status_code, "did not receive" in answer.json()["detail"]) == (507, True), answer.text
     assert audit(service) == [("run.stop", "asked", f"run:{run_id}"), ("run.stop", "failed", f"run:{run_id}")]
     assert call(f"/runs/{run_id}").json()["control"]["stopping"] is False
     journal._write("DROP TRIGGER full", ())
@@ -343,7 +343,7 @@ def test_who_sees_one_site_sees_its_part_of_a_run(call, service, eve, journal, r
     journal.add_device(run_id, host="lim-r2", address="y", port=22, platform="ios", site="LIM", wave=1, image="y.bin")
     journal.add_device(run_id, host="no-site", address="z", port=22, platform="ios", wave=1, image="y.bin")
     with service.database.writing() as database:
-        job = request_job(service, database, SYSTEM, JobWish(kind=JobKind.RESUME, run_id=run_id, sites=("AMS", "LIM")))
+        job = request_job(service, database, SYSTEM, JobSpec(kind=JobKind.RESUME, run_id=run_id, sites=("AMS", "LIM")))
         end_job(database, job.job_id, at=AT, state=JobState.ENDED, exit_code=3, sentence="lim-r2 failed")
     folder = JobFolder.of(service.state, job.job_id)
     folder.make()
@@ -357,7 +357,7 @@ def test_who_sees_one_site_sees_its_part_of_a_run(call, service, eve, journal, r
         assert "r1" in answer.text or "/runs/" not in path or path == f"/runs/{run_id}"
     assert "left out" in call(f"/runs/{run_id}/report.json", actor=eve).text
     answer = call(f"/jobs/{job.job_id}/result", actor=eve)
-    assert (answer.status_code, "about sites" in answer.json()["detail"]) == (403, True)
+    assert (answer.status_code, "covers sites" in answer.json()["detail"]) == (403, True)
     for what in ("pause", "stop", "resume", "recover"):
         one_site = replace(eve, grants=frozenset({Grant(role=Role.OPERATOR, site="AMS")}))
         assert call(f"/runs/{run_id}/{what}", {"reason": "x"}, actor=one_site).status_code in (403, 409)

@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.jobs.job_spec import Devices, JobWish, words_of
+from flashferry.service.jobs.job_spec import Devices, JobSpec, command_line
 from flashferry.service.settings import RunSettings
 from flashferry.store.service.jobs import JobKind
 
@@ -20,7 +20,7 @@ SETTINGS = RunSettings(
 
 
 def words(settings: RunSettings = SETTINGS, **wish: object) -> str:
-    return " ".join(words_of(JobWish(**wish), settings, STATE, FOLDER))
+    return " ".join(command_line(JobSpec(**wish), settings, STATE, FOLDER))
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_the_command_line_understands_each_of_them(tmp_path):
     from flashferry.cli.program import command_named
 
     for kind in JobKind:
-        wish = JobWish(kind=kind, digest="ab", run_id="r1", file=tmp_path / "n.yaml")
-        given = list(words_of(wish, RunSettings(inventory="/inv"), tmp_path, JobFolder.of(tmp_path, "j1")))
+        wish = JobSpec(kind=kind, digest="ab", run_id="r1", file=tmp_path / "n.yaml")
+        given = list(command_line(wish, RunSettings(inventory="/inv"), tmp_path, JobFolder.of(tmp_path, "j1")))
         command = command_named(given[0])
         while hasattr(command, "commands"):
             command = command.commands[next(word for word in given if word in command.commands)]

@@ -65,7 +65,7 @@ def test_what_systemd_refuses_is_told_with_what_to_do(service, systemctl):
 def test_without_systemd_that_is_said(service, monkeypatch, tmp_path):
     """A template is named on a host that has none."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigInvalid, match="did not begin"):
+    with pytest.raises(ConfigInvalid, match="did not start"):
         start(service, JOB)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.service.jobs.queue import (
-    MOST_LOOKING,
+    MOST_CHECKING,
     MOST_OF_A_PERSON,
     MOST_SERVING,
     MOST_TESTING,
@@ -60,8 +60,8 @@ def test_nobody_passes_his_like():
 
 def test_looks_and_recoveries_have_bounds_too():
     """A hundred checks would starve the runs; two recoveries would be in each other's way."""
-    looks = [job(str(number), JobKind.CHECK) for number in range(MOST_LOOKING + 2)]
-    assert len(begins(looks)) == MOST_LOOKING
+    looks = [job(str(number), JobKind.CHECK) for number in range(MOST_CHECKING + 2)]
+    assert len(begins(looks)) == MOST_CHECKING
     assert begins([job("r1", JobKind.RECOVER), job("r2", JobKind.RECOVER)]) == ["r1"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import UTC, datetime
 
-from flashferry.service.live.collect import Scene
+from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, run_now
 from flashferry.store.status import DeviceStatus, FollowedRun, RunState, RunStatus
 from flashferry.store.tables import RunRow
@@ -38,5 +38,5 @@ def run(*devices: DeviceStatus, heard: EventView = NOTHING, forecast: Forecast |
     return run_now(followed(*devices, **more), heard, forecast or Forecast(), NOW)
 
 
-def scene(*runs: RunNow, **more) -> Scene:
-    return Scene(at=NOW, read_at=NOW, runs=runs, **more)
+def scene(*runs: RunNow, **more) -> Snapshot:
+    return Snapshot(at=NOW, read_at=NOW, runs=runs, **more)

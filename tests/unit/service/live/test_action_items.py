@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from flashferry.service.live.action_items import Urgency, needs_of
+from flashferry.service.live.action_items import Urgency, action_items
 from flashferry.service.live.presenters import clock, current_runs, run_board, tonight_board
 from flashferry.service.live.snapshot import EventView
 from flashferry.service.live.table_diff import whole
@@ -25,7 +25,7 @@ DEAD = run(
 
 
 def urgencies(found) -> list[Urgency]:
-    return [need.urgency for need in needs_of(found)]
+    return [need.urgency for need in action_items(found)]
 
 
 def test_a_calm_night_needs_nobody():
@@ -33,19 +33,19 @@ def test_a_calm_night_needs_nobody():
     calm = scene(
         run(device("r1", "done", outcome="done"), state=RunState.FINISHED, finished_at="2026-11-22T02:00:00+00:00")
     )
-    assert needs_of(calm) == ()
+    assert action_items(calm) == ()
     alarm = tonight_board(calm, {})["now"]["now"]["alarm"]
-    assert (alarm.text, alarm.tone) == ("Nothing is left changed, nobody is needed, nothing is running.", "good")
+    assert (alarm.text, alarm.tone) == ("Nothing is left changed, nothing needs attention, nothing is running.", "good")
 
 
 def test_a_dead_run_with_touched_devices_is_red_and_first():
     """Whatever else there is."""
     found = scene(run(device(), waiting_wave=1), DEAD, plans=(PLAN,))
     assert urgencies(found) == [Urgency.DEAD, Urgency.WAVE, Urgency.PLAN]
-    assert needs_of(found)[0].sentence == "the run died and left 1 device changed and not restored: r1"
+    assert action_items(found)[0].sentence == "the run died and left 1 device changed and not restored: r1"
     now = tonight_board(found, {})["now"]["now"]
     assert (now["unrestored"].text, now["unrestored"].tone, now["alarm"].tone) == ("1", "bad", "bad")
-    assert now["alarm"].text == "1 device is changed and NOT RESTORED. 3 things need a person."
+    assert now["alarm"].text == "1 device is changed and NOT RESTORED. 3 items need attention."
 
 
 def test_what_the_journal_lost_is_red():
@@ -103,8 +103,8 @@ def test_a_run_that_waits_or_speaks_is_not_silent():
 
 def test_trouble_is_told_before_all():
     """A screen that cannot see is not green."""
-    alarm = tonight_board(scene(trouble="what goes on cannot be read: no"), {})["now"]["now"]["alarm"]
-    assert (alarm.text, alarm.tone) == ("Blind: what goes on cannot be read: no", "bad")
+    alarm = tonight_board(scene(trouble="the live state cannot be read: no"), {})["now"]["now"]["alarm"]
+    assert (alarm.text, alarm.tone) == ("Out of date: the live state cannot be read: no", "bad")
 
 
 def test_the_figures_are_of_what_goes_on():

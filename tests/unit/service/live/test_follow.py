@@ -29,16 +29,16 @@ def test_devices_are_followed_as_they_move(tmp_path):
     """Each look takes in what was written since."""
     path = tmp_path / "events.jsonl"
     follower = Follower(path, "stage")
-    assert dict(follower.look().devices) == {}
+    assert dict(follower.read().devices) == {}
     write(
         path, Event(host="r1", step="pull", status="started", text="", at_s=1.0, site="AMS"), progress("r1", 100, 2.0)
     )
-    (one,) = follower.look().devices.values()
+    (one,) = follower.read().devices.values()
     assert (one.phase, one.step, one.acked_bytes, one.rate_bytes_per_s, one.verdict) == (
         Phase.UNDER_WAY, "pull", 100, 50.0, "cap",
     )  # fmt: skip
     write(path, progress("r1", 300, 3.0))
-    heard = follower.look()
+    heard = follower.read()
     assert (heard.devices["r1"].acked_bytes, heard.last_at) == (300, "2026-11-22T02:14:00.000Z")
 
 
@@ -47,9 +47,9 @@ def test_since_when_a_run_waits_is_heard(tmp_path):
     path = tmp_path / "events.jsonl"
     write(path, Event(host=None, step="wave", status="waiting", text="wave 1 waits", at_s=1.0, wave=1))
     follower = Follower(path, "stage")
-    assert (follower.look().hold, follower.look().hold_since) == ("waiting", "2026-11-22T02:14:00.000Z")
+    assert (follower.read().hold, follower.read().hold_since) == ("waiting", "2026-11-22T02:14:00.000Z")
     write(path, Event(host=None, step="wave", status="started", text="1 of 2", at_s=2.0, wave=1))
-    assert follower.look().hold == ""
+    assert follower.read().hold == ""
 
 
 def test_lines_that_are_none_of_ours_are_passed_over(tmp_path):
@@ -57,4 +57,4 @@ def test_lines_that_are_none_of_ours_are_passed_over(tmp_path):
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"{}\nnonsense\n")
     write(path, progress("r1", 100, 2.0))
-    assert set(Follower(path, "stage").look().devices) == {"r1"}
+    assert set(Follower(path, "stage").read().devices) == {"r1"}

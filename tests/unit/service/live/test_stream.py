@@ -13,7 +13,7 @@ from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.monitor.event_log import event_line
 from flashferry.monitor.events import Event
-from flashferry.service.live.collect import Looker
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.stream import Streams
 from flashferry.service.live.table_diff import patched
 from flashferry.service.live.tail import Place, tail
@@ -69,7 +69,7 @@ async def heard(stream, count: int) -> list[tuple[str, dict]]:
 
 
 def streams(service, every_s: float = 0.02) -> Streams:
-    looker = Looker(service)
+    looker = SnapshotReader(service)
     looker.FRESH_S = 0.0
     return Streams(looker, {}, every_s=every_s)
 
@@ -148,7 +148,7 @@ def test_streams_end_with_the_service(service):
         return [data async for data in stream]
 
     stopping = threading.Event()
-    looker = Looker(service)
+    looker = SnapshotReader(service)
     made = Streams(looker, {}, stopping=stopping, every_s=0.02)
     # How much it tells within its life is the machine's affair; that it ends is ours.
     assert asyncio.run(asyncio.wait_for(play(made.listen(None, life_s=0.1)), PATIENCE_S))[0] == b"retry: 1000\n\n"
@@ -161,7 +161,7 @@ def test_the_end_of_the_service_waits_for_no_turn(service):
 
     async def play():
         stopping = threading.Event()
-        made = Streams(Looker(service), {}, stopping=stopping, every_s=60.0)
+        made = Streams(SnapshotReader(service), {}, stopping=stopping, every_s=60.0)
         listening = made.listen(None)
         heard = [await anext(listening), await anext(listening)]
         last = asyncio.create_task(anext(listening, b"over"))
@@ -175,16 +175,16 @@ def test_the_end_of_the_service_waits_for_no_turn(service):
 
 def test_a_journal_that_cannot_be_read_is_told_with_its_age(service, monkeypatch):
     """What was known stays, and is called old."""
-    looker = Looker(service)
+    looker = SnapshotReader(service)
     looker.FRESH_S = 0.0
-    good = looker.look()
+    good = looker.read()
 
     def fails():
         raise ConfigInvalid("the journal in x cannot be read: no", hint="Check")
 
     monkeypatch.setattr(looker._status, "read", fails)
-    bad = looker.look()
-    assert bad.trouble == "what goes on cannot be read: the journal in x cannot be read: no. Check"
+    bad = looker.read()
+    assert bad.trouble == "the live state cannot be read: the journal in x cannot be read: no. Check"
     assert bad.read_at == good.at
 
 
@@ -192,9 +192,9 @@ def test_a_run_that_is_over_is_put_together_once(service, journal):
     """A hundred nights stand on the page of runs, and one of them moves."""
     over, alive = begin(service, journal, ("r1", "AMS")), begin(service, journal, ("r1", "AMS"))
     journal.finish_run(over)
-    looker = Looker(service)
+    looker = SnapshotReader(service)
     looker.FRESH_S = 0.0
-    before, after = looker.look(), looker.look()
+    before, after = looker.read(), looker.read()
     assert after.run(over) is before.run(over)
     assert after.run(alive) is not before.run(alive)
     assert [one.run_id for one in looker.statuses(1)] == [alive]
@@ -202,8 +202,8 @@ def test_a_run_that_is_over_is_put_together_once(service, journal):
 
 def test_what_is_asked_within_a_second_is_looked_at_once(service):
     """However many pages ask."""
-    looker = Looker(service)
-    assert looker.look() is looker.look()
+    looker = SnapshotReader(service)
+    assert looker.read() is looker.read()
 
 
 def test_what_is_over_is_read_once(service, journal, monkeypatch):
@@ -212,15 +212,15 @@ def test_what_is_over_is_read_once(service, journal, monkeypatch):
     touch(journal, held, "r1")
     journal.finish_run(held)
     journal.finish_run(over)
-    looker = Looker(service)
+    looker = SnapshotReader(service)
     looker.FRESH_S = 0.0
-    looker.look()
+    looker.read()
     from flashferry.store import status
 
     read: list[str] = []
     real = status._run_status
     monkeypatch.setattr(status, "_run_status", lambda *args: read.append(args[2].run_id) or real(*args))
-    assert {one.run_id for one in looker.look().runs} == {held, over}
+    assert {one.run_id for one in looker.read().runs} == {held, over}
     assert read == [held]
 
 
@@ -258,7 +258,7 @@ def ended(service, journal):
     journal.finish_run(run_id)
     with events_of(service, run_id).open("ab") as file:
         file.write(b'{"half')
-    return Looker(service), run_id
+    return SnapshotReader(service), run_id
 
 
 def test_events_go_on_behind_the_last_one_that_was_heard(ended):

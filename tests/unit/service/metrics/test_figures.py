@@ -13,13 +13,13 @@ from flashferry.api.state import back_up
 from flashferry.core.outside import forget_secrets, keep_secret
 from flashferry.model.states import Phase
 from flashferry.monitor.metrics.names import MetricKind
-from flashferry.service.background import Keepers, PeriodicTask
-from flashferry.service.live.collect import Looker
+from flashferry.service.background import BackgroundTasks, PeriodicTask
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.snapshot import DeviceActivity, EventView, Forecast
 from flashferry.service.metrics.collector import FRESH_S, Figures
 from flashferry.service.metrics.exposition import Sheet
 from flashferry.service.metrics.names import METRICS, MOST_NAMED
-from flashferry.service.metrics.runs import put_scene, state_of
+from flashferry.service.metrics.runs import put_snapshot, state_of
 from flashferry.service.settings import MetricsSettings, ProxySettings, ServiceSettings
 from flashferry.store.journal import Journal
 from flashferry.store.service.hooks import HookRow, OutboxRow, add_hook, put_out
@@ -57,7 +57,7 @@ def told(served) -> Samples:
 def told_of(found) -> Samples:
     """Return the figures of a scene."""
     sheet = Sheet()
-    put_scene(sheet, found)
+    put_snapshot(sheet, found)
     return parsed(sheet.text().decode())
 
 
@@ -284,7 +284,7 @@ def test_names_that_are_hostile_stay_labels():
     hostile = 'a"} 1\nflashferry_unrestored_devices{site="b\\ hunter2hunter2'
     left = device(hostile, "tuned", is_held=True, site=hostile)
     sheet = Sheet()
-    put_scene(sheet, scene(run(left, state=RunState.DIED, run_id=hostile)))
+    put_snapshot(sheet, scene(run(left, state=RunState.DIED, run_id=hostile)))
     text = sheet.text().decode()
     forget_secrets()
     assert "hunter2" not in text
@@ -338,11 +338,11 @@ def test_keepers_that_fail_are_told(service):
         seen.append(1)
         raise OSError("no")
 
-    keepers = Keepers(service, [PeriodicTask(name="weak", every_s=0.01, look=fail)])
+    keepers = BackgroundTasks(service, [PeriodicTask(name="weak", every_s=0.01, run=fail)])
     keepers.start()
     until(lambda: len(seen) >= 3, "three failures")
     keepers.stop(PATIENCE_S)
-    text = Figures(service).text(Looker(service), keepers.states()).decode()
+    text = Figures(service).text(SnapshotReader(service), keepers.states()).decode()
     found = parsed(text)
     assert value(found, "keeper_good", keeper="weak") == 0
     assert value(found, "keeper_failures", keeper="weak") >= 2
@@ -352,7 +352,7 @@ def test_keepers_that_fail_are_told(service):
 def test_who_asks_again_within_seconds_is_given_the_same(service):
     """However many scrape."""
     now = [100.0]
-    figures, looker = Figures(service, clock_s=lambda: now[0]), Looker(service)
+    figures, looker = Figures(service, clock_s=lambda: now[0]), SnapshotReader(service)
     first = figures.text(looker, ())
     now[0] += FRESH_S - 0.1
     assert figures.text(looker, ()) is first
@@ -376,8 +376,8 @@ def test_a_depot_that_has_not_answered_for_a_minute_is_not_up(service, monkeypat
     monkeypatch.setattr(
         "flashferry.service.metrics.collector.look_for_depot", lambda *_: type("Found", (), {"view": view})()
     )
-    figures, looker = Figures(service, clock_s=lambda: now[0]), Looker(service)
-    figures.look_at_depot()
+    figures, looker = Figures(service, clock_s=lambda: now[0]), SnapshotReader(service)
+    figures.check_depot()
     found = parsed(figures.text(looker, ()).decode())
     assert (value(found, "depot_up"), value(found, "depot_runs")) == (1, 2)
     now[0] += 61

@@ -74,7 +74,7 @@ def test_trends_are_drawn(served):
     ada = served.browser("ada")
     text = page(served, ada, "/trends")
     assert '<svg class="graph"' in text
-    assert "No night is kept" in text
+    assert "No nights yet" in text
     (site,) = view(served, ada, "/trends")["sites"]
     assert (site["site"], site["devices"]) == ("", 2)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flashferry.service.live.collect import Looker
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.store.journal import Journal
 from tests.contract import stored
 from tests.served import serve
@@ -18,7 +18,7 @@ from tests.unit.store.test_status import touch
 def served(tmp_path, monkeypatch):
     found = serve(tmp_path)
     found.clock.now = datetime.now(UTC)  # that of the journal
-    monkeypatch.setattr(Looker, "FRESH_S", 0.0)
+    monkeypatch.setattr(SnapshotReader, "FRESH_S", 0.0)
     return found
 
 
@@ -139,7 +139,7 @@ def test_who_operates_a_run_steps_in_by_forms(served, run_id):
     assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run_id}")
     text = page(served, ann, f"/runs/{run_id}")
     assert "a &lt;b&gt;storm&lt;/b&gt;" in text
-    assert "Paused since" in text
+    assert "no new ones start since" in text
     told = view(served, ann, f"/runs/{run_id}")["run"]
     assert (told["hold"], told["wishes"][0]["actor"]) == ("paused", "ann")
     assert served.call("POST", f"/runs/{run_id}/continue", ann, form={"reason": " "}).status_code == 422

@@ -45,7 +45,7 @@ def test_each_site_stands_with_its_agent(served):
         "gva": ("not ready", "bad", "11 s ago"),
         "lim": ("silent", "warn", "12 min ago"),
         "osl": ("not ready", "bad", "3 s ago"),
-        "trn": ("never heard", "warn", "never"),
+        "trn": ("no contact yet", "warn", "never"),
     }
     assert "found 0.0.9" in rows["gva"]["why"]
     assert (rows["osl"]["clock"], rows["osl"]["clock_tone"]) == ("74.0 s ahead", "bad")
@@ -62,7 +62,7 @@ def test_a_site_is_silent_after_what_the_settings_say(served):
     for seconds, word in ((114, "ready"), (115, "silent")):
         served.clock.now = BEGIN + timedelta(seconds=seconds)
         assert view(served, ada, "/sites")["sites"][0]["word"] == word
-    assert "not heard for 2 min 00 s" in page(served, ada, "/sites")
+    assert "without a report for 2 min 00 s" in page(served, ada, "/sites")
 
 
 def test_what_runs_is_told_by_site_and_by_run(served):
@@ -112,7 +112,7 @@ def test_who_may_see_one_site_sees_its_part_alone(served):
 def test_who_sees_none_of_the_sites_is_told_so(served):
     """And nothing else."""
     text = page(served, served.browser("otto"), "/sites")
-    assert "None of the sites is one that you may see" in text
+    assert "No sites that you may see" in text
     assert RUN not in text
 
 
@@ -157,15 +157,15 @@ def test_settings_without_a_ledger_are_sites_that_were_never_heard(empty):
     """The page says which commands are missing."""
     (empty.service.state / "sites.toml").write_text(settings_text())
     ada = empty.browser("ada")
-    assert [one["word"] for one in view(empty, ada, "/sites")["sites"]] == ["never heard"] * 5
-    assert "No agent is heard" in page(empty, ada, "/sites")
+    assert [one["word"] for one in view(empty, ada, "/sites")["sites"]] == ["no contact yet"] * 5
+    assert "No agent is in contact" in page(empty, ada, "/sites")
 
 
 def test_a_ledger_without_settings_has_its_runs(served):
     """Sites are called by the centre's names then, which somebody may have roles at, or not."""
     (served.service.state / "sites.toml").unlink()
     text = page(served, served.browser("ada"), "/sites")
-    assert "its settings are not: put <code>sites.toml</code>" in text
+    assert "its settings are missing: put <code>sites.toml</code>" in text
     assert RUN in text
     assert RUN not in page(served, served.browser("ines"), "/sites")
 
@@ -174,7 +174,7 @@ def test_a_ledger_in_which_nothing_was_begun_says_how_to_begin(empty):
     """Where a centre listens, and no run was given yet."""
     (empty.service.state / "sites.toml").write_text(settings_text())
     SitesDatabase(empty.service.state)
-    assert "<code>flashferry stage --plan plan.json --sites sites.toml</code> begins one" in page(
+    assert "<code>flashferry stage --plan plan.json --sites sites.toml</code> starts one" in page(
         empty, empty.browser("ada"), "/sites"
     )
 

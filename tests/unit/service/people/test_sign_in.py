@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.notices import NoticeKind
 from flashferry.service.people.accounts import DISABLED, NewPerson, add_person
-from flashferry.service.people.login_rate_limit import Tries
+from flashferry.service.people.login_rate_limit import LoginRateLimit
 from flashferry.service.people.passwords import MOST_AT_ONCE, MOST_WAITING, Passwords
 from flashferry.service.people.refusals import DenialLog
 from flashferry.service.people.sign_in import PasswordLogin, SignIn
-from flashferry.service.problems import Problem
 from flashferry.service.settings import OidcSettings
 from flashferry.store.service import people as rows
 from tests.served import ADMIN, BEGIN, QUICK
@@ -34,14 +35,14 @@ def given(name: str = "ann", password: str = LONG, address: str = "192.0.2.7", b
     return SignIn(name=name, password=password, address=address, before=before)
 
 
-def refusal(door: PasswordLogin, sign_in: SignIn) -> Problem:
-    with pytest.raises(Problem) as refused:
+def refusal(door: PasswordLogin, sign_in: SignIn) -> ServiceError:
+    with pytest.raises(ServiceError) as refused:
         door.sign_in(sign_in)
     return refused.value
 
 
-def told(problem: Problem) -> tuple[object, ...]:
-    return problem.status, problem.sentence, problem.hint, *problem.more.items()
+def told(problem: ServiceError) -> tuple[object, ...]:
+    return status_of(problem), problem.sentence, problem.hint, *problem.more.items()
 
 
 def test_the_right_password_begins_a_session(served, door):
@@ -102,7 +103,7 @@ def test_unknown_names_cost_the_same_work(served, door, monkeypatch):
 def test_a_name_is_locked_after_five_wrong_passwords(served, door, name):
     """Known or not, in the same words; then even the right one is not taken, until the lock is over."""
     answers = [refusal(door, given(name, WRONG)) for _ in range(5)]
-    assert [one.status for one in answers] == [401, 401, 401, 401, 429]
+    assert [status_of(one) for one in answers] == [401, 401, 401, 401, 429]
     assert told(answers[4])[1:3] == ("the name is locked after wrong passwords", "Try again in 15 min")
     served.clock.forward(14 * 60)
     assert told(refusal(door, given(name)))[2] == "Try again in 1 min"
@@ -110,7 +111,7 @@ def test_a_name_is_locked_after_five_wrong_passwords(served, door, name):
     if name == "ann":
         assert door.sign_in(given()).session_id
     else:
-        assert refusal(door, given(name)).status == 401
+        assert status_of(refusal(door, given(name))) == 401
 
 
 def test_the_right_password_forgets_the_wrong_ones(served, door):
@@ -135,8 +136,8 @@ def test_forty_guesses_at_once_are_five(served, door):
         try:
             door.sign_in(given(password=word))
             results.append(200)
-        except Problem as problem:
-            results.append(problem.status)
+        except ServiceError as problem:
+            results.append(status_of(problem))
 
     for _ in range(5):
         guess(WRONG)
@@ -154,7 +155,7 @@ def test_an_address_signs_in_so_often(served, door):
     for number in range(20):
         refusal(door, given(f"name{number}", WRONG))
     answer = refusal(door, given())
-    assert (answer.status, answer.more) == (429, {"retry_after_s": 300})
+    assert (status_of(answer), answer.more) == (429, {"retry_after_s": 300})
     assert door.sign_in(given(address="192.0.2.8"))
     served.clock.forward(301)
     assert door.sign_in(given())
@@ -190,7 +191,7 @@ def test_a_broken_hash_lets_nobody_in(served, door):
     """And is no error either."""
     with served.service.database.writing() as database:
         rows.set_password_hash(database, "ann", "rubbish")
-    assert refusal(door, given()).status == 401
+    assert status_of(refusal(door, given())) == 401
 
 
 def test_spellings_of_one_password_are_one(passwords):
@@ -206,7 +207,7 @@ def test_a_flood_takes_neither_memory_nor_threads(passwords):
     """One hashes, some wait, and whoever comes then is turned away at once."""
     held = [passwords._places.acquire(blocking=False) for _ in range(MOST_AT_ONCE + MOST_WAITING)]
     assert all(held)
-    with pytest.raises(Problem, match="at once"):
+    with pytest.raises(ServiceError, match="at once"):
         passwords.verdict(None, "x")
     passwords._places.release()
     assert not passwords.verdict(None, "x").is_right
@@ -214,7 +215,7 @@ def test_a_flood_takes_neither_memory_nor_threads(passwords):
 
 def test_a_customers_addresses_are_one():
     """An IPv6 network has more addresses than anybody counts."""
-    tries = Tries(replace(QUICK, most_tries=2))
+    tries = LoginRateLimit(replace(QUICK, most_tries=2))
     assert [tries.take(f"2001:db8::{n}", BEGIN) > 0 for n in range(3)] == [False, False, True]
     assert tries.take("2001:db8:0:1::1", BEGIN) == 0
     assert tries.take("::ffff:192.0.2.1", BEGIN) == 0
@@ -223,8 +224,8 @@ def test_a_customers_addresses_are_one():
 
 def test_what_is_remembered_of_who_tries_is_bounded(monkeypatch):
     """A flood from everywhere takes no memory."""
-    monkeypatch.setattr("flashferry.service.people.login_rate_limit.MOST_KEPT", 10)
-    tries = Tries(QUICK)
+    monkeypatch.setattr("flashferry.service.people.login_rate_limit.MOST_TRACKED", 10)
+    tries = LoginRateLimit(QUICK)
     for number in range(50):
         tries.take(f"192.0.2.{number}", BEGIN)
         tries.count_unknown(f"name{number}", BEGIN)
@@ -247,4 +248,4 @@ def test_a_local_sign_in_is_told_where_people_sign_in_elsewhere(served):
     with service.database.reading() as database:
         bodies = [row["body"] for row in database.execute("SELECT body FROM outbox")]
     assert len(bodies) == 1
-    assert "local account" in bodies[0]
+    assert "local password" in bodies[0]

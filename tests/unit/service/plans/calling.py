@@ -5,9 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, FastAPI, Request
 
 from flashferry.service.access import routes_in
-from flashferry.service.live.collect import Looker
+from flashferry.service.api.problems import problem_response
+from flashferry.service.errors import ServiceError
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem, problem_response
 from flashferry.service.service import Service
 from tests.unit.service.client import TestClient
 
@@ -16,9 +17,9 @@ def client(service: Service, actor: Actor, *routers: APIRouter) -> TestClient:
     """Return a client of some routes, signed in as an actor."""
     app = FastAPI()
     app.state.service = service
-    app.state.looker = Looker(service)
+    app.state.reader = SnapshotReader(service)
     app.state.routes = routes_in(routers)
-    app.state.problem_page = lambda request, problem: None
+    app.state.problem_page = None
 
     @app.middleware("http")
     async def signed_in(request: Request, call_next):
@@ -28,5 +29,5 @@ def client(service: Service, actor: Actor, *routers: APIRouter) -> TestClient:
 
     for router in routers:
         app.include_router(router)
-    app.add_exception_handler(Problem, problem_response)
+    app.add_exception_handler(ServiceError, problem_response)
     return TestClient(app, follow_redirects=False)

@@ -26,7 +26,7 @@ def test_from_a_file_to_an_approved_plan(client, plan):
     path = answer.headers["Location"]
     assert client("maker").post(PLANS, content=text).status_code == 200
     read = client("ann").get(path).json()
-    assert (read["is_startable"], read["why_not"]) == (False, "it is a draft, which nobody has approved yet")
+    assert (read["is_startable"], read["why_not"]) == (False, "draft, not approved yet")
     assert read["plan"]["forecast_end"] == "2026-11-21T23:00:00+00:00"
     assert read["plan"]["actions"] == {"refused": 1, "stage": 1}
     assert read["plan"]["lines"] == [

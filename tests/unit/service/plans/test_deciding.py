@@ -11,9 +11,10 @@ from http import HTTPStatus
 
 import pytest
 
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.plans.deciding import approve, deny, withdraw
-from flashferry.service.plans.eligibility import why_not_startable
-from flashferry.service.problems import Problem
+from flashferry.service.plans.eligibility import start_obstacle
 from flashferry.store.service.audit import entries
 from flashferry.store.service.plans import PlanState, plan_of
 
@@ -36,12 +37,12 @@ def change(service, statement, *values):
 def test_an_approved_plan_may_be_begun_and_keeps_what_was_said(service, who, plan, offered):
     """By whom, when, and the comment; the audit has it too."""
     digest = offered(plan)
-    assert why_not_startable(service, digest) == "it is a draft, which nobody has approved yet"
+    assert start_obstacle(service, digest) == "draft, not approved yet"
     approve(service, who("ann"), digest, " looks <b>good</b> ")
     found = stored(service, digest)
     assert (found.state, found.decided_by, found.comment) == (PlanState.APPROVED, "ann", "looks <b>good</b>")
     assert found.decided_at == "2026-11-21T20:00:00.000Z"
-    assert why_not_startable(service, digest) == ""
+    assert start_obstacle(service, digest) == ""
     assert audit(service) == [("maker", "plan.made"), ("ann", "plan.approve")]
 
 
@@ -49,7 +50,7 @@ def test_an_approved_plan_may_be_begun_and_keeps_what_was_said(service, who, pla
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("maker", "expected somebody else than maker, who made it"),
+        ("maker", "expected someone else than maker, who made it"),
         ("bob", "expected an approver at AMS, LIM"),
         ("eve", "expected an approver at AMS, LIM"),
         ("viv", "expected the SHA-256 of a plan that you may see"),
@@ -58,11 +59,11 @@ def test_an_approved_plan_may_be_begun_and_keeps_what_was_said(service, who, pla
 def test_who_may_not_decide_is_refused_and_it_is_told(service, who, plan, offered, name, told, decide):
     """Not its maker, not who has the role at one of its sites, no admin as such; who may not see it learns nothing."""
     digest = offered(plan)
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(ServiceError) as refused:
         decide(service, who(name), digest, "why")
     assert told in refused.value.sentence
     is_hidden = name == "viv"
-    assert refused.value.status is (HTTPStatus.NOT_FOUND if is_hidden else HTTPStatus.FORBIDDEN)
+    assert status_of(refused.value) is (HTTPStatus.NOT_FOUND if is_hidden else HTTPStatus.FORBIDDEN)
     assert stored(service, digest).state is PlanState.DRAFT
     assert audit(service, "refused") == ([] if is_hidden else [(name, f"plan.{decide.__name__}")])
 
@@ -75,14 +76,14 @@ def test_of_forty_who_approve_at_once_one_does(service, who, plan, offered):
         ready.wait()
         try:
             approve(service, who("ann"), digest)
-        except Problem as problem:
+        except ServiceError as problem:
             told.append(problem)
             return 0
         return 1
 
     with ThreadPoolExecutor(40) as pool:
         assert sum(pool.map(try_it, range(40))) == 1
-    assert {one.status for one in told} == {HTTPStatus.CONFLICT}
+    assert {status_of(one) for one in told} == {HTTPStatus.CONFLICT}
     assert {one.sentence for one in told} == {
         "plan: it cannot be approved: it was approved by ann at 2026-11-21 20:00:00 UTC"
     }
@@ -109,12 +110,12 @@ def test_what_was_approved_cannot_be_changed_into_something_else(service, plan, 
 def test_a_decision_is_made_once(service, who, plan, offered):
     """A denied plan cannot be approved, nor an approved one denied; the comment is demanded of who denies."""
     digest = offered(plan)
-    with pytest.raises(Problem, match="comment: expected why"):
+    with pytest.raises(ServiceError, match="comment: expected a reason"):
         deny(service, who("ann"), digest, " ")
     deny(service, who("ann"), digest, "wrong image")
-    with pytest.raises(Problem, match="it was denied by ann"):
+    with pytest.raises(ServiceError, match="denied by ann"):
         approve(service, who("ann"), digest)
-    assert why_not_startable(service, digest) == "it was denied by ann: wrong image"
+    assert start_obstacle(service, digest) == "denied by ann: wrong image"
 
 
 @pytest.mark.parametrize("name", ["maker", "ann", "eve"])
@@ -125,14 +126,14 @@ def test_a_plan_is_taken_back_by_its_maker_and_by_who_could_begin_or_approve_it(
     withdraw(service, who(name), digest, "another night")
     found = stored(service, digest)
     assert (found.state, found.decided_by, found.withdrawn_by) == (PlanState.WITHDRAWN, "ann", name)
-    assert why_not_startable(service, digest) == f"it was withdrawn by {name}: another night"
-    with pytest.raises(Problem, match="it was withdrawn by"):
+    assert start_obstacle(service, digest) == f"withdrawn by {name}: another night"
+    with pytest.raises(ServiceError, match="withdrawn by"):
         withdraw(service, who(name), digest, "again")
 
 
 def test_who_has_its_sites_in_part_takes_nothing_back(service, who, plan, offered):
     """Bob is an operator at one of two sites."""
-    with pytest.raises(Problem, match="an operator or approver at AMS, LIM"):
+    with pytest.raises(ServiceError, match="an operator or approver at AMS, LIM"):
         withdraw(service, who("bob"), offered(plan), "no")
 
 
@@ -141,7 +142,7 @@ def test_a_plan_of_ones_own_sites_is_enough(service, who, plan, offered):
     one = replace(plan, devices=plan.devices[:1])
     digest = offered(one)
     approve(service, who("bob"), digest)
-    assert why_not_startable(service, digest) == ""
+    assert start_obstacle(service, digest) == ""
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,7 @@ def test_an_approval_falls_with_the_people_behind_it(service, who, plan, offered
     digest = offered(plan)
     approve(service, who("ann"), digest)
     change(service, statement)
-    assert why in why_not_startable(service, digest)
+    assert why in start_obstacle(service, digest)
 
 
 def test_an_approval_falls_with_the_end_of_the_window(service, who, plan, offered, clock):
@@ -170,18 +171,18 @@ def test_an_approval_falls_with_the_end_of_the_window(service, who, plan, offere
     digest, other = offered(plan), offered(replace(plan, duration_s=1.0))
     approve(service, who("ann"), digest)
     clock[0] = clock[0].replace(day=22, hour=5) - timedelta(milliseconds=1)
-    assert why_not_startable(service, digest) == ""
+    assert start_obstacle(service, digest) == ""
     clock[0] += timedelta(milliseconds=1)
-    assert why_not_startable(service, digest) == "its window has passed: it was to end by 2026-11-22 05:00 UTC"
-    with pytest.raises(Problem, match="cannot be approved: its window has passed"):
+    assert start_obstacle(service, digest) == "its window has passed: it was to end by 2026-11-22 05:00 UTC"
+    with pytest.raises(ServiceError, match="cannot be approved: its window has passed"):
         approve(service, who("ann"), other)
 
 
 @pytest.mark.parametrize(
     ("write", "why"),
     [
-        (lambda path: path.write_bytes(b"imagf"), "image new.bin on disk is another one than the plan was made for"),
-        (lambda path: path.write_bytes(b"longer one"), "image new.bin on disk is another one"),
+        (lambda path: path.write_bytes(b"imagf"), "image new.bin on disk is not the one that the plan was made for"),
+        (lambda path: path.write_bytes(b"longer one"), "image new.bin on disk is not the one"),
         (lambda path: path.unlink(), "expected a file, found nothing"),
         (lambda path: (path.unlink(), path.symlink_to("/etc/hostname")), "its path leads elsewhere"),
     ],
@@ -191,22 +192,22 @@ def test_an_approval_falls_with_the_image_on_disk(service, who, plan, offered, i
     digest, other = offered(plan), offered(replace(plan, duration_s=1.0))
     approve(service, who("ann"), digest)
     write(images / "new.bin")
-    assert why in why_not_startable(service, digest)
-    with pytest.raises(Problem, match="cannot be approved: image") as refused:
+    assert why in start_obstacle(service, digest)
+    with pytest.raises(ServiceError, match="cannot be approved: image") as refused:
         approve(service, who("ann"), other)
-    assert refused.value.status is HTTPStatus.CONFLICT
+    assert status_of(refused.value) is HTTPStatus.CONFLICT
 
 
 @pytest.mark.parametrize(
     ("values", "why"),
     [
         ({"state": "mismatch", "told": "told"}, "is not what the vendor published (told)"),
-        ({"state": "hidden", "state_before_hidden": "published", "hidden_at": "2026"}, "was taken away"),
-        ({"state": "arriving"}, "has not wholly arrived"),
-        ({"state": "unknown"}, "is unknown: nothing is known that the vendor published"),
-        ({"sha512": "0" * 128}, "of the image store is another one"),
+        ({"state": "hidden", "state_before_hidden": "published", "hidden_at": "2026"}, "was removed"),
+        ({"state": "arriving"}, "is not completely uploaded"),
+        ({"state": "unknown"}, "is unknown: no published digest is known"),
+        ({"sha512": "0" * 128}, "in the image store is not the one"),
         ({"state": "vouched", "vouched_by": "eve"}, ""),
-        (None, "is not known to the image store"),
+        (None, "is not in the image store"),
     ],
 )
 def test_an_approval_falls_with_what_the_image_store_says(service, who, plan, offered, values, why):
@@ -220,5 +221,5 @@ def test_an_approval_falls_with_what_the_image_store_says(service, who, plan, of
             change(service, f"UPDATE images SET {column} = ?", value)
     if "state" in (values or {}):
         change(service, "UPDATE images SET state = ?", values["state"])
-    found = why_not_startable(service, digest)
+    found = start_obstacle(service, digest)
     assert why in found if why else found == ""

@@ -10,15 +10,16 @@ import pytest
 
 from flashferry.model.fleet_plan import Action
 from flashferry.model.plan_file import plan_document, plan_text, sealed
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.plans.offering import LONGEST_TITLE, offer
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.plans import text_of
 
 
 def refused(service, actor, content, title=""):
-    with pytest.raises(Problem) as found:
+    with pytest.raises(ServiceError) as found:
         offer(service, actor, content, title)
     assert found.value.hint
     return found.value
@@ -52,13 +53,13 @@ def test_the_same_text_again_is_the_plan_that_it_was(service, who, plan):
 def test_only_an_operator_at_all_its_sites_offers_a_plan(service, who, plan, name):
     """Also at those of devices that it only tells of."""
     found = refused(service, who(name), plan_text(plan).encode())
-    assert (found.status, found.sentence) == (HTTPStatus.FORBIDDEN, "plan: expected an operator at AMS, LIM")
+    assert (status_of(found), found.sentence) == (HTTPStatus.FORBIDDEN, "plan: expected an operator at AMS, LIM")
 
 
 def test_devices_without_a_site_take_the_role_everywhere(service, who, plan):
     """Who has it at the sites that are named has not all."""
     lone = replace(plan, devices=(replace(plan.devices[0], site=None),))
-    assert refused(service, who("bob"), plan_text(lone).encode()).status is HTTPStatus.FORBIDDEN
+    assert status_of(refused(service, who("bob"), plan_text(lone).encode())) is HTTPStatus.FORBIDDEN
     assert offer(service, who("maker"), plan_text(lone).encode())[0].sites == ("",)
 
 
@@ -67,7 +68,7 @@ def test_devices_without_a_site_take_the_role_everywhere(service, who, plan):
 )
 def test_what_is_no_plan_is_refused(service, who, content):
     """In a sentence, whatever it is."""
-    assert refused(service, who("maker"), content).status is HTTPStatus.UNPROCESSABLE_ENTITY
+    assert status_of(refused(service, who("maker"), content)) is HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 def test_a_plan_that_was_changed_is_refused(service, who, plan):
@@ -79,7 +80,7 @@ def test_a_plan_that_was_changed_is_refused(service, who, plan):
 def test_one_larger_than_any_plan_is_refused(service, who):
     """Before it is parsed."""
     found = refused(service, who("maker"), b" " * ((32 << 20) + 1))
-    assert found.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    assert status_of(found) is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_a_plan_is_shown_with_all_that_one_decides_by(client, plan, offered):
     text = unescape(client("ann").get(f"/plans/{digest}").text)
     for told in (
         digest,
-        "It may not be begun: it is a draft, which nobody has approved yet.",
+        "Can't start: draft, not approved yet.",
         "flash full",
         "ip tcp window-size 250000",
         plan.images[0].sha512,
@@ -85,7 +85,7 @@ def test_the_makers_button_is_disabled_and_his_post_refused(client, plan, offere
     path = f"/plans/{offered(plan)}"
     text = unescape(client("maker").get(path).text)
     assert '<button disabled aria-describedby="h-approve">Approve</button>' in text
-    assert "this takes somebody else than maker, who made it" in text
+    assert "You made this plan; someone else must" in text
     assert client("maker").post(f"{path}/approve").status_code == 403
 
 
@@ -95,10 +95,10 @@ def test_a_plan_goes_from_its_file_to_a_run_by_two_people(client, service, plan)
     answer = client("eve").post("/plans", files=file, data={"title": "core"})
     path = answer.headers["Location"]
     assert (answer.status_code, path.startswith("/plans/")) == (303, True)
-    assert "Begin the run" not in client("eve").get(path).text
+    assert "Start run" not in client("eve").get(path).text
     assert client("ann").post(f"{path}/approve", data={"comment": "ok"}).headers["Location"] == path
-    assert "Begin the run" in client("eve").get(path).text
-    assert "Begin the run" not in client("ann").get(path).text
+    assert "Start run" in client("eve").get(path).text
+    assert "Start run" not in client("ann").get(path).text
     assert client("ann").post(f"{path}/start").status_code == 403
 
 
@@ -115,7 +115,7 @@ def test_a_run_is_begun_by_a_form(able, service, who, images, plan):
     assert client("maker").post(f"{path}/start", data=asked).status_code == 303
     assert client("maker").post(f"{path}/start").status_code == 409
     (images / "new.bin").write_bytes(b"imagf")
-    assert "image new.bin on disk is another one" in client("maker").post(f"{path}/start").text
+    assert "image new.bin on disk is not the one" in client("maker").post(f"{path}/start").text
     with service.database.reading() as database:
         (job,) = latest_jobs(database, 10)
     assert (job.requested_by, job.reason) == ("maker", "tonight")
@@ -137,7 +137,7 @@ def test_a_decision_is_final_on_the_page_too(client, plan, offered, verb, word):
     path = f"/plans/{offered(plan)}"
     assert client("ann").post(f"{path}/{verb}", data={"comment": "no"}).status_code == 303
     text = client("ann").get(path).text
-    assert f"It was {word}; that is final." in text
+    assert f"The plan is {word}; that is final." in text
     assert f'action="{path}' not in text
 
 
@@ -188,7 +188,7 @@ def test_a_plan_is_made_and_rehearsed_by_forms(able, service, who, plan, offered
     assert maker.post(f"/plans/{digest}/rehearse").headers["Location"] == f"/plans/{digest}"
     with service.database.writing() as database:
         database.execute("UPDATE jobs SET sentence = '<b>came', run_id = 'r<i>'")
-    for path, word in (("/plans", "Being made"), (f"/plans/{digest}", "What was run of it")):
+    for path, word in (("/plans", "Plans being created"), (f"/plans/{digest}", "Runs of this plan")):
         text = maker.get(path).text
         assert word in text
         assert "&lt;b&gt;came" in text

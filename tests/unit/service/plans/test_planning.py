@@ -10,10 +10,11 @@ from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.plan_file import plan_text
 from flashferry.service.api.plans import router
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.jobs.launching import prepare
-from flashferry.service.plans.planning import PlanJobs, PlanWish, make_plan
+from flashferry.service.plans.planning import PlanJobs, PlanSpec, make_plan
 from flashferry.service.principal import Grant, Role
-from flashferry.service.problems import Problem
 from flashferry.store.service import images as store
 from flashferry.store.service.images import ImageState
 from flashferry.store.service.jobs import job_of
@@ -21,7 +22,7 @@ from flashferry.store.service.plans import plans
 from inventory.image_rules import Traits, load_image_rules
 from tests.unit.service.plans.calling import client
 
-WISH = PlanWish(title="core", sites=("AMS", "LIM"), window="22:00-05:00")
+WISH = PlanSpec(title="core", sites=("AMS", "LIM"), window="22:00-05:00")
 
 
 @pytest.fixture
@@ -49,13 +50,13 @@ def now(service, job_id):
 def test_what_the_job_wrote_is_a_draft_of_who_asked(able, ended, plan):
     """Under the title that he gave; the job says which plan it made, and a second look offers nothing."""
     job_id, keeper = ended(plan_text(plan)), PlanJobs()
-    keeper.look(able)
+    keeper.run_once(able)
     job, (found,) = now(able, job_id)
     assert (found.made_by, found.title, found.state) == ("maker", "core", "draft")
     assert job.digest == found.digest
     assert job.sentence == f"made plan {found.digest[:12]}…, which waits for approval"
-    keeper.look(able)
-    PlanJobs().look(able)
+    keeper.run_once(able)
+    PlanJobs().run_once(able)
     assert len(now(able, job_id)[1]) == 1
 
 
@@ -84,7 +85,7 @@ def test_what_cannot_be_offered_is_told_by_the_job(able, ended, plan, text, stat
     if statement:
         with able.database.writing() as database:
             database.execute(statement)
-    PlanJobs().look(able)
+    PlanJobs().run_once(able)
     job, found = now(able, job_id)
     assert found == []
     assert job.digest is None
@@ -103,7 +104,7 @@ def test_what_cannot_be_offered_is_told_by_the_job(able, ended, plan, text, stat
 )
 def test_what_is_not_as_it_must_be_is_refused(able, who, by, changes, why):
     """Before anything is run."""
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(ServiceError) as refused:
         make_plan(able, who(by), replace(WISH, **changes))
     assert why in refused.value.sentence
 
@@ -177,9 +178,9 @@ def test_golden_images_that_are_no_rules_are_refused(able, who, golden, entries,
     """Rules know no site: what differs between sites takes a plan for each."""
     golden(*entries)
     everywhere = replace(who("maker"), grants=frozenset({Grant(role=Role.OPERATOR)}))
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(ServiceError) as refused:
         make_plan(able, everywhere, replace(GOLDEN, sites=sites))
-    assert (refused.value.status, why in refused.value.sentence) == (409, True), refused.value.sentence
+    assert (status_of(refused.value), why in refused.value.sentence) == (409, True), refused.value.sentence
     if entries and entries[0][1] == "AMS":
         assert make_plan(able, everywhere, replace(GOLDEN, sites=("AMS",))).rules
 
@@ -187,7 +188,7 @@ def test_golden_images_that_are_no_rules_are_refused(able, who, golden, entries,
 def test_a_golden_image_that_may_not_be_used_is_in_no_plan(able, who, golden):
     """It was found to be no match since."""
     golden(("M1", "*", "a.bin"), state=ImageState.MISMATCH)
-    with pytest.raises(Problem, match=r"image a\.bin"):
+    with pytest.raises(ServiceError, match=r"image a\.bin"):
         make_plan(able, who("maker"), GOLDEN)
 
 

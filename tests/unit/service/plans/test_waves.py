@@ -9,9 +9,10 @@ import pytest
 
 from flashferry.model.lease import JournalUnusable
 from flashferry.service.api.plans import waves
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.plans.deciding import approve, withdraw
-from flashferry.service.plans.waves import approve_wave, look
-from flashferry.service.problems import Problem
+from flashferry.service.plans.waves import approve_wave, run_once
 from flashferry.store.control import control_request
 from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries
@@ -46,7 +47,7 @@ def audit(service, outcome):
 
 
 def refused(*args, **kwargs):
-    with pytest.raises(Problem) as found:
+    with pytest.raises(ServiceError) as found:
         approve_wave(*args, **kwargs)
     assert found.value.hint
     return found.value
@@ -74,7 +75,7 @@ def test_a_run_is_told_and_remembers_who_said_yes(service, who, run, digest):
 def test_who_may_not_is_refused(service, who, run, digest, name, status, told):
     """The role at each site of the run, also of who sees some of it; who sees none of it learns nothing."""
     found = refused(service, who(name), run, 0, digest=digest)
-    assert (found.status, told in found.sentence) == (status, True), found.sentence
+    assert (status_of(found), told in found.sentence) == (status, True), found.sentence
     assert control_request(service.state, run).approved_wave == -1
     assert audit(service, "refused") == ([(name, f"run:{run}")] if status == 403 else [])
 
@@ -84,21 +85,21 @@ def test_the_plans_maker_approves_no_wave_of_it_with_whatever_role(service, who,
     from dataclasses import replace
 
     both = replace(who("ann"), name="maker")
-    assert refused(service, both, run, 0, digest=digest).sentence.startswith("run: expected somebody else than maker")
+    assert refused(service, both, run, 0, digest=digest).sentence.startswith("run: expected someone else than maker")
 
 
 @pytest.mark.parametrize("given", ["", "0" * 64])
 def test_a_yes_is_for_the_plan_that_was_read(service, who, run, digest, given):
     """None, or another one, is no yes to this run."""
     found = refused(service, who("ann"), run, 0, digest=given)
-    assert found.status == 409
+    assert status_of(found) == 409
     assert f"it carries out plan {digest[:12]}…" in found.sentence
 
 
 def test_a_plan_that_was_withdrawn_has_no_further_waves(service, who, run, digest):
     """What is under way goes on; nothing new is approved."""
     withdraw(service, who("maker"), digest, "wrong image")
-    assert "it was withdrawn by maker: wrong image" in refused(service, who("ann"), run, 0, digest=digest).sentence
+    assert "withdrawn by maker: wrong image" in refused(service, who("ann"), run, 0, digest=digest).sentence
 
 
 def test_nor_has_one_that_is_past_its_end(service, who, run, digest, clock):
@@ -115,8 +116,8 @@ def test_of_twenty_who_say_yes_one_counts(service, who, run, digest):
         ready.wait()
         try:
             approve_wave(service, who("ann"), run, 0, digest=digest)
-        except Problem as problem:
-            return problem.status
+        except ServiceError as problem:
+            return status_of(problem)
         return 200
 
     with ThreadPoolExecutor(20) as pool:
@@ -148,7 +149,7 @@ def test_a_yes_that_the_journal_could_not_take_stays_and_failed(service, who, ru
 
     with monkeypatch.context() as patch:
         patch.setattr("flashferry.service.plans.waves.api.approve", full)
-        assert refused(service, who("ann"), run, 0, digest=digest).status == 507
+        assert status_of(refused(service, who("ann"), run, 0, digest=digest)) == 507
     assert (audit(service, "done"), audit(service, "failed")) == ([("ann", f"run:{run}")],) * 2
     approve_wave(service, who("ann"), run, 0, digest=digest)
     assert control_request(service.state, run).approved_wave == 0
@@ -157,7 +158,7 @@ def test_a_yes_that_the_journal_could_not_take_stays_and_failed(service, who, ru
 def test_a_wave_that_is_not_there_is_not_approved(service, who, run, digest):
     """422, with those that are."""
     found = refused(service, who("ann"), run, 7, digest=digest)
-    assert (found.status, "waves 0 to 2" in found.sentence) == (422, True)
+    assert (status_of(found), "waves 0 to 2" in found.sentence) == (422, True)
 
 
 def test_a_run_that_is_over_has_nothing_to_approve(service, who, digest):
@@ -166,13 +167,13 @@ def test_a_run_that_is_over_has_nothing_to_approve(service, who, digest):
         run_id = journal.begin_run("stage", {"plan": {"digest": digest}})
         journal.add_device(run_id, host="r0", address="x", port=22, platform="ios", wave=0, image="x.bin", site="AMS")
         journal.finish_run(run_id)
-    assert "it is not under way" in refused(service, who("ann"), run_id, 0, digest=digest).sentence
+    assert "it is not running" in refused(service, who("ann"), run_id, 0, digest=digest).sentence
 
 
 @pytest.mark.parametrize("given", ["latest", "20"])
 def test_a_run_is_named_whole(service, who, run, digest, given):
     """What is convenient at a terminal is not what somebody approved."""
-    assert refused(service, who("ann"), given, 0, digest=digest).status == 404
+    assert status_of(refused(service, who("ann"), given, 0, digest=digest)) == 404
 
 
 def test_a_wave_that_waits_is_announced_once(service, run):
@@ -183,10 +184,10 @@ def test_a_wave_that_waits_is_announced_once(service, run):
             """VALUES ('h', 'h', 'webhook', 'https://hook.example/', '["approval.wanted"]')"""
         )
     for _ in range(3):
-        look(service)
+        run_once(service)
     with service.database.reading() as database:
         (body,) = (row["body"] for row in database.execute("SELECT body FROM outbox"))
-    assert f"run {run}: wave 0 waits for somebody" in body
+    assert f"run {run}: wave 0 waits for approval" in body
 
 
 def test_the_api_takes_a_yes(service, who, run, digest):

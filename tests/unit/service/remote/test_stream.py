@@ -89,7 +89,7 @@ def test_a_service_that_is_away_is_told_once_and_when_it_is_back(asking):
 
     assert texts(asking(answer), said) == ["n0", "n1", "n2", "n3"]
     assert [one.rpartition(". ")[2] for one in said] == [
-        "It is tried again; what it has begun goes on there",
+        "Trying again; what it started continues there",
         "the service answers again",
     ]
 

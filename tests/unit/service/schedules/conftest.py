@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from flashferry.service.plans.deciding import approve
-from flashferry.service.schedules.making import ScheduleWish, make_schedule
+from flashferry.service.schedules.making import ScheduleSpec, make_schedule
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.schedules import ScheduleKind, occasions_of, schedule_of
@@ -43,7 +43,7 @@ def schedule(service, who, digest):
     """Return what makes a schedule: of the plan, each night at 22:00 in Amsterdam, for two hours."""
 
     def schedule(by="maker", **changes):
-        wish = ScheduleWish(
+        wish = ScheduleSpec(
             title="",
             kind=ScheduleKind.PLAN,
             subject=digest,

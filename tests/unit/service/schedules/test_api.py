@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.service.api.schedules import router
-from flashferry.service.schedules.scheduler import look
+from flashferry.service.schedules.scheduler import run_once
 from tests.unit.service.plans.calling import client as made
 from tests.unit.service.schedules.conftest import at
 
@@ -31,7 +31,7 @@ def test_a_schedule_from_its_making_to_its_end(service, client, wanted, clock):
     assert [one["local"] for one in told["next"]][:2] == ["Sat 2026-11-21 22:00 CET", "Sun 2026-11-22 22:00 CET"]
     assert told["why_not"] == ""
     clock[0] = at("21T21:00")
-    look(service)
+    run_once(service)
     (occasion,) = client("ann").get(path).json()["occasions"]
     assert (occasion["outcome"], occasion["due_at"]) == ("started", "2026-11-21T21:00:00.000Z")
     for what, state in (("hold", "held"), ("release", "active"), ("own", "active")):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flashferry.service.schedules.making import ScheduleWish, make_schedule
-from flashferry.service.schedules.scheduler import GRACE_S, look
+from flashferry.service.schedules.making import ScheduleSpec, make_schedule
+from flashferry.service.schedules.scheduler import GRACE_S, run_once
 from flashferry.store.service.database import moment_of
 from flashferry.store.service.jobs import latest_jobs
 from flashferry.store.service.schedules import Outcome, ScheduleKind, occasions_of
@@ -31,7 +31,7 @@ def night(service, who):
     """Return what makes a schedule of a night that is due each day at 21:00 UTC: such jobs do not refuse each other."""
 
     def night():
-        wish = ScheduleWish(
+        wish = ScheduleSpec(
             title="n",
             kind=ScheduleKind.NIGHTLY,
             subject="labs/small.yaml",
@@ -52,7 +52,7 @@ def test_a_clock_that_does_what_it_likes(service, clock, night, jumps):
     schedule_id, latest = night(), BEGIN
     for jump in jumps:
         clock[0] += timedelta(seconds=jump)
-        look(service)
+        run_once(service)
         latest = max(latest, clock[0])
     with service.database.reading() as database:
         found = occasions_of(database, schedule_id, most=1000)

@@ -7,8 +7,9 @@ from http import HTTPStatus
 
 import pytest
 
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.plans.deciding import deny
-from flashferry.service.problems import Problem
 from flashferry.service.schedules.making import Step, step
 from flashferry.store.service.audit import entries
 from flashferry.store.service.schedules import ScheduleKind, ScheduleState
@@ -21,7 +22,7 @@ def audit(service, outcome="done"):
 
 
 def refused(call, *args, **kwargs):
-    with pytest.raises(Problem) as found:
+    with pytest.raises(ServiceError) as found:
         call(*args, **kwargs)
     assert found.value.hint
     return found.value
@@ -55,7 +56,7 @@ def test_a_schedule_is_its_makers_and_due_by_its_own_clock(service, schedule):
 def test_what_could_never_be_begun_is_refused(schedule, changes, why):
     """At once, and not in the night."""
     found = refused(schedule, **changes)
-    assert (found.status, why in found.sentence) == (HTTPStatus.UNPROCESSABLE_ENTITY, True), found.sentence
+    assert (status_of(found), why in found.sentence) == (HTTPStatus.UNPROCESSABLE_ENTITY, True), found.sentence
 
 
 def test_a_schedule_that_is_due_before_its_plans_window_is_refused(schedule, offered, plan):
@@ -71,7 +72,7 @@ def test_a_schedule_that_is_due_before_its_plans_window_is_refused(schedule, off
 
 def test_an_unknown_plan_is_not_scheduled(schedule):
     """404, as for one that he may not see."""
-    assert refused(schedule, subject="0" * 64).status is HTTPStatus.NOT_FOUND
+    assert status_of(refused(schedule, subject="0" * 64)) is HTTPStatus.NOT_FOUND
 
 
 def test_a_plan_that_was_denied_is_not_scheduled(service, schedule, offered, plan, who):
@@ -79,7 +80,7 @@ def test_a_plan_that_was_denied_is_not_scheduled(service, schedule, offered, pla
     draft = offered(replace(plan, starts_at="2026-11-21T21:00:00+00:00", ends_at=None))
     assert schedule(subject=draft).state is ScheduleState.ACTIVE
     deny(service, who("ann"), draft, "no")
-    assert refused(schedule, subject=draft).status is HTTPStatus.CONFLICT
+    assert status_of(refused(schedule, subject=draft)) is HTTPStatus.CONFLICT
 
 
 @pytest.mark.parametrize(("name", "kind"), [("ann", "plan"), ("bob", "plan"), ("bob", "nightly")])
@@ -87,7 +88,7 @@ def test_only_an_operator_at_all_its_sites_schedules(service, schedule, name, ki
     """A night touches nobody knows what: it takes the role everywhere."""
     changes = {"kind": ScheduleKind.NIGHTLY, "subject": "labs/small.yaml"} if kind == "nightly" else {}
     found = refused(schedule, by=name, **changes)
-    assert found.status is HTTPStatus.FORBIDDEN
+    assert status_of(found) is HTTPStatus.FORBIDDEN
     assert audit(service, "refused") == [(name, "schedule.made", found.sentence)]
 
 
@@ -127,9 +128,9 @@ def test_nobody_steers_without_role_or_reason(service, schedule, who, what, now)
     made = schedule()
     step(service, who("maker"), made.schedule_id, Step.HOLD, "x") if what is Step.RELEASE else None
     before = now(made)
-    assert refused(step, service, who("bob"), made.schedule_id, what, "why").status is HTTPStatus.FORBIDDEN
-    assert refused(step, service, who("viv"), made.schedule_id, what, "why").status is HTTPStatus.NOT_FOUND
-    assert "expected why" in refused(step, service, who("maker"), made.schedule_id, what, " ").sentence
+    assert status_of(refused(step, service, who("bob"), made.schedule_id, what, "why")) is HTTPStatus.FORBIDDEN
+    assert status_of(refused(step, service, who("viv"), made.schedule_id, what, "why")) is HTTPStatus.NOT_FOUND
+    assert "expected a reason" in refused(step, service, who("maker"), made.schedule_id, what, " ").sentence
     assert now(made) == before
     assert [(name, action) for name, action, _ in audit(service, "refused")] == [
         ("bob", f"schedule.{what}"),
@@ -150,4 +151,4 @@ def test_what_a_state_forbids_is_a_conflict(service, schedule, who, steps, what)
     made = schedule()
     for one in steps:
         step(service, who("maker"), made.schedule_id, one, "why")
-    assert refused(step, service, who("maker"), made.schedule_id, what, "why").status is HTTPStatus.CONFLICT
+    assert status_of(refused(step, service, who("maker"), made.schedule_id, what, "why")) is HTTPStatus.CONFLICT

@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 from flashferry.service.pages.schedules import router
-from flashferry.service.schedules.scheduler import look
+from flashferry.service.schedules.scheduler import run_once
 from flashferry.store.service.schedules import ScheduleKind
 from tests.served import view_of
 from tests.unit.service.plans.calling import client as made
@@ -31,9 +31,9 @@ def test_a_plan_is_scheduled_by_a_form_and_what_became_of_it_is_shown(client, fo
     path = answer.headers["Location"]
     assert "Sat 2026-11-21 22:00 CET" in client("ann").get(path).text
     clock[0] = at("21T21:00")
-    look(service)
+    run_once(service)
     text = client("ann").get(path).text
-    assert "begun on time" in text
+    assert "started on time" in text
     for where in (path, "/schedules"):
         assert "<b>x" not in client("ann").get(where).text
         assert "&lt;b&gt;x" in client("ann").get(where).text
@@ -85,6 +85,6 @@ def test_those_that_are_over_are_shown_where_asked_for(client, schedule, who, se
     """Once was, and is over."""
     schedule(calendar="once 2026-11-21 22:00", kind=ScheduleKind.PLAN)
     clock[0] = at("22T21:00")
-    look(service)
+    run_once(service)
     assert view_of(lambda: client("ann").get("/schedules"))["schedules"] == []
     assert len(view_of(lambda: client("ann").get("/schedules", params={"ended": "true"}))["schedules"]) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from flashferry.service.principal import SYSTEM
 from flashferry.service.schedules.making import Step, step
-from flashferry.service.schedules.scheduler import GRACE_S, look
+from flashferry.service.schedules.scheduler import GRACE_S, run_once
 from flashferry.store.service.audit import entries
 from flashferry.store.service.jobs import JobKind, jobs_of_plan, latest_jobs
 from flashferry.store.service.schedules import Outcome, ScheduleKind, ScheduleState
@@ -54,7 +54,7 @@ def test_nothing_is_begun_before_its_time(service, schedule, now, clock):
     """Not a millisecond."""
     made = schedule()
     clock[0] = DUE - timedelta(milliseconds=1)
-    look(service)
+    run_once(service)
     assert now(made)[1] == []
     assert jobs(service) == []
 
@@ -63,12 +63,12 @@ def test_what_is_due_is_begun_for_its_owner_until_its_window_ends(service, sched
     """A job for the plan, with the end of the window; the audit has it as the system's doing."""
     made = schedule()
     clock[0] = DUE
-    look(service)
+    run_once(service)
     (job,) = jobs(service)
     assert (job.kind, job.digest, job.requested_by, job.via) == (JobKind.STAGE, digest, "maker", "system")
     assert job.words[-2:] == ("--until", "2026-11-21T23:00:00+00:00")
     schedule_now, (occasion,) = now(made)
-    assert (occasion.outcome, occasion.job_id, occasion.sentence) == (Outcome.STARTED, job.job_id, "begun on time")
+    assert (occasion.outcome, occasion.job_id, occasion.sentence) == (Outcome.STARTED, job.job_id, "started on time")
     assert schedule_now.next_at == "2026-11-22T21:00:00.000Z"
     assert ("system", "schedule.started", "done") in audit(service)
 
@@ -77,7 +77,7 @@ def test_a_plan_ends_no_later_than_it_says_itself(service, schedule, clock):
     """Where the window is longer."""
     schedule(calendar="once 2026-12-21 05:00", window_s=86400)
     clock[0] = at("21T04:00").replace(month=12)
-    look(service)
+    run_once(service)
     assert jobs(service)[0].words[-1] == "2026-12-21T05:00:00+00:00"
 
 
@@ -88,7 +88,7 @@ def test_however_many_look_it_is_begun_once(service, schedule, now, clock):
 
     def one(_):
         ready.wait()
-        look(service)
+        run_once(service)
 
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(one, range(20)))
@@ -100,14 +100,14 @@ def test_a_clock_that_goes_back_begins_nothing_twice(service, schedule, now, clo
     """Not by itself, and not where somebody holds it and lets it go on meanwhile."""
     made = schedule()
     clock[0] = DUE
-    look(service)
+    run_once(service)
     clock[0] = DUE - timedelta(hours=1)
-    look(service)
+    run_once(service)
     for what in (Step.HOLD, Step.RELEASE):
         step(service, who("maker"), made.schedule_id, what, "why")
     assert now(made)[0].next_at == "2026-11-21T21:00:00.000Z"
     clock[0] = DUE
-    look(service)
+    run_once(service)
     found, occasions = now(made)
     assert len(jobs(service)) == len(occasions) == 1
     assert found.next_at == "2026-11-22T21:00:00.000Z"
@@ -118,17 +118,17 @@ def test_it_is_begun_a_restart_late_and_no_more(service, schedule, now, clock, h
     """Five minutes; behind that it is missed, which is told."""
     made = schedule()
     clock[0] = DUE + timedelta(seconds=late_s)
-    look(service)
+    run_once(service)
     (occasion,) = now(made)[1]
     assert occasion.outcome is outcome
     if outcome is Outcome.STARTED:
-        assert occasion.sentence == "begun 300 seconds late"
+        assert occasion.sentence == "started 300 seconds late"
         assert hooked() == []
         return
     assert jobs(service) == []
     ((kind, body),) = hooked()
     assert kind == "schedule.missed"
-    assert "nobody was there to begin it at 2026-11-21 21:00:00 UTC" in body
+    assert "the service did not run at 2026-11-21 21:00:00 UTC" in body
     assert ("system", "schedule.missed", "refused") in audit(service)
 
 
@@ -136,8 +136,8 @@ def test_what_does_not_fit_the_rest_of_its_window_is_missed(service, schedule, n
     """A plan of an hour, a window of an hour, a minute late."""
     made = schedule(window_s=3600)
     clock[0] = DUE + timedelta(minutes=1)
-    look(service)
-    assert now(made)[1][0].sentence == "59 min 00 s of its window were left, and it takes 1 h 00 min"
+    run_once(service)
+    assert now(made)[1][0].sentence == "59 min 00 s of its window were left, and it needs 1 h 00 min"
     assert jobs(service) == []
 
 
@@ -145,7 +145,7 @@ def test_each_night_that_nobody_was_there_is_told(service, schedule, now, clock,
     """A service that was down for three nights tells of three, and begins tonight's on time."""
     made = schedule()
     clock[0] = DUE + timedelta(days=3)
-    look(service)
+    run_once(service)
     assert [one.outcome for one in now(made)[1]] == [Outcome.MISSED] * 3 + [Outcome.STARTED]
     assert [kind for kind, _ in hooked()] == ["schedule.missed"] * 3
 
@@ -156,10 +156,10 @@ def test_each_night_that_nobody_was_there_is_told(service, schedule, now, clock,
         ("UPDATE people SET state = 'disabled' WHERE name = 'eve'", "eve, who owns it, is disabled", False),
         ("DELETE FROM grants WHERE person = 'eve'", "is no longer operator at AMS, LIM", False),
         ("UPDATE people SET state = 'disabled' WHERE name = 'ann'", "ann, who approved it, is disabled", False),
-        ("UPDATE plans SET state = 'draft', decided_by = NULL", "it is a draft, which nobody has approved yet", False),
+        ("UPDATE plans SET state = 'draft', decided_by = NULL", "draft, not approved yet", False),
         (
             "UPDATE plans SET state = 'withdrawn', withdrawn_by = 'ann', withdrawn_because = 'no'",
-            "it was withdrawn by ann: no",
+            "withdrawn by ann: no",
             True,
         ),
     ],
@@ -171,7 +171,7 @@ def test_what_may_not_be_begun_is_refused_and_told(
     made = schedule(by="eve")
     change(service, statement)
     clock[0] = DUE
-    look(service)
+    run_once(service)
     found, (occasion,) = now(made)
     assert occasion.outcome is Outcome.REFUSED
     assert why in occasion.sentence
@@ -186,8 +186,8 @@ def test_another_image_on_disk_is_refused(service, schedule, now, clock, images)
     made = schedule()
     (images / "new.bin").write_bytes(b"imagf")
     clock[0] = DUE
-    look(service)
-    assert "image new.bin on disk is another one" in now(made)[1][0].sentence
+    run_once(service)
+    assert "image new.bin on disk is not the one" in now(made)[1][0].sentence
     assert jobs(service) == []
 
 
@@ -196,7 +196,7 @@ def test_a_plan_that_is_under_way_is_not_begun_again(service, schedule, now, clo
     made = schedule()
     for day in range(2):
         clock[0] = DUE + timedelta(days=day)
-        look(service)
+        run_once(service)
     assert [one.outcome for one in now(made)[1]] == [Outcome.STARTED, Outcome.REFUSED]
     with service.database.reading() as database:
         assert len(jobs_of_plan(database, digest)) == 1
@@ -206,7 +206,7 @@ def test_once_is_over_when_it_was(service, schedule, now, clock):
     """Begun or missed."""
     made = schedule(calendar="once 2026-11-21 22:00")
     clock[0] = DUE + timedelta(days=1)
-    look(service)
+    run_once(service)
     found, (occasion,) = now(made)
     assert (found.state, found.next_at, occasion.outcome) == (ScheduleState.ENDED, None, Outcome.MISSED)
 
@@ -217,10 +217,10 @@ def test_what_is_held_or_removed_begins_nothing(service, schedule, now, clock, w
     made = schedule()
     step(service, who("maker"), made.schedule_id, what, "why")
     clock[0] = DUE + timedelta(days=2)
-    look(service)
+    run_once(service)
     if what is Step.HOLD:
         step(service, who("maker"), made.schedule_id, Step.RELEASE, "go")
-        look(service)
+        run_once(service)
         assert now(made)[0].next_at == "2026-11-24T21:00:00.000Z"
     assert now(made)[1] == []
 
@@ -229,13 +229,13 @@ def test_a_night_in_a_lab_is_begun_by_its_file(service, schedule, now, clock):
     """And refused where the file is gone by then."""
     made = schedule(kind=ScheduleKind.NIGHTLY, subject="labs/small.yaml")
     clock[0] = DUE
-    look(service)
+    run_once(service)
     (job,) = jobs(service)
     assert job.kind is JobKind.NIGHTLY
     assert job.words[-1].endswith("/nights/labs/small.yaml")
     (service.settings.runs.nights / "labs" / "small.yaml").unlink()
     clock[0] = DUE + timedelta(days=1)
-    look(service)
+    run_once(service)
     assert now(made)[1][1].sentence.startswith("night: expected the path of a description")
 
 
@@ -246,9 +246,9 @@ def test_a_look_that_is_undone_leaves_the_due_time_to_the_next(service, schedule
     with monkeypatch.context() as patch:
         patch.setattr("flashferry.service.schedules.scheduler.set_schedule", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            look(service)
+            run_once(service)
     assert (now(made)[1], jobs(service)) == ([], [])
-    look(service)
+    run_once(service)
     assert len(jobs(service)) == 1
 
 
@@ -257,7 +257,7 @@ def test_the_service_ends_in_the_midst_of_a_long_list(service, schedule, now, cl
     made = schedule()
     clock[0] = DUE + timedelta(days=3)
     service.stopping.set()
-    look(service)
+    run_once(service)
     assert now(made)[1] == []
 
 
@@ -265,7 +265,7 @@ def test_the_systems_name_is_in_the_audit_and_the_owners_on_the_job(service, sch
     """Nobody is told to have sat there at night."""
     schedule(by="eve")
     clock[0] = DUE
-    look(service)
+    run_once(service)
     assert jobs(service)[0].requested_by == "eve"
     assert (SYSTEM.name, "schedule.started", "done") in audit(service)
 
@@ -276,7 +276,7 @@ def test_schedules_do_not_wait_for_each_other(service, schedule, now, clock, who
     other = schedule(kind=ScheduleKind.NIGHTLY, subject="labs/small.yaml")
     change(service, "UPDATE people SET state = 'disabled' WHERE name = 'eve'")
     clock[0] = DUE
-    look(service)
+    run_once(service)
     assert [now(one)[1][0].outcome for one in (first, other)] == [Outcome.REFUSED, Outcome.STARTED]
 
 
@@ -285,9 +285,9 @@ def test_a_clock_put_back_begins_nothing_twice(service, schedule, now, clock):
     made = schedule()
     for time in (DUE, DUE - timedelta(minutes=30), DUE, DUE + timedelta(seconds=GRACE_S / 2)):
         clock[0] = time
-        look(service)
+        run_once(service)
     assert len(jobs(service)) == 1
     assert len(now(made)[1]) == 1
     clock[0] = DUE + timedelta(days=1)
-    look(service)
+    run_once(service)
     assert [occasion.due_at for occasion in now(made)[1]] == ["2026-11-21T21:00:00.000Z", "2026-11-22T21:00:00.000Z"]

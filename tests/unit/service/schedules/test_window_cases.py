@@ -17,12 +17,12 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_window import PlanWindow, spoken
 from flashferry.reports import words
+from flashferry.service.errors import ServiceError
 from flashferry.service.jobs.queue import waiting
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.starting import begin
-from flashferry.service.problems import Problem
-from flashferry.service.schedules.making import ScheduleWish, make_schedule
-from flashferry.service.schedules.scheduler import look
+from flashferry.service.schedules.making import ScheduleSpec, make_schedule
+from flashferry.service.schedules.scheduler import run_once
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import jobs_of_plan
@@ -101,7 +101,7 @@ def by_the_service(case: Case, service: Service, digest: str, actor: object) -> 
     """Ask for a run there, and look at its job."""
     try:
         job = begin(service, actor, digest)
-    except Problem as problem:
+    except ServiceError as problem:
         has_time = "its window has passed: it was to end by 2026-12-01 04:00 UTC" in problem.sentence
         return "refused, no job is made" if has_time else f"wrong: {problem.sentence}"
     ((_, why),) = waiting([job], [], has_depot=False, now=moment(service.now()))
@@ -116,7 +116,7 @@ def by_the_service(case: Case, service: Service, digest: str, actor: object) -> 
 def by_a_schedule(case: Case, service: Service, digest: str, actor: object, clock: list[datetime]) -> str:
     """Have a schedule made that is due then, and let it be due."""
     clock[0] = case.at - timedelta(hours=1)
-    wish = ScheduleWish(
+    wish = ScheduleSpec(
         title="",
         kind=ScheduleKind.PLAN,
         subject=digest,
@@ -126,15 +126,15 @@ def by_a_schedule(case: Case, service: Service, digest: str, actor: object, cloc
     )
     try:
         made = make_schedule(service, actor, wish)
-    except Problem as problem:
+    except ServiceError as problem:
         has_time = spoken(case.at.astimezone(UTC)) in problem.sentence
         return "refused when it is made" if has_time else f"wrong: {problem.sentence}"
     clock[0] = case.at
-    look(service)
+    run_once(service)
     with service.database.reading() as database:
         (occasion,) = occasions_of(database, made.schedule_id)
         (job,) = jobs_of_plan(database, digest)
-    assert (occasion.outcome, occasion.sentence, job.not_before) == (Outcome.STARTED, "begun on time", None)
+    assert (occasion.outcome, occasion.sentence, job.not_before) == (Outcome.STARTED, "started on time", None)
     return "starts when due"
 
 
@@ -177,7 +177,7 @@ def test_a_schedule_that_is_due_before_the_window_has_its_job_wait(
     clock[0] = case.at - timedelta(days=1)
     digest = offered(replace(plan, starts_at=case.opens, ends_at=case.ends))
     approve(service, who("ann"), digest)
-    wish = ScheduleWish(
+    wish = ScheduleSpec(
         title="",
         kind=ScheduleKind.PLAN,
         subject=digest,
@@ -189,7 +189,7 @@ def test_a_schedule_that_is_due_before_the_window_has_its_job_wait(
     with service.database.writing() as database:
         database.execute("UPDATE schedules SET next_at = ?", (moment(case.at.astimezone(UTC)),))
     clock[0] = case.at
-    look(service)
+    run_once(service)
     with service.database.reading() as database:
         (waits,), (refused,) = (occasions_of(database, one.schedule_id) for one in (early, short))
         (job,) = jobs_of_plan(database, digest)

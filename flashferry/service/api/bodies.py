@@ -1,13 +1,12 @@
-"""Bodies are kept in memory, so they are counted as they come: each by itself, an owner's, and all together.
-
-Whatever their sender calls them: a route that takes JSON reads a body of any content type to its end before it looks.
-What goes to the disk as it comes, an image say, is not counted here; its route bounds it.
+"""Limits on request bodies in memory: per request, per caller, and in all.
 
 Facts
 -----
-* JSON of tiny values takes much more room once it is parsed: 64 bytes of memory for `[],`, over 200 for `{"a":1},`. So
-  the signs that part values are counted too, before anything is parsed; text that has as many has no route of ours.
-* Who sends a byte a second keeps what he sent before in memory. So a body has a time, which grows with what arrived.
+* Parsed JSON takes far more memory than its text: 64 bytes for `[],`, over 200 for `{"a":1},`. So separators are
+counted
+  before parsing.
+* A client that sends one byte a second keeps the rest in memory, so a body has a time limit that grows with what
+arrived.
 """
 
 from __future__ import annotations
@@ -16,36 +15,35 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 
 import anyio
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from flashferry.service.access import MOST_BODY_BYTES, MOST_PLAN_BYTES
-from flashferry.service.problems import BodyRefused
+from flashferry.service.api.problems import BodyRefused
+from flashferry.service.errors import ServiceError, TooLarge, TooMany, TooSlow, Unavailable
 
 MOST_PUBLIC_BYTES = 64 * 2**10
-"""So much is taken of who is not signed in."""
+"""Limit for callers who are not signed in."""
 BODY_S = 30.0
-"""So long a body may take, besides a second for each `LEAST_RATE` bytes of it that arrived."""
+"""Time for a body, plus a second for each `LEAST_RATE` bytes that arrived."""
 LEAST_RATE = 64 * 2**10
 """Bytes per second."""
 BYTES_PER_VALUE = 16
-"""A body may part as many values as its limit has such pieces; plans of our own have some 18 bytes a value."""
+"""Limit of values: one per this many bytes of the byte limit; our own plans have some 18 bytes a value."""
 _VALUE_SIGNS = {b",": 1, b"[": 1, b"&": 1, b"{": 4}
-"""What parts values, and as how many each counts."""
+"""Separators of values, and how many each counts for."""
 _PAUSE_S = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What is held of bodies of one kind.
+    """Memory for bodies of one kind of caller.
 
     Attributes:
-        most_bytes: Of all together.
-        share_bytes: Of one owner.
-        first_bytes: What an owner may hold also where all together hold the most.
+        share_bytes: Limit for one caller.
+        first_bytes: What a caller may hold even when the limit for all is reached.
     """
 
     most_bytes: int
@@ -54,49 +52,41 @@ class Room:
 
 
 SIGNED_IN = Room(most_bytes=64 * 2**20, share_bytes=MOST_PLAN_BYTES + 4 * 2**20, first_bytes=MOST_BODY_BYTES)
-"""Of people who are signed in; the owner is the person. There are as many as have accounts, so each has the first."""
+"""Signed-in users, each counted by name."""
 OTHERS = Room(most_bytes=8 * 2**20, share_bytes=2**20)
-"""Of all others; the owner is the address. The two are apart, so that neither keeps the other out."""
+"""All others, counted by address. The two rooms are apart, so that neither can block the other."""
 
 
 class Bodies:
-    """What is held of bodies at this moment; on one event loop."""
+    """Bytes held at this moment. For one event loop."""
 
     def __init__(self) -> None:
         self._held: dict[Room, Counter[str]] = {SIGNED_IN: Counter(), OTHERS: Counter()}
         self._all: Counter[Room] = Counter()
 
     def held_bytes(self, room: Room) -> int:
-        """Return what is held in one room."""
+        """Return what is held in one room, bytes."""
         return self._all[room]
 
-    def hold(self, room: Room, owner: str, size_bytes: int) -> HTTPStatus | None:
-        """Count more bytes of an owner, or fewer where it is below zero; return what to refuse them with, or None."""
+    def hold(self, room: Room, owner: str, size_bytes: int) -> type[ServiceError] | None:
+        """Count more bytes of a caller (fewer below zero); return the error to refuse them with, or None."""
         held = self._held[room]
         self._all[room] += size_bytes
         held[owner] += size_bytes
         if held[owner] <= 0:
             del held[owner]
         if held[owner] > room.share_bytes:
-            return HTTPStatus.TOO_MANY_REQUESTS
+            return TooMany
         is_full = self._all[room] > room.most_bytes and held[owner] > room.first_bytes
-        return HTTPStatus.SERVICE_UNAVAILABLE if is_full else None
+        return Unavailable if is_full else None
 
     def counted(self, request: Request, most_bytes: int, *, room: Room, owner: Callable[[], str]) -> CountedBody:
-        """Return the body of a request, which is to be let go once it is answered."""
+        """Return the body of a request; call `let_go` once it is answered."""
         return CountedBody(self, request, most_bytes, room=room, owner=owner)
 
 
 class CountedBody:
-    """One request's body, counted as it is read.
-
-    Args:
-        bodies: Where it counts.
-        request: The request.
-        most_bytes: The most that it may have.
-        room: What it counts to.
-        owner: Returns the person or the address that it counts to; asked once it is read.
-    """
+    """The body of one request, counted as it is read. The owner is asked for when reading starts."""
 
     def __init__(
         self, bodies: Bodies, request: Request, most_bytes: int, *, room: Room, owner: Callable[[], str]
@@ -114,8 +104,9 @@ class CountedBody:
         """Return the next piece.
 
         Raises:
-            BodyRefused: 413 where it is larger than it may be, also where it only says so, or has too many values; 408
-                where it is slow; 429 where its owner has too much under way; 503 where there is no room for it.
+            BodyRefused: Too large, also by its Content-Length, or too many values (413); too slow (408); its caller
+                holds too
+                much (429); no room (503).
         """
         if self._is_whole:  # what follows is the client's end, which has no time
             return await self._receive()
@@ -145,23 +136,25 @@ class CountedBody:
         with anyio.move_on_after(max(left_s, 0.0)):
             return await self._receive()
         raise BodyRefused(
-            HTTPStatus.REQUEST_TIMEOUT,
-            f"expected the whole body within {BODY_S:.0f} s and a second for each {LEAST_RATE:,} bytes of it, "
-            f"found {self._size_bytes:,} bytes by then",
-            hint="Send it without pauses",
+            TooSlow(
+                f"expected the whole body within {BODY_S:.0f} s and a second for each {LEAST_RATE:,} bytes of it, "
+                f"found {self._size_bytes:,} bytes by then",
+                hint="Send it without pauses",
+            )
         )
 
     def let_go(self) -> None:
-        """Count it no more."""
+        """Stop counting it."""
         self._bodies.hold(self._room, self._owner, -self._held_bytes)
         self._held_bytes = 0
 
     def _check(self, size_bytes: int) -> None:
         if size_bytes > self._most_bytes:
             raise BodyRefused(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"expected a body of at most {self._most_bytes:,} bytes, found a larger one",
-                hint="Send less at once",
+                TooLarge(
+                    f"expected a body of at most {self._most_bytes:,} bytes, found a larger one",
+                    hint="Send less at once",
+                )
             )
 
     def _check_values(self, body: bytes) -> None:
@@ -169,18 +162,14 @@ class CountedBody:
         self._values += sum(body.count(sign) * count for sign, count in _VALUE_SIGNS.items())
         if self._values > most:
             raise BodyRefused(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"expected a body of at most {most:,} values, found more",
-                hint="Send fewer at once",
+                TooLarge(
+                    f"expected a body of at most {most:,} values, found more",
+                    hint="Send fewer at once",
+                )
             )
 
 
-def _refused(status: HTTPStatus) -> BodyRefused:
-    is_own = status is HTTPStatus.TOO_MANY_REQUESTS
-    return BodyRefused(
-        status,
-        f"expected room for this request's body, found the service busy with {'your other' if is_own else 'other'} "
-        "bodies",
-        hint="Send it again in a moment",
-        retry_after_s=_PAUSE_S,
-    )
+def _refused(kind: type[ServiceError]) -> BodyRefused:
+    whose = "your other" if kind is TooMany else "other"
+    sentence = f"expected room for this request's body, found the service busy with {whose} bodies"
+    return BodyRefused(kind(sentence, hint="Send it again in a moment", retry_after_s=_PAUSE_S))

@@ -1,9 +1,6 @@
-"""What every answer says to browsers: load nothing from elsewhere, show it in no frame, guess no type, keep no copy.
+"""Security headers of every answer, unless the answer sets its own.
 
-An answer that says otherwise for itself is left so: a report, say, which is one file with its own style.
-
-A request whose length is told in two ways is answered here, and its connection closed: RFC 9112 (6.1) takes it for an
-attempt to smuggle a second request past a proxy, and the server below would take the second one.
+A request with two lengths is refused here: RFC 9112 (6.1) takes it for request smuggling.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ POLICY = (
     "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'self'; frame-ancestors 'none'; "
     "img-src 'self' data:"
 )
-"""Neither inline scripts nor inline style: a hostile text that got out of its place would still do nothing."""
+"""No inline scripts, no inline style."""
 
 ALWAYS = {
     "Content-Security-Policy": POLICY,
@@ -31,23 +28,18 @@ ALWAYS = {
     "Cache-Control": "no-store",
 }
 TRANSPORT = "max-age=31536000"
-"""How long browsers insist on HTTPS, where they came by it."""
+"""How long browsers insist on HTTPS."""
 
 
 class SecurityHeaders:
-    """Puts them on every answer, errors too.
-
-    Args:
-        app: What answers.
-        settings: Whether there is TLS.
-    """
+    """Adds the headers to every answer, errors too."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
         self._app = app
         self._headers = {**ALWAYS, **({"Strict-Transport-Security": TRANSPORT} if settings.is_secure else {})}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, with the headers."""
+        """Answer with the headers."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

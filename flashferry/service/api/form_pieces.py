@@ -1,33 +1,25 @@
-"""A form with a file in it, read as it comes: fields are kept, and the file is handed on piece by piece.
+"""A multipart form with one large file, parsed as it arrives: fields are kept, the file is passed on piece by piece.
 
-For files that are larger than any memory: the form's token stands before the file, and is held before that is read.
+The form's token stands before the file, so it is checked before the file is read.
 """
 
 from __future__ import annotations
 
-from http import HTTPStatus
-
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from flashferry.service.problems import Problem
+from flashferry.service.errors import BadForm, ServiceError
 
 MOST_FIELDS, LONGEST_FIELD = 20, 4096
 
 
 class FormPieces:
-    """A form of one file, fed piece by piece.
-
-    Args:
-        content_type: What its sender calls it, with the boundary of its parts.
+    """A form with one file, fed piece by piece. Raises `BadForm` for another content type.
 
     Attributes:
-        fields: The fields so far; those behind the file may be missing.
-        file_name: The file's name, once it has begun; None before.
-        is_ended: Whether the form is at its end.
-
-    Raises:
-        Problem: It is no form that can hold a file.
+        fields: Fields so far; those after the file may be missing.
+        file_name: Name of the file once it started, else None.
+        is_ended: Whether the form is complete.
     """
 
     def __init__(self, content_type: str) -> None:
@@ -55,10 +47,10 @@ class FormPieces:
         )
 
     def feed(self, piece: bytes) -> bytearray:
-        """Take the next bytes of the form; return what they have of the file.
+        """Parse the next bytes; return those of the file.
 
         Raises:
-            Problem: It is no form, has too many or too long fields, or a second file.
+            BadForm: Not a form, too many or too long fields, or a second file.
         """
         try:
             self._parser.write(piece)
@@ -103,9 +95,8 @@ class FormPieces:
         self.is_ended = True
 
 
-def _no_form() -> Problem:
-    return Problem(
-        HTTPStatus.BAD_REQUEST,
+def _no_form() -> ServiceError:
+    return BadForm(
         "expected a form with one file, its fields before it, found what cannot be read as one",
         hint="Load the page again, and send it from there",
     )

@@ -1,8 +1,6 @@
-"""The table of access, held: it stands in front of each route, before anything of the request's body is read.
+"""Enforces the table of access in front of each route, before anything of the body is read; refusals are in the audit.
 
-A route is served through its guard or not at all. The guard finds out who asks, holds the row against his roles, and
-demands of a browser that the change was begun by a page of ours. What it refuses is in the audit. Sites, and what
-somebody made himself, are for whoever knows the object: see `Actor.may`.
+Sites, and that a maker does not approve, are checked where the object is known: see `Actor.may`.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from urllib.parse import quote
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
@@ -24,19 +23,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flashferry.core.safe_quote import unknown_key
 from flashferry.service.access import PUBLIC, Access
-from flashferry.service.people.bodies import OTHERS, SIGNED_IN, Bodies
-from flashferry.service.people.forms import changes_something, check_begun_here, check_token, check_token_ahead
-from flashferry.service.people.identity import Identity, RequestAuth, anonymous, asked_of, identify, is_scraper
-from flashferry.service.people.login_rate_limit import home
+from flashferry.service.api.bodies import OTHERS, SIGNED_IN, Bodies
+from flashferry.service.api.forms import changes_something, check_same_site, check_token, check_token_ahead
+from flashferry.service.errors import Forbidden, InvalidRequest, ServiceError, Unauthenticated
+from flashferry.service.people.identity import Identity, RequestAuth, anonymous, auth_of, identify, is_scraper
+from flashferry.service.people.login_rate_limit import network_of
 from flashferry.service.people.refusals import DenialLog
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import LONGEST_PROSE, why_unfit
 
 REFUSED = "access.refused"
 RECHECK_S = 15.0
-"""So often it is looked whether somebody may still have what he is being sent."""
+"""How often access is checked again while an answer is streamed, seconds."""
 
 
 def guarded(
@@ -46,17 +45,10 @@ def guarded(
     book: DenialLog,
     bodies: Bodies,
 ) -> list[BaseRoute]:
-    """Return routes, each behind its guard; those given are left as they are, for other applications have them too.
-
-    Args:
-        routes: The routes.
-        table: Who may call what.
-        service: The service.
-        book: Where refusals go.
-        bodies: Where bodies are counted, those of all routes of an application in one place.
+    """Return copies of routes, each with its guard.
 
     Raises:
-        LookupError: A route has no row, or is of a kind that cannot be guarded.
+        LookupError: A route has no row, or cannot be guarded.
     """
     return [_behind(route, table, service, book, bodies) for route in routes]
 
@@ -80,7 +72,7 @@ def _behind(
 
 
 def _query_of(route: BaseRoute) -> frozenset[str] | None:
-    """Return the names of the query parameters that a route of the API takes; None where any are let through."""
+    """Return the query parameters that a route of the API takes; None for pages, which ignore others."""
     if not isinstance(route, APIRoute) or not route.path.startswith("/api/"):
         return None
     return frozenset(_query_names(route.dependant))
@@ -93,17 +85,7 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
 
 
 class Guard:
-    """Lets through to one route who may call it.
-
-    Args:
-        app: The route.
-        rows: Who may, by method.
-        path: The route's path, as the table has it.
-        query: The names of its query parameters; None takes any.
-        service: The service.
-        book: Where refusals go.
-        bodies: Where bodies are counted.
-    """
+    """Admits callers to one route, by method."""
 
     def __init__(
         self,
@@ -125,10 +107,10 @@ class Guard:
         self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer through the route, or say why not.
+        """Answer through the route.
 
         Raises:
-            Problem: Who asks may not.
+            ServiceError: The caller may not.
         """
         request = Request(scope, receive)
         asked_for = self._rows.get(request.method, PUBLIC)
@@ -149,18 +131,14 @@ class Guard:
         method = "GET" if request.method == "HEAD" else request.method
         row = self._rows.get(method)
         if row is None:
-            raise Problem(
-                HTTPStatus.METHOD_NOT_ALLOWED,
-                f"expected another method than {method[:20]!r}",
-                hint="Read the API's page",
-            )
-        asked = asked_of(request, self._service)
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED.value)
+        asked = auth_of(request, self._service)
         request.state.actor = actor = anonymous(asked.address)
         request.state.csrf = ""
         try:
             if row.is_public:
                 if changes_something(method):
-                    check_begun_here(request, self._service.settings, is_demanded=False)
+                    check_same_site(request, self._service.settings, is_demanded=False)
             elif not (row.is_for_scrapers and is_scraper(request, asked, self._service.settings.metrics.networks)):
                 identity = await run_in_threadpool(identify, self._service, asked)
                 request.state.actor = actor = identity.actor
@@ -168,8 +146,8 @@ class Guard:
                 _check_roles(row, actor)
                 if changes_something(method) and identity.csrf:
                     receive = await self._check_meant(request, identity, row)
-        except Problem as problem:
-            if problem.status is HTTPStatus.UNAUTHORIZED and _is_for_people(request):
+        except ServiceError as problem:
+            if isinstance(problem, Unauthenticated) and _is_for_people(request):
                 await RedirectResponse(_sign_in(request), HTTPStatus.SEE_OTHER)(scope, receive, send)
                 return
             await run_in_threadpool(self._book.note, actor, REFUSED, f"route:{method} {self._path}", problem.sentence)
@@ -179,10 +157,11 @@ class Guard:
             _check_query(request, self._query)
         if not row.is_public and request.method == "GET":
             send = self._watched(asked, row, actor, send)
+        request.state.is_admitted = True
         await self._app(scope, receive, send)
 
     def _watched(self, asked: RequestAuth, row: Access, actor: Actor, send: Send) -> Send:
-        """Return what sends an answer as long as who asked for it may have it: a stream lasts for minutes."""
+        """Return a sender that stops when the caller loses access: a stream lasts for minutes."""
         checked_s, is_cut = time.monotonic(), False
 
         async def sent(message: Message) -> None:
@@ -198,52 +177,49 @@ class Guard:
         return sent
 
     def _still(self, asked: RequestAuth, row: Access, actor: Actor) -> bool:
-        """Return whether who asked is let in as he was; with other grants he is to ask again."""
+        """Return whether the caller is admitted with the same grants as before."""
         try:
             now = identify(self._service, replace(asked, is_watch=True)).actor
             _check_roles(row, now)
-        except Problem:
+        except ServiceError:
             return False
         return now.grants == actor.grants
 
     async def _check_meant(self, request: Request, identity: Identity, row: Access) -> Receive:
         if identity.is_idle:
             idle_min = self._service.settings.idle_s / 60
-            raise Problem(
-                HTTPStatus.FORBIDDEN,
+            raise Forbidden(
                 f"expected a session that was used within {idle_min:.0f} min, found one that was left alone longer",
                 hint="Sign in again; until then the session may look and change nothing",
             )
-        check_begun_here(request, self._service.settings, is_demanded=True)
+        check_same_site(request, self._service.settings, is_demanded=True)
         check = check_token_ahead if row.is_large else check_token
         return await check(request, identity.csrf)
 
 
 def _owner(request: Request, *, is_public: bool) -> str:
-    """Return to whom a body counts: the person, or the address of who needs not be signed in."""
+    """Return whom a body counts to: the user, or the address on a public route."""
     actor: Actor = request.state.actor
-    return home(actor.address or "") if is_public else actor.name
+    return network_of(actor.address or "") if is_public else actor.name
 
 
 def _check_texts(request: Request) -> None:
-    """Refuse what no name in a path, and no word in a query, may have; bodies are held by their fields' types."""
+    """Refuse characters and lengths that no name in a path or word in a query may have."""
     path = [("path", str(value)) for value in request.path_params.values()]
     for where, text in [*path, *(("query", text) for pair in request.query_params.multi_items() for text in pair)]:
         found = why_unfit(text) or (f"{len(text):,} characters" if len(text) > LONGEST_PROSE else "")
         if found:
-            raise Problem(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
+            raise InvalidRequest(
                 f"{where}: expected text of at most {LONGEST_PROSE:,} characters without NUL, found {found}",
                 hint="Send the name as the list of such things has it",
             )
 
 
 def _check_query(request: Request, known: frozenset[str]) -> None:
-    """Refuse a query parameter that the route does not have: a filter that is misspelled must not return everything."""
+    """Refuse unknown query parameters: a misspelled filter must not return everything."""
     unknown = sorted(set(request.query_params) - known)
     if unknown:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"query: {unknown_key(unknown[0], sorted(known)) if known else 'this path takes no parameter'}",
             hint="GET /api/v1/openapi.json describes what each path takes",
         )
@@ -252,15 +228,14 @@ def _check_query(request: Request, known: frozenset[str]) -> None:
 def _check_roles(row: Access, actor: Actor) -> None:
     if row.roles and not actor.has(row.roles):
         has = ", ".join(sorted({grant.role.value for grant in actor.grants})) or "none"
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
+        raise Forbidden(
             f"expected one of the roles {', '.join(sorted(row.roles))}, found {has}",
             hint="Ask an admin of the service for the role",
         )
 
 
 def _is_for_people(request: Request) -> bool:
-    """Return whether a browser asks for a page, so that it is shown where to sign in."""
+    """Return whether a browser asks for a page, so that it is redirected to the sign-in."""
     path = request.url.path
     return (
         request.method in ("GET", "HEAD")
@@ -271,5 +246,5 @@ def _is_for_people(request: Request) -> bool:
 
 
 def _sign_in(request: Request) -> str:
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return f"/login?next={quote(wanted, safe='/')}"
+    requested = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return f"/login?next={quote(requested, safe='/')}"

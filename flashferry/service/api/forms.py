@@ -1,32 +1,31 @@
-"""What a browser sends by itself is no proof that its user meant it: where a request was begun, and the form's token.
+"""Protection against cross-site requests: where a request was started, and the form's token.
 
 Facts
 -----
-* Browsers say where a request was begun: `Sec-Fetch-Site` (Fetch Metadata; HTTPS and loopback), `Origin` with every
-  POST (Fetch standard). `Origin` is `null` where the page has `Referrer-Policy: no-referrer`: ours has `same-origin`.
-* `SameSite=Lax` keeps the cookie from POSTs of other sites, yet not from those of another host of the same site.
-* A form's token is read here before the route reads the form; the route is given the same bytes again.
+* Browsers send `Sec-Fetch-Site` (Fetch Metadata; HTTPS and loopback), and `Origin` with every POST (Fetch standard).
+  `Origin` is `null` with `Referrer-Policy: no-referrer`; ours is `same-origin`.
+* `SameSite=Lax` withholds the cookie from POSTs of other sites, not from those of another host of the same site.
+* The token is read here before the route reads the form; the route is given the same bytes again.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import AsyncGenerator
-from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
-from flashferry.service.people.form_pieces import FormPieces
-from flashferry.service.problems import Problem
+from flashferry.service.api.form_pieces import FormPieces
+from flashferry.service.errors import BadForm, Forbidden, ServiceError
 from flashferry.service.settings import ServiceSettings
 
 FIELD = "csrf"
 """The field of every form that changes something."""
 HEADER = "x-csrf-token"
-"""The same from a script of ours, which sends no form."""
+"""The same for scripts, which send no form."""
 
 _MOST_AHEAD_BYTES = 256 << 10
 _LONGEST_NEXT = 2000
@@ -36,20 +35,20 @@ _AGAIN = "Load the page again, and send it from there"
 
 
 def changes_something(method: str) -> bool:
-    """Return whether a request of a method may change anything."""
+    """Return whether a method may change anything."""
     return method not in _SAFE
 
 
-def check_begun_here(request: Request, settings: ServiceSettings, *, is_demanded: bool) -> None:
-    """Check that a request was begun by a page of ours.
+def check_same_site(request: Request, settings: ServiceSettings, *, is_demanded: bool) -> None:
+    """Check that a request was started by a page of this service.
 
     Args:
         request: The request.
-        settings: What we are called.
-        is_demanded: Whether the browser must say so; else it is enough that it says nothing else.
+        settings: For the public URL.
+        is_demanded: Whether the browser must say so; else it is enough that it does not say otherwise.
 
     Raises:
-        Problem: It was begun elsewhere, or nobody says where.
+        Forbidden: It was started elsewhere, or that is unknown.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     ours = _host(settings.url) if settings.url else _host(f"//{request.headers.get('host', '')}")
@@ -65,10 +64,10 @@ def check_begun_here(request: Request, settings: ServiceSettings, *, is_demanded
 
 
 async def check_token(request: Request, csrf: str) -> Receive:
-    """Check that a request brings the session's token, and return from where the route is to read its body.
+    """Check the session's token; return the receiver from which the route reads the body.
 
     Raises:
-        Problem: There is no token, or another one.
+        Forbidden: The token is missing or wrong.
     """
     given, receive = request.headers.get(HEADER), request.receive
     if given is None and request.headers.get("content-type", "").startswith(_FORMS):
@@ -82,10 +81,10 @@ async def check_token(request: Request, csrf: str) -> Receive:
 
 
 async def check_token_ahead(request: Request, csrf: str) -> Receive:
-    """Check that a form with a large file brings the session's token before the file; the rest is not read here.
+    """Check the session's token before a large file, without reading the file.
 
     Raises:
-        Problem: There is no token among its first bytes, or another one.
+        Forbidden: The token is missing among the first bytes, or wrong.
     """
     if HEADER in request.headers:
         return await check_token(request, csrf)
@@ -111,7 +110,7 @@ async def check_token_ahead(request: Request, csrf: str) -> Receive:
 
 
 def _host(url: str) -> str:
-    """Return host and port of a URL; the usual ports are left out, as browsers do."""
+    """Return host and port of a URL without the default ports, as browsers do; empty if invalid."""
     try:
         split = urlsplit(url)
         port = split.port
@@ -120,22 +119,21 @@ def _host(url: str) -> str:
     return (split.hostname or "") + (f":{port}" if port not in (None, 80, 443) else "")
 
 
-def safe_next(wanted: str) -> str:
-    r"""Return the page to show after a sign-in: the one that was wanted where it is one of ours, else the first.
+def safe_next(requested: str) -> str:
+    r"""Return the page to show after sign-in if it is a path of this service, else `/`.
 
-    Browsers take `//host`, `/\host` and `/<tab>/host` for another host; a path has one slash in front, no backslash
-    and no control characters.
+    Browsers take `//host`, `/\host` and `/<tab>/host` for another host.
     """
     is_ours = (
-        wanted.startswith("/")
-        and not wanted.startswith("//")
-        and "\\" not in wanted
-        and wanted.isprintable()
-        and len(wanted) <= _LONGEST_NEXT
-        and not urlsplit(wanted).netloc
-        and not wanted.startswith(("/api/", "/login", "/logout"))
+        requested.startswith("/")
+        and not requested.startswith("//")
+        and "\\" not in requested
+        and requested.isprintable()
+        and len(requested) <= _LONGEST_NEXT
+        and not urlsplit(requested).netloc
+        and not requested.startswith(("/api/", "/login", "/logout"))
     )
-    return wanted if is_ours else "/"
+    return requested if is_ours else "/"
 
 
 async def _field(request: Request, body: bytes) -> str | None:
@@ -149,9 +147,7 @@ async def _field(request: Request, body: bytes) -> str | None:
         else:
             form = await MultiPartParser(request.headers, once()).parse()
     except (MultiPartException, KeyError, ValueError):
-        raise Problem(
-            HTTPStatus.BAD_REQUEST, "expected a form, found what cannot be read as one", hint=_AGAIN
-        ) from None
+        raise BadForm("expected a form, found what cannot be read as one", hint=_AGAIN) from None
     found = form.get(FIELD)
     await form.close()
     return found if isinstance(found, str) else None
@@ -170,5 +166,5 @@ def _again(body: bytes, rest: Receive) -> Receive:
     return receive
 
 
-def _refused(sentence: str) -> Problem:
-    return Problem(HTTPStatus.FORBIDDEN, sentence, hint=_AGAIN)
+def _refused(sentence: str) -> ServiceError:
+    return Forbidden(sentence, hint=_AGAIN)

@@ -1,0 +1,96 @@
+"""Why the service does not do what was asked, as domain errors: one sentence and what to do next.
+
+Nothing here knows HTTP; `flashferry.service.api.problems` turns each error into JSON or into a page.
+"""
+
+from __future__ import annotations
+
+from flashferry.core.errors import FlashferryError
+from flashferry.core.outside import masked
+
+
+class ServiceError(Exception):
+    """A request that is not carried out.
+
+    Args:
+        sentence: What was expected and what was found.
+        hint: What to do next; no call of the API, for people read it too.
+        **more: Further members of the answer for programs, such as `offset`. `retry_after_s` also says when to retry.
+    """
+
+    def __init__(self, sentence: str, *, hint: str, **more: object) -> None:
+        super().__init__(sentence)
+        self.sentence = masked(sentence)
+        self.hint = masked(hint)
+        self.more = more
+
+
+class Unauthenticated(ServiceError):
+    """The caller did not sign in, or the credentials are not valid."""
+
+
+class Forbidden(ServiceError):
+    """The caller is not allowed to do it."""
+
+
+class NotFound(ServiceError):
+    """The object does not exist, or the caller may not see it."""
+
+
+class Removed(ServiceError):
+    """The object existed and was removed after its retention time."""
+
+
+class Conflict(ServiceError):
+    """The state of the object does not allow it."""
+
+
+class InvalidRequest(ServiceError):
+    """A value of the request is not valid."""
+
+
+class BadForm(ServiceError):
+    """A form cannot be parsed."""
+
+
+class TooLarge(ServiceError):
+    """The request has more bytes or values than the limit."""
+
+
+class TooMany(ServiceError):
+    """The caller has too much under way, or tried too often."""
+
+
+class TooSlow(ServiceError):
+    """The request did not arrive in time."""
+
+
+class ProviderFailed(ServiceError):
+    """The OpenID Connect provider cannot be used."""
+
+
+class Unavailable(ServiceError):
+    """The service cannot do it now; the same request may succeed later."""
+
+
+class DiskFull(ServiceError):
+    """There is not enough disk space."""
+
+
+def listed(what: str) -> str:
+    """Return the hint for an unknown object: where the existing ones are listed."""
+    return f"See the list of {what}"
+
+
+def invalid_from(error: FlashferryError) -> InvalidRequest:
+    """Return one of the product's errors as the service reports it, with its kind for programs."""
+    return InvalidRequest(error.message, hint=error.hint or "", kind=str(error.kind))
+
+
+def not_delivered(error: Exception) -> ServiceError:
+    """Return the error for a run whose journal cannot be written, so that it did not receive a request."""
+    sentence = error.message if isinstance(error, FlashferryError) else str(error)
+    message = f"the run did not receive the request and continues as before: {sentence}"
+    if "full" in sentence or "No space" in sentence:
+        return DiskFull(message, hint="Free space on the disk of the state folder, then try again")
+    return Unavailable(message, hint="Try again in a moment")
