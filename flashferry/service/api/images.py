@@ -131,7 +131,8 @@ def verify(service: TheService, actor: TheActor, name: str, stated: Stated) -> d
     return image_json(service, lifecycle.verify(service, actor, name, stated.sha512))
 
 
-@router.post("/images/{name}/vouch")
+# An operation's id is the method's name in generated clients, so it stays.
+@router.post("/images/{name}/vouch", operation_id="vouch_api_v1_images__name__vouch_post")
 def approve_unpublished(service: TheService, actor: TheActor, name: str, said: Reason) -> dict[str, object]:
     """Approve an image that the vendor did not publish."""
     return image_json(service, lifecycle.approve_unpublished(service, actor, name, said.reason))
@@ -154,7 +155,7 @@ def restore(service: TheService, actor: TheActor, name: str, said: Reason) -> di
     return image_json(service, lifecycle.bring_back(service, actor, name, said.reason))
 
 
-@router.post("/published", openapi_extra=_BODY)
+@router.post("/published", openapi_extra=_BODY, operation_id="take_in_published_api_v1_published_post")
 async def import_published(request: Request, service: TheService, actor: TheActor) -> dict[str, object]:
     """Import the vendor's file of published hashes, whose signature is checked; all images are verified again."""
     return dict(to_json(await receive_published(service, actor, request.stream())))

@@ -64,7 +64,7 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for name in _FASTAPIS_OWN:
         schemas.pop(name, None)
-    schemas["ServiceError"] = PROBLEM
+    schemas["Problem"] = PROBLEM
     made["components"]["headers"] = {"RetryAfter": _RETRY_AFTER}
     made["components"]["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer"},
@@ -90,7 +90,7 @@ def _complete(operation: dict[str, Any], access: Access) -> None:
     answers["default"] = {
         "description": "A problem",
         "headers": {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}},
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ServiceError"}}},
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     operation["security"] = [] if access.is_public else [{"token": []}, {"session": []}]
     operation["x-access"] = _details(access)

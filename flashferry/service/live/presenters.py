@@ -246,7 +246,7 @@ def run_board(run: RunNow, snapshot: Snapshot, site_names: Mapping[str, str]) ->
     head = dict(run_row(run, snapshot)) | {
         "copying": Cell(str(run.whole.copying)),
         "waiting": Cell(str(run.whole.waiting)),
-        "last_update": Cell(f"{silent_s:.0f} s ago", "bad" if silent_s > 60 else "") if silent_s is not None else _NONE,
+        "heard": Cell(f"{silent_s:.0f} s ago", "bad" if silent_s > 60 else "") if silent_s is not None else _NONE,
         **_ends(run.whole),
         "rate": Cell(coarse_rate(run.whole.rate_bytes_per_s)),
         "end_at": end if run.is_alive else _ended_at(run, snapshot.at),
