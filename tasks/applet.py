@@ -33,6 +33,8 @@ SESSION_USER = "event manager session cli username "
 
 MAXRUN_S = 60
 _APPLET_PREFIX = "FLASHFERRY-"
+_COUNTDOWN = re.compile(r"event timer countdown time (\d+)\b")
+_TYPES = re.compile(r'action \d+ cli command "([^"]*)"')
 APPLET = NamedLine.of(APPLET_COMMAND, rf"{_APPLET_PREFIX}[0-9A-F]{{4}}", "applet")
 
 
@@ -80,6 +82,18 @@ def applet_body(name: str, undo: Sequence[str], countdown_s: int, *, configure: 
         f"event timer countdown time {countdown_s} maxrun {MAXRUN_S}",
         *(f"action {number:02}0 {action}" for number, action in enumerate(actions, start=1)),
     )
+
+
+def undo_carried(name: str, body: Iterable[str], *, configure: str) -> tuple[str, ...]:
+    """Return the configuration lines that a shown applet sends; none where it is shortened, changed or none of ours."""
+    shown = tuple(map(_plain, body))
+    timer = next((found for line in shown if (found := _COUNTDOWN.match(line))), None)
+    if timer is None:
+        return ()
+    typed = [found[1] for line in sorted(shown) if (found := _TYPES.fullmatch(line))]
+    # What comes before and after them is the frame of every applet of ours.
+    undo = tuple(typed[2:-2])
+    return undo if is_as_typed(shown, applet_body(name, undo, int(timer[1]), configure=configure)) else ()
 
 
 def is_as_typed(body: Iterable[str], typed: Iterable[str]) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nornir.core.task import Result, Task
@@ -24,8 +24,10 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import RestoreIncomplete
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
+from tasks.applet import undo_carried
 from tasks.config_line_state import match_lines
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
+from tasks.dead_man import applet_shown
 from tasks.read_config import READINGS, Configured, read_running, read_startup
 from tasks.restore_plan import ForeignChange, RestorePlan, lines_back, plan_restore
 from tasks.rollback_risks import Threat, archived_lines, holds_ours, pending_change
@@ -175,9 +177,8 @@ def restore_device(
         settle_s: How long after the last line the device is read again, in seconds; without changes one reading is
             enough.
         is_again: Whether this was tried before: what the device made of the lines that put back is ours then.
-        needs_mark: Whether nothing is typed either where the journal's mark is not there, or another run's is beside
-            it:
-            the journal may be older than what the device shows.
+        needs_mark: Whether nothing is typed either where neither the journal's mark nor its whole applet is there, or
+            another run's mark is: the journal may be older than what the device shows.
         doubt: Why nothing is typed in any case, or None.
         is_accepted: Whether the operator accepts what is left: it is reported, not raised.
 
@@ -269,13 +270,13 @@ class _Restoring:
         return undo
 
     def _reason_not_to_type(self, seen: Configured, *, needs_mark: bool) -> str | None:
-        """Return why nothing may be typed, by the marks that the device shows; None where lines of ours are ours."""
+        """Return why nothing may be typed, by mark and applet that the device shows; None where lines are ours."""
         marks = [change for change in self._changes if change.is_mark]
         is_marked = any(change.line_in(seen.tcp, ()) for change in marks)
         other = other_mark(seen.tcp.lines, marks_in(self._changes))
         if other is not None and (needs_mark or not is_marked):
             return f"{owner_of(other)} has this device in its hands (its mark there is '{other}')"
-        if needs_mark and marks and not is_marked:
+        if needs_mark and marks and not is_marked and not self._is_ours_by_applet(seen):
             # It is typed before any other line: where it was never seen, there may be no line of ours either.
             mark, was_seen = marks[0].ours, any(change.shown for change in marks)
             left, no_more = ("left", " any more") if was_seen else ("was to leave", "")
@@ -284,6 +285,22 @@ class _Restoring:
                 "be distinguished from equal ones"
             )
         return None
+
+    def _is_ours_by_applet(self, seen: Configured) -> bool:
+        """Return whether an applet of the journal's stands there whole, and would undo its mark and its lines.
+
+        It is armed before the mark is typed, and names the run by that mark: no other run's does.
+        """
+        configure = self._session.platform.commands.configure
+        lines = [replace(change, shown=None) for change in self._changes if not change.is_applet]
+        for applet in (change for change in self._changes if change.is_applet):
+            body = applet_shown(seen.sections, applet)
+            undo = undo_carried(applet.keyword, body or (), configure=configure)
+            if undo and all(
+                line.undo(is_default=False) in undo or line.undo(is_default=True) in undo for line in lines
+            ):
+                return True
+        return False
 
     def _is_free(self, seen: Configured) -> bool:
         """Return whether there is nothing to type: no line of ours, none that may be one, no other mark."""

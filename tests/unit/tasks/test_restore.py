@@ -11,6 +11,7 @@ from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, RestoreI
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession
 from tasks import restore as step
+from tasks.applet import BYPASS, applet_body
 from tasks.restore import RestoreReport, restore_device
 from tasks.snapshot import Snapshot, take_snapshot
 from tasks.tcp_config import Change
@@ -448,6 +449,92 @@ def test_a_recovery_reads_marks_before_it_types(shown, there, said):
     assert (f"'no {WINDOW}'" in report.decision("r1")) == (OTHERS not in there), "nor is the operator to type it"
     accepted = box.put_back(before, changes, needs_mark=True, is_accepted=True)
     assert (box.visits, accepted.left != ()) == ([], True)
+
+
+UNSEEN = (ARMED[0], *(replace(one, shown=None) for one in MARKED))
+"""The journal of a run that was killed before it saw its mark."""
+
+UNDO = tuple(one.off for one in (*CHANGES, MARKED[0]))
+
+
+def applet_on(box: Box, *, undo: tuple[str, ...] = UNDO, name: str = ARMED[0].keyword, rest: str = BYPASS) -> list[str]:
+    """Set an applet as a device shows it; return its lines, the first one among them."""
+    body = applet_body(name, undo, 5400, configure="configure terminal")
+    lines = [f"event manager applet {name}{rest}", *(f" {line}" for line in body)]
+    box.set(*lines)
+    plain = box.configure
+
+    def configure(typed: tuple[str, ...]) -> str:
+        said = plain(typed)
+        if f"no event manager applet {name}" in typed:
+            box.running = [line for line in box.running if line not in lines]
+        return said
+
+    box.configure = configure  # type: ignore[method-assign]
+    return lines
+
+
+@pytest.mark.parametrize("rest", [BYPASS, ""])
+def test_an_applet_of_a_run_that_died_before_its_mark_is_taken_back(rest):
+    """It was armed before the mark, and names it: it proves whose the device is, and would fire much later."""
+    box = Box()
+    before = box.snapshot()
+    applet_on(box, rest=rest)
+    assert box.put_back(before, UNSEEN, needs_mark=True).is_proven
+    assert tuple(box.running) == STOCK
+
+
+def test_an_applet_with_more_lines_than_the_journal_has_proves_the_device_ours():
+    """It is armed with every line that may be tried; the journal has those that are about to be typed."""
+    box = Box()
+    before = box.snapshot()
+    applet_on(box, undo=("no ip ssh window-size", *UNDO))
+    assert box.put_back(before, UNSEEN, needs_mark=True).is_proven
+    assert tuple(box.running) == STOCK
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda lines: lines[:-1], id="without its last line"),
+        pytest.param(lambda lines: lines[:1], id="its first line alone"),
+        pytest.param(lambda lines: [line for line in lines if SACK not in line], id="an action is gone"),
+        pytest.param(lambda lines: [line.replace(SACK, "ip tcp timestamp") for line in lines], id="an action changed"),
+        pytest.param(lambda lines: [*lines, ' action 900 cli command "reload"'], id="an action more"),
+        pytest.param(lambda lines: [line.replace("1112-abcd", "1112-dcba") for line in lines], id="another mark"),
+        pytest.param(lambda lines: [line.replace("3F2A", "3F2B") for line in lines], id="another name"),
+    ],
+)
+def test_an_applet_that_is_not_whole_and_ours_proves_nothing(spoil):
+    """Nothing is typed; the operator decides."""
+    box = Box()
+    before = box.snapshot()
+    lines = applet_on(box)
+    box.running = [line for line in box.running if line not in lines]
+    box.set(*spoil(lines))
+    report = box.put_back(before, UNSEEN, needs_mark=True)
+    assert (box.visits, report.is_proven) == ([], False)
+    assert "this awaits a decision" in str(report.undecided)
+
+
+def test_an_applet_that_does_not_name_our_mark_proves_nothing():
+    """Whole as it is, it may be of a journal that has nothing to do with what stands there now."""
+    box = Box()
+    before = box.snapshot()
+    applet_on(box, undo=UNDO[:-1])
+    assert not box.put_back(before, UNSEEN, needs_mark=True).is_proven
+    assert box.visits == []
+
+
+def test_our_applet_beside_another_runs_mark_proves_nothing():
+    """That run has the device now: its lines are equal to ours."""
+    box = Box()
+    before = box.snapshot()
+    applet_on(box)
+    box.set(OTHERS, WINDOW, SACK)
+    report = box.put_back(before, UNSEEN, needs_mark=True)
+    assert (box.visits, report.is_proven) == ([], False)
+    assert "run 20261122-2 of you@there" in str(report.undecided)
 
 
 def test_a_device_without_our_mark_that_is_as_it_was_is_proven():
