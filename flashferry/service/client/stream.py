@@ -6,7 +6,6 @@ told what is behind that.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,7 +73,6 @@ def run_events(
     tell: Callable[[str], None],
     *,
     patience_s: float = PATIENCE_S,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[WrittenEvent]:
     """Yield the events of a run until it is over, each once.
 
@@ -83,13 +81,12 @@ def run_events(
         run_id: The run.
         tell: Takes a line for people, where the connection broke and where it is there again.
         patience_s: So long without a word of the service, in seconds, it is tried again.
-        clock: Seconds, going up.
 
     Raises:
         ServiceRefused: The run may not be looked at (any more), or writes no events that could be told.
         ServiceUnusable: Nothing was heard for too long, or what is heard is no stream of events.
     """
-    contact = _Contact(client, tell, patience_s, clock)
+    contact = _Contact(client, tell, patience_s)
     while not contact.is_over:
         try:
             yield from contact.events(run_id)
@@ -106,11 +103,9 @@ def run_events(
 class _Contact:
     """Whether the service is there, what people are told of that, and for how long it is tried again."""
 
-    def __init__(
-        self, client: ServiceClient, tell: Callable[[str], None], patience_s: float, clock: Callable[[], float]
-    ) -> None:
-        self._client, self._tell, self._patience_s, self._clock = client, tell, patience_s, clock
-        self._heard_s, self._last = clock(), ""
+    def __init__(self, client: ServiceClient, tell: Callable[[str], None], patience_s: float) -> None:
+        self._client, self._tell, self._patience_s = client, tell, patience_s
+        self._heard_s, self._last = client.clock(), ""
         self.is_over = False
         self._breaks, self._is_heard = 0, False
 
@@ -131,7 +126,7 @@ class _Contact:
         for part in parts:
             if self._breaks > _IN_PASSING:
                 self._tell("the service answers again")
-            self._breaks, self._is_heard, self._heard_s = 0, True, self._clock()
+            self._breaks, self._is_heard, self._heard_s = 0, True, self._client.clock()
             yield part
 
     def may_pass(self, error: ServiceUnusable | ServiceRefused) -> bool:
@@ -148,7 +143,7 @@ class _Contact:
             ServiceUnusable: It was tried for too long.
         """
         self._breaks += 1
-        if self._clock() - self._heard_s > self._patience_s:
+        if self._client.clock() - self._heard_s > self._patience_s:
             raise error
         if self._breaks == _IN_PASSING + 1:
             self._tell(f"{error.message}. It is tried again; what it has begun goes on there")
