@@ -275,7 +275,7 @@ class AtService:
         """Return the copies of a device."""
         _check_most("--last", last, _MOST_COPIES)
         answer = self._client.read("/history", {"device": device, "last": last})
-        return _copies_in(answer), as_agreed(RemoteHistory, answer.get("device")).told()
+        return _copies_in(answer), as_agreed(RemoteHistory, answer.get("device")).history()
 
     def report(self, run: str) -> Report:
         """Return the report of a run."""

@@ -56,6 +56,7 @@ class ServiceClient:
         transport: Carries requests; for tests.
         patience_s: How long a request is repeated, seconds.
         pause: Sleeps; for tests.
+        clock: Monotonic seconds; for tests.
 
     Raises:
         ConfigInvalid: The file of certificates cannot be used.
@@ -68,11 +69,13 @@ class ServiceClient:
         transport: httpx.BaseTransport | None = None,
         patience_s: float = PATIENCE_S,
         pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = place.url
         self._patience_s = patience_s
         self._has_answered = False
         self.pause = pause
+        self.clock = clock
         self._http = _session(place, transport)
 
     def __enter__(self) -> Self:
@@ -180,7 +183,7 @@ class ServiceClient:
     ) -> Answer:
         """Return the successful answer to a request, repeated as long as that is useful and safe."""
         patience_s = self._patience_s if self._has_answered else min(self._patience_s, _FIRST_PATIENCE_S)
-        until_s, pause_s = time.monotonic() + patience_s, _PAUSE_S
+        until_s, pause_s = self.clock() + patience_s, _PAUSE_S
         while True:
             answer, error, is_passing = self._try(
                 method, path, most_bytes, words, can_repeat=can_repeat or method == "GET"
@@ -190,7 +193,7 @@ class ServiceClient:
                     return answer
                 pause_s = max(pause_s, answer.retry_after_s)
             assert error is not None
-            if not is_passing or time.monotonic() + pause_s > until_s:
+            if not is_passing or self.clock() + pause_s > until_s:
                 raise error
             self.pause(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -218,14 +221,13 @@ class ServiceClient:
             body = self._body(response, what, most_bytes)
             return Answer(what=what, status=response.status_code, headers=response.headers, body=body)
 
-    @staticmethod
-    def _body(response: httpx.Response, what: str, most_bytes: int) -> bytes:
-        until_s, body = time.monotonic() + _WHOLE_S, bytearray()
+    def _body(self, response: httpx.Response, what: str, most_bytes: int) -> bytes:
+        until_s, body = self.clock() + _WHOLE_S, bytearray()
         for part in response.iter_raw():
             body += part
             if len(body) > most_bytes:
                 raise too_much(what, most_bytes)
-            if time.monotonic() > until_s:
+            if self.clock() > until_s:
                 raise ServiceUnusable(
                     f"{what}: expected a whole answer within {_WHOLE_S:.0f} s, found one that goes on",
                     hint="Try again; where it stays so, look at the service and at what is in front of it",

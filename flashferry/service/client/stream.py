@@ -5,7 +5,6 @@ The service names each event by its file and the offset after it; a reconnect se
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,7 +66,6 @@ def run_events(
     report: Callable[[str], None],
     *,
     patience_s: float = PATIENCE_S,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[WrittenEvent]:
     """Yield the events of a run until it is over, each once.
 
@@ -76,13 +74,12 @@ def run_events(
         run_id: The run.
         report: Receives a line for people when the connection breaks and when it is back.
         patience_s: How long a silent service is tried again, seconds.
-        clock: Monotonic seconds.
 
     Raises:
         ServiceRefused: The run may not be read, or writes no events.
         ServiceUnusable: The service was silent for too long, or the answer is not a stream of events.
     """
-    contact = _Contact(client, report, patience_s, clock)
+    contact = _Contact(client, report, patience_s)
     while not contact.is_over:
         try:
             yield from contact.events(run_id)
@@ -99,11 +96,9 @@ def run_events(
 class _Contact:
     """State of the connection: what was reported of it, and for how long it is tried again."""
 
-    def __init__(
-        self, client: ServiceClient, report: Callable[[str], None], patience_s: float, clock: Callable[[], float]
-    ) -> None:
-        self._client, self._report, self._patience_s, self._clock = client, report, patience_s, clock
-        self._last_seen_s, self._last = clock(), ""
+    def __init__(self, client: ServiceClient, report: Callable[[str], None], patience_s: float) -> None:
+        self._client, self._report, self._patience_s = client, report, patience_s
+        self._last_seen_s, self._last = client.clock(), ""
         self.is_over = False
         self._breaks, self._has_events = 0, False
 
@@ -124,7 +119,7 @@ class _Contact:
         for part in parts:
             if self._breaks > _IN_PASSING:
                 self._report("the service answers again")
-            self._breaks, self._has_events, self._last_seen_s = 0, True, self._clock()
+            self._breaks, self._has_events, self._last_seen_s = 0, True, self._client.clock()
             yield part
 
     def may_pass(self, error: ServiceUnusable | ServiceRefused) -> bool:
@@ -137,7 +132,7 @@ class _Contact:
     def broke(self, error: ServiceUnusable | ServiceRefused) -> None:
         """Wait before the next try. Raises the error after `patience_s`."""
         self._breaks += 1
-        if self._clock() - self._last_seen_s > self._patience_s:
+        if self._client.clock() - self._last_seen_s > self._patience_s:
             raise error
         if self._breaks == _IN_PASSING + 1:
             self._report(f"{error.message}. Trying again; what it started continues there")

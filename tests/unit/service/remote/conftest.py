@@ -26,7 +26,7 @@ class Pieces(httpx.SyncByteStream):
 
 @pytest.fixture
 def asking():
-    """Return what makes a client that is answered by a function; pauses are kept in its `paused`, and take no time."""
+    """Return what makes a client that is answered by a function; its pauses are in `paused`, and are all its time."""
 
     def made(answer, *, patience_s=PATIENCE_S):
         paused = []
@@ -38,7 +38,13 @@ def asking():
             return httpx.Response(found.status_code, headers=found.headers, stream=Pieces(found.content))
 
         place = ServicePlace(url=URL, token="ffy_abc")
-        client = ServiceClient(place, transport=httpx.MockTransport(sent), patience_s=patience_s, pause=paused.append)
+        client = ServiceClient(
+            place,
+            transport=httpx.MockTransport(sent),
+            patience_s=patience_s,
+            pause=paused.append,
+            clock=lambda: sum(paused),
+        )
         client.paused = paused
         return client
 

@@ -152,11 +152,12 @@ def test_a_redirect_to_nowhere_is_one_sentence(asking):
 class Endless(httpx.SyncByteStream):
     """A body that never ends."""
 
-    def __init__(self, piece=b" " * 4096):
-        self.piece, self.sent = piece, 0
+    def __init__(self, piece=b" " * 4096, before_each=lambda: None):
+        self.piece, self.before_each, self.sent = piece, before_each, 0
 
     def __iter__(self):
         while True:
+            self.before_each()
             self.sent += 1
             yield self.piece
 
@@ -170,11 +171,13 @@ def test_no_more_is_read_than_an_answer_can_have(asking, monkeypatch):
     assert body.sent == 25
 
 
-def test_nor_longer_than_an_answer_takes(asking, monkeypatch):
-    """A body that trickles in is given up."""
-    monkeypatch.setattr("flashferry.service.client.client._WHOLE_S", 0.0)
-    with pytest.raises(ServiceUnusable, match="found one that goes on"):
-        asking(lambda request: httpx.Response(200, stream=Endless(b" "))).plans()
+def test_nor_longer_than_an_answer_takes(asking):
+    """A body that trickles in is given up after five minutes."""
+    body = Endless(b" ", lambda: client.pause(1.0))
+    client = asking(lambda request: httpx.Response(200, stream=body))
+    with pytest.raises(ServiceUnusable, match="within 300 s, found one that goes on"):
+        client.plans()
+    assert body.sent == 301
 
 
 def test_a_certificate_that_nobody_vouches_for_is_not_tried_again(asking):
@@ -204,11 +207,15 @@ def test_a_report_of_another_form(asking):
 
 
 def test_a_first_try_does_not_last(asking):
-    """An address at which nobody answers is told soon; one that has answered is waited for longer."""
-    client = asking(answering(httpx.ConnectError("refused"))[0], patience_s=0.0)
-    with pytest.raises(ServiceUnusable, match="cannot be reached: refused"):
-        client.plans()
-    assert client.paused == []
+    """An address that never answered is given up within 3 s; one that has answered is tried for longer."""
+    found = [httpx.Response(200, json={"plans": []}), httpx.ConnectError("refused")]
+    for answers_first, paused in ((False, [0.5, 1.0]), (True, [0.5, 1.0, 2.0, 4.0, *[5.0] * 10])):
+        client = asking(answering(*found[not answers_first :])[0], patience_s=60.0)
+        if answers_first:
+            assert client.plans() == ()
+        with pytest.raises(ServiceUnusable, match="cannot be reached: refused"):
+            client.plans()
+        assert client.paused == paused
 
 
 @pytest.mark.parametrize(
