@@ -219,8 +219,8 @@ def latest_runs(database: sqlite3.Connection, latest: int) -> list[RunRow]:
     return _rows(
         database,
         RunRow,
-        "WHERE run_id IN (SELECT run_id FROM runs ORDER BY started_at DESC, run_id DESC LIMIT ?) "
-        "OR run_id IN (SELECT run_id FROM devices WHERE touched = 1) ORDER BY started_at DESC, run_id DESC",
+        "WHERE run_id IN (SELECT run_id FROM runs ORDER BY started_at DESC, rowid DESC LIMIT ?) "
+        "OR run_id IN (SELECT run_id FROM devices WHERE touched = 1) ORDER BY started_at DESC, rowid DESC",
         (latest,),
     )
 
