@@ -61,7 +61,7 @@ def test_a_plan_is_staged_by_a_service_for_who_sits_elsewhere(tmp_path):
             until(lambda: " connect " in told.read_text())
             ground.services[-1].kill()
             ground.services[-1].wait()
-            until(lambda: "It is tried again" in told.read_text())
+            until(lambda: "Trying again" in told.read_text())
             serve(ground)
             out, _ = asking.communicate(timeout=PATIENCE_S)
         finally:
