@@ -3,10 +3,9 @@
 Facts
 -----
 * Parsed JSON takes far more memory than its text: 64 bytes for `[],`, over 200 for `{"a":1},`. So separators are
-counted
-  before parsing.
+  counted before parsing.
 * A client that sends one byte a second keeps the rest in memory, so a body has a time limit that grows with what
-arrived.
+  arrived.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _PAUSE_S = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Quota:
     """Memory for bodies of one kind of caller.
 
     Attributes:
@@ -51,51 +50,51 @@ class Room:
     first_bytes: int = 0
 
 
-SIGNED_IN = Room(most_bytes=64 * 2**20, share_bytes=MOST_PLAN_BYTES + 4 * 2**20, first_bytes=MOST_BODY_BYTES)
+SIGNED_IN = Quota(most_bytes=64 * 2**20, share_bytes=MOST_PLAN_BYTES + 4 * 2**20, first_bytes=MOST_BODY_BYTES)
 """Signed-in users, each counted by name."""
-OTHERS = Room(most_bytes=8 * 2**20, share_bytes=2**20)
-"""All others, counted by address. The two rooms are apart, so that neither can block the other."""
+OTHERS = Quota(most_bytes=8 * 2**20, share_bytes=2**20)
+"""All others, counted by address. The two quotas are apart, so that neither can block the other."""
 
 
 class Bodies:
     """Bytes held at this moment. For one event loop."""
 
     def __init__(self) -> None:
-        self._held: dict[Room, Counter[str]] = {SIGNED_IN: Counter(), OTHERS: Counter()}
-        self._all: Counter[Room] = Counter()
+        self._held: dict[Quota, Counter[str]] = {SIGNED_IN: Counter(), OTHERS: Counter()}
+        self._all: Counter[Quota] = Counter()
 
-    def held_bytes(self, room: Room) -> int:
-        """Return what is held in one room, bytes."""
-        return self._all[room]
+    def held_bytes(self, quota: Quota) -> int:
+        """Return what is held in one quota, bytes."""
+        return self._all[quota]
 
-    def hold(self, room: Room, owner: str, size_bytes: int) -> type[ServiceError] | None:
+    def hold(self, quota: Quota, owner: str, size_bytes: int) -> type[ServiceError] | None:
         """Count more bytes of a caller (fewer below zero); return the error to refuse them with, or None."""
-        held = self._held[room]
-        self._all[room] += size_bytes
+        held = self._held[quota]
+        self._all[quota] += size_bytes
         held[owner] += size_bytes
         if held[owner] <= 0:
             del held[owner]
-        if held[owner] > room.share_bytes:
+        if held[owner] > quota.share_bytes:
             return TooMany
-        is_full = self._all[room] > room.most_bytes and held[owner] > room.first_bytes
+        is_full = self._all[quota] > quota.most_bytes and held[owner] > quota.first_bytes
         return Unavailable if is_full else None
 
-    def counted(self, request: Request, most_bytes: int, *, room: Room, owner: Callable[[], str]) -> CountedBody:
+    def counted(self, request: Request, most_bytes: int, *, quota: Quota, owner: Callable[[], str]) -> CountedBody:
         """Return the body of a request; call `let_go` once it is answered."""
-        return CountedBody(self, request, most_bytes, room=room, owner=owner)
+        return CountedBody(self, request, most_bytes, quota=quota, owner=owner)
 
 
 class CountedBody:
     """The body of one request, counted as it is read. The owner is asked for when reading starts."""
 
     def __init__(
-        self, bodies: Bodies, request: Request, most_bytes: int, *, room: Room, owner: Callable[[], str]
+        self, bodies: Bodies, request: Request, most_bytes: int, *, quota: Quota, owner: Callable[[], str]
     ) -> None:
         self._bodies = bodies
         self._receive: Receive = request.receive
         self._announced = request.headers.get("content-length", "")
-        self._most_bytes = min(most_bytes, MOST_PUBLIC_BYTES) if room is OTHERS else most_bytes
-        self._room, self._owner_of, self._owner = room, owner, ""
+        self._most_bytes = min(most_bytes, MOST_PUBLIC_BYTES) if quota is OTHERS else most_bytes
+        self._quota, self._owner_of, self._owner = quota, owner, ""
         self._size_bytes = self._held_bytes = self._values = 0
         self._began_s: float | None = None
         self._is_whole = False
@@ -105,8 +104,7 @@ class CountedBody:
 
         Raises:
             BodyRefused: Too large, also by its Content-Length, or too many values (413); too slow (408); its caller
-                holds too
-                much (429); no room (503).
+                holds too much (429); no room (503).
         """
         if self._is_whole:  # what follows is the client's end, which has no time
             return await self._receive()
@@ -115,7 +113,7 @@ class CountedBody:
             # One digit more than the limit has is enough to know.
             if self._announced.isascii() and self._announced.isdigit():
                 self._check(int(self._announced[:20]))
-                # Its whole room at once: many that come together would each have a part of it, and none all.
+                # Its whole size at once: many that come together would each have a part of it, and none all.
                 self._hold(int(self._announced[:20]))
         message = await self._next(self._began_s)
         body = message.get("body", b"")
@@ -128,7 +126,7 @@ class CountedBody:
 
     def _hold(self, size_bytes: int) -> None:
         more, self._held_bytes = max(size_bytes - self._held_bytes, 0), max(size_bytes, self._held_bytes)
-        if more and (refusal := self._bodies.hold(self._room, self._owner, more)) is not None:
+        if more and (refusal := self._bodies.hold(self._quota, self._owner, more)) is not None:
             raise _refused(refusal)
 
     async def _next(self, began_s: float) -> Message:
@@ -145,7 +143,7 @@ class CountedBody:
 
     def let_go(self) -> None:
         """Stop counting it."""
-        self._bodies.hold(self._room, self._owner, -self._held_bytes)
+        self._bodies.hold(self._quota, self._owner, -self._held_bytes)
         self._held_bytes = 0
 
     def _check(self, size_bytes: int) -> None:
@@ -170,6 +168,6 @@ class CountedBody:
 
 
 def _refused(kind: type[ServiceError]) -> BodyRefused:
-    whose = "your other" if kind is TooMany else "other"
-    sentence = f"expected room for this request's body, found the service busy with {whose} bodies"
+    origin = "your other" if kind is TooMany else "other"
+    sentence = f"expected room for this request's body, found the service busy with {origin} bodies"
     return BodyRefused(kind(sentence, hint="Send it again in a moment", retry_after_s=_PAUSE_S))

@@ -50,10 +50,10 @@ def guarded(
     Raises:
         LookupError: A route has no row, or cannot be guarded.
     """
-    return [_behind(route, table, service, book, bodies) for route in routes]
+    return [_guarded(route, table, service, book, bodies) for route in routes]
 
 
-def _behind(
+def _guarded(
     route: BaseRoute, table: Mapping[tuple[str, str], Access], service: Service, book: DenialLog, bodies: Bodies
 ) -> BaseRoute:
     if not isinstance(route, Route | Mount):  # a router within a router, say, of which FastAPI shows no route
@@ -117,9 +117,9 @@ class Guard:
         if asked_for.is_large:
             await self._answer(scope, receive, send)
             return
-        room = OTHERS if asked_for.is_public else SIGNED_IN
+        quota = OTHERS if asked_for.is_public else SIGNED_IN
         body = self._bodies.counted(
-            request, asked_for.most_bytes, room=room, owner=lambda: _owner(request, is_public=asked_for.is_public)
+            request, asked_for.most_bytes, quota=quota, owner=lambda: _owner(request, is_public=asked_for.is_public)
         )
         try:
             await self._answer(scope, body.receive, send)

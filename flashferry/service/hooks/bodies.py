@@ -56,8 +56,7 @@ def webhook(notice: Notice, notice_id: str, secret: str | None, now: datetime) -
     """Return a notice for a webhook, signed if there is a secret.
 
     `notice_id` is the idempotency key, equal for each attempt. The signature covers the time `now`: receivers refuse
-    old
-    ones, so that none can be replayed.
+    old ones, so that none can be replayed.
     """
     body = notice.to_json().encode()
     stamp = str(int(now.timestamp()))

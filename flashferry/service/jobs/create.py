@@ -59,8 +59,7 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, sp
 
     Raises:
         ServiceError: Not allowed, the plan is unknown or not approved, a job for it is open, or the user has too many
-            queued
-            jobs. The caller rolls back and records the refusal (`note_refusal`).
+            queued jobs. The caller rolls back and records the refusal (`note_refusal`).
     """
     plan = _plan(service, database, actor, spec)
     sites = plan.sites if plan is not None else spec.sites

@@ -60,8 +60,7 @@ def make_plan(service: Service, actor: Actor, spec: PlanSpec, once: Once | None 
 
     Raises:
         ServiceError: The caller is no operator at the sites, a value is not valid, or the golden images cannot plan
-            these
-            sites.
+            these sites.
     """
     if spec.window and not _WINDOW.fullmatch(spec.window):
         raise InvalidRequest(

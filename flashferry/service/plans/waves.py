@@ -54,8 +54,7 @@ def approve_wave(
     Raises:
         NotFound, Forbidden: The caller may not see or approve it.
         Conflict: Another plan was read, the plan was withdrawn or is past its end, the run is not running, or the wave
-            is
-            approved already.
+            is approved already.
     """
     comment = checked_comment(comment)
     run = seen_run(service.state, run_id, actor).whole

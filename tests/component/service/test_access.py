@@ -17,7 +17,7 @@ from starlette.types import Message
 
 from flashferry.service.access import ADMINISTERS, MOST_BODY_BYTES, MOST_PLAN_BYTES, OPERATES, PUBLIC, SELF, VIEWS
 from flashferry.service.api import bodies as counted_bodies
-from flashferry.service.api.bodies import OTHERS, SIGNED_IN, Bodies, Room
+from flashferry.service.api.bodies import OTHERS, SIGNED_IN, Bodies, Quota
 from flashferry.service.api.depends import TheActor, csrf_of
 from flashferry.service.api.problems import BodyRefused, status_of
 from flashferry.service.settings import ProxySettings, ServiceSettings
@@ -356,8 +356,8 @@ class _Body:
         return {"type": "http.request", "body": self.pieces[self.read - 1], "more_body": self.read < len(self.pieces)}
 
 
-def _counted(bodies: Bodies, body: _Body, *, most: int = 2**20, room: Room = SIGNED_IN, owner: str = "ann"):
-    return bodies.counted(body.request, most, room=room, owner=lambda: owner)
+def _counted(bodies: Bodies, body: _Body, *, most: int = 2**20, quota: Quota = SIGNED_IN, owner: str = "ann"):
+    return bodies.counted(body.request, most, quota=quota, owner=lambda: owner)
 
 
 def test_a_body_that_says_it_is_too_large_is_not_read():
@@ -368,22 +368,22 @@ def test_a_body_that_says_it_is_too_large_is_not_read():
     assert body.read == 0
 
 
-@pytest.mark.parametrize("room", [SIGNED_IN, OTHERS], ids=["signed in", "others"])
-def test_all_bodies_together_are_bounded(room):
+@pytest.mark.parametrize("quota", [SIGNED_IN, OTHERS], ids=["signed in", "others"])
+def test_all_bodies_together_are_bounded(quota):
     """What is held of others leaves no room, but to the other kind; once they are answered there is room again."""
-    bodies, other = Bodies(), {SIGNED_IN: OTHERS, OTHERS: SIGNED_IN}[room]
-    size = room.first_bytes + 50
-    for number in range(room.most_bytes // room.share_bytes + 1):
-        bodies.hold(room, f"other {number}", min(room.share_bytes, room.most_bytes - bodies.held_bytes(room)))
-    assert bodies.held_bytes(room) == room.most_bytes
+    bodies, other = Bodies(), {SIGNED_IN: OTHERS, OTHERS: SIGNED_IN}[quota]
+    size = quota.first_bytes + 50
+    for number in range(quota.most_bytes // quota.share_bytes + 1):
+        bodies.hold(quota, f"other {number}", min(quota.share_bytes, quota.most_bytes - bodies.held_bytes(quota)))
+    assert bodies.held_bytes(quota) == quota.most_bytes
     assert bodies.hold(other, "ann", 1) is None
-    refused = _counted(bodies, _Body(b"x" * size), room=room, most=2 * size)
+    refused = _counted(bodies, _Body(b"x" * size), quota=quota, most=2 * size)
     with pytest.raises(BodyRefused) as caught:
         anyio.run(refused.receive)
     assert (status_of(caught.value.error), caught.value.error.more) == (503, {"retry_after_s": 10})
     refused.let_go()
-    bodies.hold(room, "other 0", -room.share_bytes)
-    anyio.run(_counted(bodies, _Body(b"x" * size), room=room, most=2 * size).receive)
+    bodies.hold(quota, "other 0", -quota.share_bytes)
+    anyio.run(_counted(bodies, _Body(b"x" * size), quota=quota, most=2 * size).receive)
 
 
 def test_a_person_has_a_share_and_others_are_served():
