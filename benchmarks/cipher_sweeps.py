@@ -23,13 +23,11 @@ from pathlib import Path
 from benchmarks.report import print_progress, put_between
 from flashferry.depot.probing.copying import Copier, Sample
 from flashferry.depot.probing.figures import Ceilings, Row, Trial, best_of
-from flashferry.depot.probing.methods import Method
-from flashferry.depot.probing.offers import authenticates_itself
-from flashferry.depot.probing.rounds import Measured, in_rounds
+from flashferry.depot.probing.methods import Method, authenticates_itself
+from flashferry.depot.probing.path import Measured, in_rounds
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.bulk.play import openssl_speeds
+from flashferry.lab.experiment.bulk.play import FAR_ADDRESS, NO_AES, PORT, LocalFar, Sshd, Testbed, openssl_speeds
 from flashferry.lab.experiment.bulk.studies import CHACHA, MODERN
-from flashferry.lab.experiment.bulk.testbed import FAR_ADDRESS, NO_AES, PORT, LocalFar, Sshd, Testbed
 
 _MODULE = "benchmarks.cipher_sweeps"
 _RESULTS = Path(__file__).parent / "results"

@@ -27,10 +27,9 @@ from benchmarks.procfs import cpu_s, descendants
 from flashferry.depot.client import DepotClient
 from flashferry.fileserver import FileServer, ServerSettings, TicketRequest
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
-from flashferry.lab.world_spec import SiteSpec
+from flashferry.lab.world_spec import SiteSpec, write_inventory
 from flashferry.model.link_rates import payload_cap_bytes_per_s
-from flashferry.transports.listening import listener_at
+from flashferry.transports.serving import listener_at
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "depot.md"
 RUNS = (("a1", "a2", "a3", "a4"), ("b1", "b2", "b3", "b4"))

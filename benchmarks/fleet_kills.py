@@ -22,8 +22,7 @@ from typing import Any
 from benchmarks.fleet_ground import Controller, FlashWatch, configurations, strays
 from benchmarks.report import print_progress
 from flashferry.lab.world import World, WorldSpec, start_world
-from flashferry.lab.world_file import load_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import load_world, write_inventory
 from flashferry.store.stored_run import StoredRun, read_run
 
 WORLD = "fleet-40"

@@ -10,9 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.fleet_watch import await_go, say
-from flashferry.model.limits import Limits
+from flashferry.model.limits import Limits, RetryPolicy
 from flashferry.model.policy import StagePolicy
-from flashferry.model.retry import RetryPolicy
 from flashferry.monitor.events import Event
 from flashferry.run.request import FleetRequest
 from flashferry.run.run import RunOptions, run_waves

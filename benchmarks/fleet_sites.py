@@ -20,8 +20,7 @@ from benchmarks.fleet_ground import Controller, FlashWatch
 from benchmarks.fleet_tap import CopyTap
 from benchmarks.procfs import cpu_s
 from flashferry.lab.world import World, WorldSpec, start_world
-from flashferry.lab.world_file import load_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import load_world, write_inventory
 from flashferry.model.limits import Limits
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.store.stored_run import StoredRun, read_run

@@ -13,7 +13,7 @@ from benchmarks.fleet_watch import Subject, SubjectFailed, Waiting, subject
 from benchmarks.procfs import rss_bytes
 from benchmarks.report import print_progress
 from flashferry.lab.world import DeviceSpec, Rung, SiteSpec, World, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 from flashferry.store.stored_run import read_run
 
 LINK_BPS = 40_000

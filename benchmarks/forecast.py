@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.lab.world import World, start_world
-from flashferry.lab.world_file import load_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import load_world, write_inventory
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import load_plan

@@ -19,8 +19,7 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.lab_driver import conditions, head, row
-from flashferry.store.journal import Journal
-from flashferry.store.journal_rows import NewDevice
+from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.status import read_status
 
 _STORED = Path(__file__).parents[1] / "tests" / "contract" / "journals" / "journal.json"

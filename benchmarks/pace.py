@@ -30,8 +30,7 @@ from benchmarks.pace_tables import BEGIN, END, Part, missed, to_markdown
 from benchmarks.pace_together import measure_together
 from benchmarks.report import print_progress, put_between
 from flashferry.lab.experiment.bench import Bench, image_name, open_bench
-from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from flashferry.lab.experiment.measured import Measured
+from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender
 
 RESULTS = Path(__file__).with_name("results") / "pace.json"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.fileserver import FileServer, ServerSettings, TicketRequest
-from flashferry.lab.experiment.bench import Bench, fetched, image_name, site_client
-from flashferry.lab.experiment.json_child import JsonChild
+from flashferry.lab.experiment.bench import Bench, JsonChild, fetched, image_name, site_client
 from ftpserver import ftp_listener
 
 COPIES = 4

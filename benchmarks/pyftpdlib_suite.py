@@ -31,13 +31,12 @@ from flashferry.fileserver.errors import FileServerError
 from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.protocol import IOLoop, ServingContext
 from flashferry.fileserver.settings import Limits, ServerSettings
+from flashferry.fileserver.ticket_accounts import seal
 from flashferry.fileserver.ticket_service import TicketService
-from flashferry.fileserver.tickets import seal
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.image import ImageFile
 from ftpserver import FtpOptions, ftp_listener
-from ftpserver.base import FTPServer
-from ftpserver.data import ImageChannel
+from ftpserver.data import FTPServer, ImageChannel
 from ftpserver.protocol import session_class
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "ftp-conformance.md"

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashferry.lab.standin.signature import sign
+from flashferry.lab.standin.verify import sign
 from flashferry.lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 
 LIMIT_S = 180.0
 """What 500 devices may take."""

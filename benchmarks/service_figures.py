@@ -23,8 +23,7 @@ from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.metrics.collector import Figures
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
-from flashferry.store.journal import Journal
-from flashferry.store.journal_rows import NewDevice, keep
+from flashferry.store.journal import Journal, NewDevice, keep
 from flashferry.store.schema import FILE, know_seals
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.transfer_row import TransferEntry, row_of

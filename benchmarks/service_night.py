@@ -21,11 +21,10 @@ from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.monitor.event_log import EventLog, event_log
 from flashferry.monitor.events import Event
-from flashferry.store.journal import Journal
-from flashferry.store.journal_rows import NewDevice
+from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.jobs import Job, JobKind, JobState, add_job
-from tasks.configuration import Fingerprint
+from tasks.read_config import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines
 

@@ -39,7 +39,7 @@ from benchmarks.lab_driver import conditions, head, row
 from benchmarks.summary import Target
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, World, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 
 SITE, IMAGE = "branch", "isr4300-universalk9.16.09.04.SPA.bin"

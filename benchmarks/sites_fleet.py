@@ -33,7 +33,7 @@ from flashferry.model.plan_file import save_plan
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.sites.keys import PrivateKey
-from flashferry.store.sites.schema import FILE
+from flashferry.store.sites.database import FILE
 
 BOUND = 0.10
 """Of a core: the centre takes no more while 1,000 routers copy."""

@@ -26,7 +26,7 @@ from flashferry.core.apart.processes import read_mark
 from flashferry.lab.authority import Authority
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DepotSpec, DeviceSpec, Site, SiteSpec, World, WorldSpec, in_core, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 from flashferry.model.plan_file import read_plan
 from flashferry.sites.keys import PrivateKey
 

@@ -22,7 +22,7 @@ from benchmarks.fleet_watch import own_cpu_s
 from benchmarks.procfs import busy_s, cpu_s, rss_bytes
 from benchmarks.sites_real_ground import Ground
 from benchmarks.summary import Target
-from flashferry.store.sites.schema import FILE
+from flashferry.store.sites.database import FILE
 
 BOUND = 0.10
 """Of a core: the centre takes no more while the routers copy."""

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.stage_driver import flashferry
 from flashferry.lab.experiment.tables import markdown
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 
 _TCP = "ip tcp window-size 2500000"
 _WIDE = (_TCP, "ip tcp selective-ack", "ip ssh bulk-mode 2097152")

@@ -26,7 +26,7 @@ from benchmarks.lab_driver import conditions, head, row
 from benchmarks.stage_driver import flashferry
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 
 IMAGE = "cat9k_iosxe.17.09.05.SPA.bin"
 STACKS = {1: "c9300-alone-bundle-17.6", 3: "c9300-bundle-17.6", 8: "c9300-eight-bundle-17.6"}

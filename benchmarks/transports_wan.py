@@ -33,7 +33,7 @@ from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.cell import LinkSetting
 from flashferry.lab.experiment.servers import set_host_control
 from flashferry.lab.standin.platform import load_platform
-from flashferry.lab.standin.ssh_client.window_model import rate_bytes_per_s
+from flashferry.lab.standin.ssh_client.settings import rate_bytes_per_s
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 
 RESULTS = Path(__file__).with_name("results") / "transports_wan.json"

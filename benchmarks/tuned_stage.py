@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.lab_driver import conditions, head, row
 from benchmarks.stage_driver import flashferry
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 
 _TARGET_MB_PER_S = 5.4
 

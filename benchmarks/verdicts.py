@@ -18,11 +18,10 @@ from typing import Any
 from benchmarks.stage_driver import flashferry
 from flashferry.lab.experiment.causes import SECTION, causes_text, cells, claims_too_much
 from flashferry.lab.experiment.cell import LinkSetting
-from flashferry.lab.experiment.evidence import put
 from flashferry.lab.experiment.study import Plan, run_missing
-from flashferry.lab.experiment.tables import markdown
+from flashferry.lab.experiment.tables import markdown, put
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 
 _PLATFORM, _PROFILE, _LINK = "c2811-15.1", "dsl", LinkSetting(rate_bps=16e6)
 _IMAGE = "c2800nm-adventerprisek9_ivs_li-mz.151-4.M12a.bin"

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Protocol
 
 from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSettings, TicketRequest
-from flashferry.fileserver.tickets import SshOffer
+from flashferry.fileserver.ticket_accounts import SshOffer
 from flashferry.lab.errors import LabError
 from flashferry.transports import transport_named
-from flashferry.transports.listening import listener_at
+from flashferry.transports.serving import listener_at
 
 _START_S = 10.0
 _SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))

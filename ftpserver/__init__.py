@@ -4,6 +4,6 @@ Only what a router needs is answered: a login by ticket, one image, passive or a
 is not FTP is `flashferry.fileserver`.
 """
 
-from ftpserver.settings import FtpOptions, ftp_listener
+from ftpserver.control import FtpOptions, ftp_listener
 
 __all__ = ["FtpOptions", "ftp_listener"]

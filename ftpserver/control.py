@@ -1,36 +1,167 @@
-"""A control connection within bounds: who may stay, how long, how fast, and how much may queue up.
+"""The FTP control connection, its settings and commands."""
 
-Facts
------
+from __future__ import annotations
 
-- The library queues replies without limit, also before login, and a keepalive command resets its idle timer for ever;
-  6 MB of unread commands grew it by 54 MB.
-- It puts a session whose login was refused back into its loop after the delay even if it closed meanwhile.
-- What it logs holds user names, and what it prints of an unknown command may hold anything.
-"""
-
+import ipaddress
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from flashferry.fileserver import sockets
-from flashferry.fileserver.clients.client_session import Visitor
-from flashferry.fileserver.clients.login_limits import CommandBudget
+from flashferry.fileserver import ListenerSettings, SettingsInvalid, sockets
+from flashferry.fileserver.client_session import Visitor
+from flashferry.fileserver.fixed_login import CommandBudget
 from flashferry.fileserver.protocol import AsyncChat
+from flashferry.fileserver.ticket_accounts import plain_address
 from flashferry.fileserver.ticket_service import TicketService
-from flashferry.fileserver.tickets import plain_address
-from ftpserver.base import Fifo, FTPHandler
-from ftpserver.commands import ABSENT, COMMANDS, masked_command
-from ftpserver.data import ImageChannel
+from ftpserver.data import Fifo, FTPHandler, ImageChannel
 from ftpserver.listeners import ActiveConnector, PassiveListener
-from ftpserver.settings import TRANSPORTS
 
 if TYPE_CHECKING:
     import socket
 
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.tcp.syn import SynOptions
-    from ftpserver.settings import FtpOptions
+
+PROTOCOL = "ftpserver.protocol:FtpListener"
+
+"""Where a file server finds FTP."""
+
+TRANSPORTS = ("ftp",)
+
+"""What is served here, as tickets name it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FtpOptions:
+    """What is FTP's own in how a server runs.
+
+    Attributes:
+        passive_ports: First and last port for passive data connections; None leaves the choice to the kernel.
+        masquerade_address: IPv4 address to name in PASV replies behind NAT.
+        masquerade_networks: Pairs of client network and address to name to clients from there; first match wins.
+
+    Raises:
+        SettingsInvalid: One of them is out of its range.
+    """
+
+    passive_ports: tuple[int, int] | None = None
+    masquerade_address: str | None = None
+    masquerade_networks: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.passive_ports is not None:
+            first, last = self.passive_ports
+            if not 1024 <= first <= last <= 65535:
+                raise SettingsInvalid(
+                    f"passive_ports: expected two ports from 1024 to 65535 in order, found {first} and {last}",
+                    hint="Give a range that firewalls let through to this host",
+                )
+        if self.masquerade_address is not None:
+            _require_ipv4("masquerade_address", self.masquerade_address)
+        for network, address in self.masquerade_networks:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as error:
+                raise SettingsInvalid(
+                    f"masquerade_networks: expected networks as 10.0.0.0/8, found {error}",
+                    hint="Write each as network and length, with no bits behind the length",
+                ) from None
+            _require_ipv4(f"masquerade_networks {network}", address)
+
+
+def ftp_listener(
+    *,
+    listen_address: str = "0.0.0.0",  # noqa: S104 - routers reach us by any interface; tickets decide who gets what
+    port: int = 0,
+    passive_ports: tuple[int, int] | None = None,
+    masquerade_address: str | None = None,
+    masquerade_networks: tuple[tuple[str, str], ...] = (),
+) -> ListenerSettings:
+    """Return a listener for FTP; see `ListenerSettings` and `FtpOptions`.
+
+    Raises:
+        SettingsInvalid: An argument is out of its range.
+    """
+    options = FtpOptions(
+        passive_ports=passive_ports, masquerade_address=masquerade_address, masquerade_networks=masquerade_networks
+    )
+    return ListenerSettings(protocol=PROTOCOL, listen_address=listen_address, port=port, options=asdict(options))
+
+
+def _require_ipv4(name: str, text: str) -> None:
+    try:
+        version = ipaddress.ip_address(text).version
+    except ValueError:
+        raise SettingsInvalid(
+            f"{name}: expected an IP address such as 192.0.2.1, found {text!r}", hint="Give an address, no name"
+        ) from None
+    if version != 4:
+        raise SettingsInvalid(
+            f"{name}: expected an IPv4 address, since PASV carries no other, found {text}",
+            hint="Give the IPv4 address at which devices reach this host",
+        )
+
+
+_LONGEST_ARGUMENT = 100
+
+# Name to (needs a login, argument: True required, False forbidden, None optional).
+_TABLE: dict[str, tuple[bool, bool | None]] = {
+    "ABOR": (True, False),
+    # A NOOP where no space has to be announced (RFC 959 4.1.3); what it announces, a STOR, does not exist.
+    "ALLO": (True, True),
+    "CWD": (True, None),
+    "EPRT": (True, True),
+    "EPSV": (True, None),
+    "FEAT": (False, False),
+    "MODE": (True, True),
+    "NOOP": (False, False),
+    "PASS": (False, None),
+    "PASV": (True, False),
+    "PORT": (True, True),
+    "PWD": (True, False),
+    "QUIT": (False, False),
+    "REST": (True, True),
+    "RETR": (True, True),
+    "SIZE": (True, True),
+    "STRU": (True, True),
+    "SYST": (False, False),
+    "TYPE": (True, True),
+    "USER": (False, True),
+}
+
+ABSENT = frozenset(
+    (
+        *("ACCT", "APPE", "CDUP", "DELE", "HELP", "LIST", "MDTM", "MFMT", "MKD", "MLSD", "MLST", "NLST"),
+        *("OPTS", "REIN", "RMD", "RNFR", "RNTO", "SITE", "SMNT", "STAT", "STOR", "STOU"),
+        *("XCUP", "XCWD", "XMKD", "XPWD", "XRMD"),
+    )
+)
+
+"""Commands of RFC 959, 1123 and 3659 that do not exist here: 502, where an unknown one is 500 (RFC 959 4.2)."""
+
+COMMANDS: dict[str, dict[str, Any]] = {
+    name: {"perm": None, "auth": auth, "arg": argument, "help": name} for name, (auth, argument) in _TABLE.items()
+}
+
+"""The table in the form pyftpdlib wants; no command has a permission, because none touches a file system."""
+
+_SECRET = frozenset({"USER", "PASS"})
+
+
+def masked_command(name: str, argument: str) -> str:
+    """Return a command for the log: credentials hidden, and arguments of unknown commands too, for all we know."""
+    if name not in COMMANDS:
+        return f"{_visible(name[:8])} ***"
+    if name in _SECRET:
+        return f"{name} ***"
+    return f"{name} {_visible(argument[:_LONGEST_ARGUMENT])}".rstrip()
+
+
+def _visible(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
 
 _LOG_LINES = 120
+
 _UNSENT_REPLIES_BYTES = 16 * 1024
 
 
@@ -38,8 +169,8 @@ class BoundedControl(Visitor, FTPHandler):
     """One client's control connection; `session_class` sets `tickets`, `settings` and `options` for a listener."""
 
     tickets: ClassVar[TicketService]
-    settings: "ClassVar[ServerSettings]"
-    options: "ClassVar[FtpOptions]"
+    settings: ClassVar[ServerSettings]
+    options: ClassVar[FtpOptions]
 
     authorizer = None
     proto_cmds = COMMANDS
@@ -48,7 +179,7 @@ class BoundedControl(Visitor, FTPHandler):
     passive_dtp = PassiveListener
     active_dtp = ActiveConnector
 
-    def __init__(self, conn: "socket.socket", server: Any, ioloop: Any = None) -> None:
+    def __init__(self, conn: socket.socket, server: Any, ioloop: Any = None) -> None:
         self.control_syn: SynOptions | None = None
         self.client_address = ""
         self.command_log: list[str] = []
@@ -113,7 +244,7 @@ class BoundedControl(Visitor, FTPHandler):
             super().close()
             self.leave_account()
 
-    def take_data_connection(self, connection: "socket.socket") -> None:
+    def take_data_connection(self, connection: socket.socket) -> None:
         """Use a connection of this client's for its image."""
         handler = self.dtp_handler(connection, self)
         if handler.connected:

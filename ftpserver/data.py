@@ -1,19 +1,94 @@
-"""The data connection: sends one image by way of `flashferry.fileserver.image_stream`, and says how it ended.
+"""The FTP data connection."""
 
-The library answers 226 when the kernel has taken the last byte; here it is answered when the client has acknowledged
-it.
-"""
+from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from flashferry.fileserver import sockets
 from flashferry.fileserver.image_stream import Ending, ImageSending, Retrieval
-from ftpserver.base import DTPHandler, Fifo
+from flashferry.fileserver.protocol import Client
 
 if TYPE_CHECKING:
     from flashferry.fileserver.transfer import Transfer
-    from ftpserver.base import FtpClient
+    from ftpserver.control import FtpOptions
+
+__all__ = ["Acceptor", "Connector", "DTPHandler", "FTPHandler", "FTPServer", "Fifo", "FtpClient", "PassiveDTP"]
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from pyftpdlib.handlers import DTPHandler, FTPHandler
+    from pyftpdlib.handlers.ftp.dispatchers import PassiveDTP
+    from pyftpdlib.ioloop import Acceptor, Connector
+    from pyftpdlib.servers import FTPServer
+
+
+class Fifo(list[Any]):
+    """What waits to be sent on a connection: a list with the two methods of a deque that `asynchat` calls.
+
+    A handful of replies at most is in it, most of the time none. An empty `collections.deque`, which the library uses,
+    takes 0.7 kB; a session has two of them, and there may be thousands of sessions.
+    """
+
+    __slots__ = ()
+
+    def appendleft(self, item: Any) -> None:
+        """Put something before all the rest."""
+        self.insert(0, item)
+
+    def popleft(self) -> Any:
+        """Take the first out."""
+        return self.pop(0)
+
+
+Connection: TypeAlias = socket.socket
+
+"""A name of its own, for a client's attribute `socket` hides the module's."""
+
+
+class FtpClient(Client, Protocol):
+    """One client's control connection.
+
+    Attributes:
+        connected: Whether it is still there.
+        remote_ip: Its address as the socket gives it, perhaps IPv4 mapped into IPv6.
+        ioloop: The library's event loop.
+        socket: The connection itself.
+    """
+
+    connected: bool
+    remote_ip: str
+    ioloop: Any
+    socket: Connection
+
+    @property
+    def options(self) -> FtpOptions:
+        """How FTP is served."""
+
+    def respond(self, resp: str, logfun: Any = None) -> None:
+        """Send a reply."""
+
+    def quiet(self, *args: Any, **kwargs: Any) -> None:
+        """Log nothing; what the library is given where it wants a logger."""
+
+    def take_data_connection(self, connection: Connection) -> None:
+        """Use a connection of this client's for its image."""
+
+    def data_connection_failed(self, reason: str, reply: str) -> None:
+        """Note that no data connection came about.
+
+        Args:
+            reason: For our books.
+            reply: For the client, if it has asked for the image: PASV and PORT have their answer already.
+        """
+
+    def forget_connector(self, connector: object) -> None:
+        """Note that a call to the client has come to its end."""
+
+    def note_trouble(self, text: str) -> None:
+        """Note something about this session that may explain a failure."""
+
 
 _REPLIES = {
     Ending.DELIVERED: "226 Transfer complete.",
@@ -31,7 +106,7 @@ class ImageChannel(DTPHandler):
     # The library's own timer counts bytes the kernel took; ours counts bytes the client acknowledged.
     timeout = 0
 
-    def __init__(self, sock: socket.socket, cmd_channel: "FtpClient") -> None:
+    def __init__(self, sock: socket.socket, cmd_channel: FtpClient) -> None:
         self.cut_reason = "the data connection was closed"
         self._sending: ImageSending | None = None
         self._data_syn = None
@@ -47,7 +122,7 @@ class ImageChannel(DTPHandler):
         return self._sending.retrieval if self._sending is not None else None
 
     @property
-    def transfer(self) -> "Transfer | None":
+    def transfer(self) -> Transfer | None:
         """The account of it."""
         return self._sending.transfer if self._sending is not None else None
 

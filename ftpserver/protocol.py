@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from flashferry.fileserver.protocol import BACKLOG, ServingContext, accept_failed
-from ftpserver.base import FTPServer
+from ftpserver.control import FtpOptions
+from ftpserver.data import FTPServer
 from ftpserver.session import ImageSession
-from ftpserver.settings import FtpOptions
 
 
 def session_class(context: ServingContext, options: FtpOptions) -> type[ImageSession]:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.records import EventKind, TransferState
-from flashferry.fileserver.ticket_accounts import Account
-from flashferry.fileserver.tickets import Refusal, plain_address
-from ftpserver.control import BoundedControl
-from ftpserver.passive_ports import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, protocol_of
-from ftpserver.settings import TRANSPORTS
+from flashferry.fileserver.ticket_accounts import Account, Refusal, plain_address
+from ftpserver.control import TRANSPORTS, BoundedControl
+from ftpserver.listeners import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, protocol_of
 
 if TYPE_CHECKING:
     import socket

@@ -16,7 +16,7 @@ from typing import Any
 from nornir.core.inventory import Defaults, Host, Inventory
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.core.safe_quote import described
 from inventory.host_view import set_fault
 from inventory.keys import KEYS, READERS, check_values
@@ -63,7 +63,7 @@ def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source:
         host.name = str(host.name)
         if host.name in inventory.hosts:
             raise ConfigInvalid(
-                f"{source}: expected each name once, found more devices of the name {shown(host.name)}",
+                f"{source}: expected each name once, found more devices of the name {sanitize(host.name)}",
                 hint="A number and a text may be one name: give each device a name of its own",
             )
         inventory.hosts[host.name] = host

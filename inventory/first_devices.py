@@ -16,7 +16,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
-from flashferry.core.outside import is_secret_key
+from flashferry.core.redaction import is_secret_key
 from flashferry.core.safe_quote import PLATFORM_WORDS, counted, described, unknown_key
 from flashferry.core.units import size
 from inventory.platforms import IOS, NAMES, platform_of

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from flashferry.core.atomic_write import write_whole
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import write_whole
 from inventory.first_devices import FirstDevice
 from inventory.keys import KEYS
 

@@ -14,7 +14,7 @@ from nornir.core.state import GlobalState
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_environment_secrets
+from flashferry.core.redaction import keep_environment_secrets
 from inventory.build import build, read_entries
 from inventory.selection import SAMPLE
 

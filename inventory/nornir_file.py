@@ -24,7 +24,7 @@ from nornir.core.inventory import Defaults, Group, Host, Hosts, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunctionRegister
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.core.outside import MASK, keep_secret, keep_secrets_in, masked, shown
+from flashferry.core.redaction import MASK, keep_secret, keep_secrets_in, masked, sanitize
 from flashferry.core.safe_quote import control_character, described, described_file, unknown_key
 from inventory.adopt import adopt
 from inventory.build import build, read_entries
@@ -230,7 +230,7 @@ def _listed(names: Iterable[str]) -> str:
     """Return some names, as they may be shown."""
     known = sorted(set(names))
     more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
-    return ", ".join(map(shown, known[:_MOST_NAMES])) + more
+    return ", ".join(map(sanitize, known[:_MOST_NAMES])) + more
 
 
 def _tidy_table(source: str, plugin: Any) -> None:

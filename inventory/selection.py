@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import is_secret_key
+from flashferry.core.redaction import is_secret_key
 from flashferry.core.safe_quote import SHORTEST_SECRET
 from inventory.host_view import OWN_KEYS, check_fault
 from inventory.keys import KEYS

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.core.safe_quote import control_character, described, unknown_key
 from inventory.time_window import DAYS, TimeWindow, check_windows
 from inventory.transport_policy import NAMES as TRANSPORT_NAMES

@@ -25,7 +25,7 @@ from ruamel.yaml.reader import ReaderError
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
-from flashferry.core.outside import keep_secrets_in
+from flashferry.core.redaction import keep_secrets_in
 
 _DUPLICATE = re.compile(r'found duplicate key "([\w.-]+)"')
 _IN_QUOTES = "put it in quotes"

@@ -19,7 +19,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 
 from flashferry.devices.errors import DeviceRefused
-from flashferry.devices.platforms.named_line import NamedLine
+from flashferry.devices.platforms.platform import NamedLine
 from tasks.run_marker import first_mark, in_other_hands
 
 APPLET_COMMAND = "event manager applet"

@@ -1,63 +1,196 @@
-"""Step `check`: may this device be staged, and does it have the image already? Changes nothing.
-
-Each command costs a round trip or two, so what can be read together is: one running configuration has the TCP lines,
-the stamps, the VRFs and who decides about commands. What only some devices have (a stack, a lock, an archive, AAA) is
-asked of those only; a device that has the image is asked nothing more. Configurations are read whole: a filter would
-print a banner's text beside the lines that it was made for.
-"""
+"""What a device is to have, and what a check of it found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import ImageCorrupt
-from flashferry.devices.session import DeviceSession
+from flashferry.devices.session import DeviceSession, Facts
 from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
-from flashferry.images.image import Image
+from flashferry.images.image import Image, ImageFile
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, choose_window
-from inventory.host_view import view
+from flashferry.transports import PUSH
+from flashferry.transports.choice import allowed
+from flashferry.transports.transport import Transport
+from inventory.host_view import HostView, view
+from tasks.add import OlderTrain, without_add
 from tasks.applet import of_another_run
 from tasks.authorization import Authorization, check_authorization, naming_level
-from tasks.check_report import CheckReport, Fetching, ReturnPath, Wanted
-from tasks.configuration_state import (
+from tasks.fetch_check import (
+    Ceiling,
+    absence_doubt,
+    ceilings,
+    doubt_hint,
+    image_refusal,
+    interface_refusal,
+    list_files,
+    network_protocols,
+    overwrites_silently,
+    present_file,
+    protocols_refusal,
+    trust_refusal,
+    trusting,
+    trustpoints,
+    vrf_refusal,
+)
+from tasks.file_system import FlashSpace, MemberSpace, free_bytes, space_of_members, target_file_system
+from tasks.partial_file import could_go
+from tasks.read_config import (
     ConfigurationState,
+    Configured,
+    ask_or_empty,
     differing_lines,
     last_change,
     lock_holder,
     pending_rollback,
+    read_running,
+    read_startup,
     saved_by_stamps,
 )
-from tasks.fetching.ceilings import Ceiling, ceilings
-from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trusting, trustpoints
-from tasks.fetching.target import (
-    absence_doubt,
-    doubt_hint,
-    image_refusal,
-    list_files,
-    overwrites_silently,
-    present_file,
-)
-from tasks.file_system import free_bytes, target_file_system
-from tasks.flash_space import FlashSpace, MemberSpace, space_of_members
-from tasks.hashing import hash_limits
-from tasks.install import OlderTrain, without_add
-from tasks.read_config import Configured, ask_or_empty, read_running, read_startup
-from tasks.removable import could_go
 from tasks.software_state import mode_of
-from tasks.source_address import interface_refusal, vrf_refusal
 from tasks.step import CHECK_WORD, CostPhase, Step
-from tasks.verify import VerifyReport, verify_image, verify_signature
+from tasks.tcp_config import TcpLines
+from tasks.verify import VerifyReport, hash_limits, verify_image, verify_signature
 from templates.rows import ArchiveSection, ExclusiveMode, first
+from templates.version import SoftwareVersion
 
-__all__ = ["CheckReport", "ReturnPath", "Wanted", "check", "check_device"]
+__all__ = ["CheckReport", "ReturnPath", "TargetImage", "check", "check_device"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenFile:
+    """A file that this device proved in this process.
+
+    Attributes:
+        modified: When the file was changed last, as the device printed it after the proof; empty where that is not
+            known.
+    """
+
+    report: VerifyReport
+    modified: str
+
+    def is_at(self, path: str, modified: str) -> bool:
+        """Return whether a file of that image's size is the one that was proven, not written to since."""
+        return bool(modified) and (self.report.path, self.modified) == (path, modified)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetImage:
+    """The image that a device is to have.
+
+    Attributes:
+        image: Its name on the device, size and digests.
+        inside: The name that the file carries in itself, or None.
+        is_insisted: Whether it is staged also on a platform that it is not for.
+        adds: Whether it is added (`install add`) after the copy, which needs its size once more.
+        proven: The file as the device proved it before, or None: a file of its size is hashed.
+    """
+
+    image: Image
+    inside: str | None = None
+    is_insisted: bool = False
+    adds: bool = False
+    proven: ProvenFile | None = None
+
+    @classmethod
+    def of(cls, file: ImageFile, *, is_insisted: bool = False, adds: bool = False) -> TargetImage:
+        """Return a file of ours as the image that a device is to have."""
+        return cls(image=file, inside=file.inside, is_insisted=is_insisted, adds=adds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnPath:
+    """How the device is to reach us by the inventory; None where it does not say."""
+
+    vrf: str | None = None
+    source_interface: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetching:
+    """By what a device may fetch, and what its link gives to copies.
+
+    Attributes:
+        transports: The protocols, in order of preference.
+        is_stated: Whether the inventory names them: then the check asks whether the device can.
+        may_be_pushed: Whether its image may come by push: then it need not be able to fetch.
+        link_rate_bps: What copies may have of its link in bits per second, or None where that is not known.
+    """
+
+    transports: tuple[Transport, ...] = ()
+    is_stated: bool = False
+    may_be_pushed: bool = False
+    link_rate_bps: float | None = None
+
+    @classmethod
+    def of(cls, host: HostView) -> Fetching:
+        """Return what the inventory says of a device."""
+        policy = host.transport_policy
+        is_stated = bool(policy.stated) or policy.clear_text is not None
+        return cls(
+            transports=allowed(policy),
+            is_stated=is_stated,
+            may_be_pushed=PUSH.name in policy.names,
+            link_rate_bps=host.cap_bps,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """What a device is and has.
+
+    Attributes:
+        version: What `show version` shows.
+        file_system: Where an image belongs, for example `bootflash:`.
+        free_bytes: Free space on it, or None where the device does not show it.
+        running: The lines of the running configuration that staging may change.
+        rtt_s: Least round-trip time of the SSH connection, or None.
+        server_address: Our own address towards the device.
+        already_there: Whether the image is on the device, proven by size and hash.
+        refusal: Why the device must not be staged, or None.
+        notes: What the operator should know, in sentences.
+        members: Free space on the other members of a stack.
+        configuration: Whether the configuration is saved, locked or about to be rolled back; None where the image is
+            there already.
+        authorization: What the user may do; None likewise.
+        proof: How the image that is there already was proven, or None.
+        refusal_hint: What to do about a refusal, or None.
+        image: Whether the image is for this platform, or None without an image.
+        trustpoints: Certificate authorities that it trusts and that may be ours; None where that was not read.
+        ceilings: How fast it can fetch at most by each protocol that it may use, tuned.
+        overwrites_silently: Whether the device overwrites a file without a question (`file prompt quiet`).
+    """
+
+    facts: Facts
+    version: SoftwareVersion
+    file_system: str
+    free_bytes: int | None
+    running: TcpLines
+    startup: TcpLines
+    rtt_s: float | None
+    server_address: str
+    already_there: bool
+    refusal: str | None
+    notes: tuple[str, ...] = ()
+    members: tuple[MemberSpace, ...] = ()
+    configuration: ConfigurationState | None = None
+    authorization: Authorization | None = None
+    proof: VerifyReport | None = None
+    refusal_hint: str | None = None
+    image: ImageFit | None = None
+    trustpoints: tuple[str, ...] | None = None
+    ceilings: tuple[Ceiling, ...] = ()
+    overwrites_silently: bool = False
+
 
 STEP = CHECK_WORD
+
 CHECK = Step(
     word=STEP,
     label="we read what the device is and has, and decide whether it can be staged",
@@ -73,7 +206,7 @@ CHECK = Step(
 
 def check(
     task: Task,
-    wanted: Wanted | None = None,
+    wanted: TargetImage | None = None,
     interrupted: Callable[[], bool] = lambda: False,
     signature: bool = False,
     hashing: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -95,7 +228,7 @@ def check(
 
 def check_device(
     session: DeviceSession,
-    wanted: Wanted | None,
+    wanted: TargetImage | None,
     *,
     return_path: ReturnPath | None = None,
     fetching: Fetching | None = None,
@@ -130,7 +263,7 @@ class _DeviceCheck:
     def __init__(
         self,
         session: DeviceSession,
-        wanted: Wanted | None,
+        wanted: TargetImage | None,
         return_path: ReturnPath,
         fetching: Fetching,
         interrupted: Callable[[], bool],
@@ -227,7 +360,7 @@ class _DeviceCheck:
         with self._hashing():
             return self._proof_of(wanted, path, signature=signature)
 
-    def _proof_of(self, wanted: Wanted, path: str, *, signature: bool) -> VerifyReport | None:
+    def _proof_of(self, wanted: TargetImage, path: str, *, signature: bool) -> VerifyReport | None:
         proof = prove_present(self._session, path, wanted.image, self._interrupted)
         if proof is None or not signature:
             return proof

@@ -1,8 +1,8 @@
 """Step `clean`: delete old images that nothing names, file by file as the operator asked.
 
-`tasks.removable` decides what could go, and again right before each file is deleted: a colleague may have named it in
-between, and only what was shown to the operator may go. No other command that removes anything is ever given; `install
-remove inactive` would take what was staged.
+`tasks.partial_file` decides what could go, and again right before each file is deleted: a colleague may have named it
+in between, and only what was shown to the operator may go. No other command that removes anything is ever given;
+`install remove inactive` would take what was staged.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
-from flashferry.images.release import release_of_image
+from flashferry.images.file_name import release_of_image
 from tasks.applet import of_another_run
 from tasks.file_system import file_system_of_image, free_bytes, read_listing
-from tasks.partial_file import delete_file
+from tasks.partial_file import delete_file, removable
 from tasks.read_config import read_running, read_startup
-from tasks.removable import removable
 from tasks.software_state import SoftwareState, read_software
 from tasks.step import Step
 from templates.rows import DirFile
@@ -44,7 +43,7 @@ class OldFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanLook:
+class RemovableImages:
     """Which files of a device could go.
 
     Attributes:
@@ -63,7 +62,7 @@ class CleanLook:
     note: str = ""
 
 
-def look_for_old(session: DeviceSession, *, kept: Iterable[str], only: Collection[str] = ()) -> CleanLook:
+def find_old_images(session: DeviceSession, *, kept: Iterable[str], only: Collection[str] = ()) -> RemovableImages:
     """Find old images that could go from the file system that a device booted from. Changes nothing.
 
     Images in `kept` stay in any case; `only` limits the answer to some files.
@@ -79,7 +78,7 @@ def look_for_old(session: DeviceSession, *, kept: Iterable[str], only: Collectio
     software, serial = read_software(session), session.facts().serial_number
     file_system = file_system_of_image(software.version, session.platform.file_systems)
     if file_system is None:
-        return CleanLook(serial_number=serial, file_system="", free_bytes=None, reason="it booted from no flash")
+        return RemovableImages(serial_number=serial, file_system="", free_bytes=None, reason="it booted from no flash")
     listing = session.ask(session.platform.list_command(file_system), limit_s=LIST_LIMIT_S)
     names, lines = session.platform.file_systems, (running.text, startup.text)
     found = removable(software, listing, file_system=file_system, names=names, lines=lines, kept=kept)
@@ -88,12 +87,12 @@ def look_for_old(session: DeviceSession, *, kept: Iterable[str], only: Collectio
     asked = [row for row in found.files if not only or row.name in only]
     old = tuple(_old(file_system, row, software.version.release) for row in asked)
     free, note = free_bytes(listing), _unseen(software)
-    return CleanLook(
+    return RemovableImages(
         serial_number=serial, file_system=file_system, free_bytes=free, files=old, reason=found.reason, note=note
     )
 
 
-def delete_old(session: DeviceSession, file: OldFile, *, seen: CleanLook, kept: Iterable[str]) -> int | None:
+def delete_old(session: DeviceSession, file: OldFile, *, seen: RemovableImages, kept: Iterable[str]) -> int | None:
     """Check again, and delete one file; return the free space afterwards, or None where it is not shown.
 
     Raises:
@@ -102,7 +101,7 @@ def delete_old(session: DeviceSession, file: OldFile, *, seen: CleanLook, kept: 
         OutputNotUnderstood: An output or a question is not known; nothing was confirmed.
         DeviceUnreachable: The session was lost; the file may be gone.
     """
-    now = look_for_old(session, kept=kept)
+    now = find_old_images(session, kept=kept)
     if now.serial_number != seen.serial_number:
         raise _stays(session, file, f"serial number {now.serial_number} answers, {seen.serial_number} was looked at")
     if now.reason:

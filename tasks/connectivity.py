@@ -18,10 +18,8 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, TransferStalled
 from flashferry.devices.session import DeviceSession
-from flashferry.transports.server_view import FailureCause, ServerView
-from flashferry.transports.transport import Messages, Offer
-from tasks.copy import copy_image
-from tasks.copy_watch import CopyLimits
+from flashferry.transports.transport import FailureCause, Messages, Offer, ServerView
+from tasks.copy import CopyLimits, copy_image
 from tasks.step import Step
 from templates.rows import CopyResult
 

@@ -7,7 +7,7 @@ connection's SYN.
 
 It cannot compare first: it takes away or replaces what a colleague entered meanwhile where a line of ours stood. And
 where a colleague saves it together with our lines, a reload brings both back. That is found like anything else of ours
-that was saved (`tasks.rollback_risks`).
+that was saved (`tasks.snapshot`).
 """
 
 from __future__ import annotations

@@ -23,16 +23,14 @@ from flashferry.devices.dialogue import Dialogue, PromptWait, WaitLimits
 from flashferry.devices.errors import (
     CopyFailed,
     DeviceRefused,
-    FileInTheWay,
+    FileExists,
     ImageCorrupt,
     Interrupted,
 )
 from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform, file_name
 from flashferry.devices.session import DeviceSession
 from flashferry.images.image import Image
-from tasks.file_system import file_named, free_bytes
-from tasks.flash_space import needed_bytes
-from tasks.members import Place, may_have_members, other_places
+from tasks.file_system import Place, file_named, free_bytes, may_have_members, needed_bytes, other_places
 from tasks.partial_file import file_at, remove_file
 from tasks.software_state import ASK_LIMIT_S, Mode, read_software
 from tasks.step import Step
@@ -104,7 +102,7 @@ def hand_on(
 
     Raises:
         DeviceRefused: A member does not take part, has no space, or joined or left meanwhile.
-        FileInTheWay: A member holds another file of that name.
+        FileExists: A member holds another file of that name.
         CopyFailed: The device did not copy.
         ImageCorrupt: A member's file has another size or hash.
         OutputNotUnderstood: The device asked or printed what we do not know.
@@ -229,7 +227,7 @@ class _Work:
             remove_file(self.session, path, no_larger_than_bytes=self.image.size_bytes)
             self.tell(f"{place}: removed {path}, which had {found:,} bytes of {self.image.size_bytes:,}")
             return False
-        raise FileInTheWay(
+        raise FileExists(
             f"{path} has {found:,} bytes, the image {self.image.size_bytes:,}: another file, or a broken copy",
             host=self.session.name,
             step=STEP,
@@ -258,7 +256,7 @@ class _Work:
         if found is not None:
             seen = f"it lists {found.name} with {found.size_bytes:,} bytes"
         if seen:
-            raise FileInTheWay(
+            raise FileExists(
                 f"listing of {place.file_system}: expected no {self.image.name}, {seen}",
                 host=self.session.name,
                 step=STEP,

@@ -1,43 +1,38 @@
-"""Which file system an image belongs on, and which files are there. Pure.
-
-Facts
------
-* The running image's prefix is the right one (`flash0`, `bootflash`, `flash`, `harddisk`); a device that was booted
-  over the network has only the row with `*` in `show file systems`.
-* `flash:` asked, `bootflash:` answered: one is an alias of the other on most platforms; other prefixes are other
-  devices.
-* A FAT file system takes `IMAGE.BIN` and `image.bin` for one file.
-* At 80 columns a 3750-X prints a name that is too long for its row on the line after it (ChartinoLabs/Muninn 1030 and
-  1031); whether that follows `terminal width` is not known. A line that breaks inside a name is assumed, too.
-* The first line names the path as the device understands it, the last one has the free space.
-"""
+"""File systems of a device and its members: which files are there, how much space an image needs. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from flashferry.devices.errors import OutputNotUnderstood
 from flashferry.devices.platforms.platform import FileSystems
 from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
+from tasks.software_state import STANDBY, Mode, Outcome, SoftwareState, Topic
 from templates.rows import DirError, DirFile, DirTotals, FileSystem, first, rows
 from templates.version import SoftwareVersion
 
 COLUMNS = 80
+
 """Where a line breaks on a terminal whose width was not set."""
 
 _BEGINS_ROW = re.compile(r"\s*-?\d+\s+[d-][-rwx]{1,9}\s|[d-][-rwx]{1,9}\s+\d+\s")
+
 _NAMELESS = re.compile(
     r"\s*-?\d+\s+[d-][-rwx]{1,9}(?:\s+-)?\s+\d+"
     r"(?:\s+(?:[A-Z][a-z]{2}\s+\d+\s+\d{4}\s+[\d:.]+(?:\s+[+-]\d\d:\d\d)?|<no date>|-))?\s*"
 )
+
 _NAME = re.compile(r"(?![.*-]*$)[^\s%]+")
+
 """A name that stands alone on its line; one with a blank in it could be anything."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_+@~=,./-]+", re.ASCII)
+
 _HEAD = re.compile(r"Directory of (?P<path>\S+:.*?)\s*")
+
 _NO_FILE = re.compile(
     r"No files in directory|No space information available|Attributes\s+Size\s+Name|-+"
     r"|Load for five secs: .*|Time source is .*"
@@ -176,3 +171,167 @@ def file_named(listing: str, name: str) -> DirFile | None:
 def is_plain(name: str) -> bool:
     """Return whether a name means one file in a command: no wild card (`*`, `?`, `[a]`), blank or pipe."""
     return _PLAIN.fullmatch(name) is not None
+
+
+SPACE_MARGIN = 1.02
+
+"""A file takes whole blocks and the file system keeps records of it: 2 % on top of its size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSpace:
+    """Free space on another member of the stack."""
+
+    file_system: str
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlashSpace:
+    """The space that a device has for an image, and what it is needed for.
+
+    Attributes:
+        file_system: Where the image goes, with its colon.
+        free_bytes: Free space there, or None where the device does not show it.
+        members: Free space on the other members of a stack.
+        mode: How the device boots.
+        adds: Whether the image is added (`install add`) after the copy.
+    """
+
+    file_system: str
+    free_bytes: int | None
+    members: tuple[MemberSpace, ...] = ()
+    mode: Mode = Mode.UNKNOWN
+    adds: bool = False
+
+    def refusal(self, size_bytes: int) -> str | None:
+        """Return why an image of a size is not copied, or None."""
+        is_added = self.adds and self.mode is Mode.INSTALL
+        needed = needed_bytes(size_bytes, times=2 if is_added else 1)
+        what = f"the image needs {size_bytes} and a margin of {SPACE_MARGIN - 1:.0%}"
+        if is_added:
+            what += ", and as much again for 'install add'"
+        if self.free_bytes is not None and self.free_bytes < needed:
+            return f"{self.file_system} has {self.free_bytes} bytes free, {what}: delete what is not needed there"
+        if not is_added and self.mode is not Mode.BUNDLE:
+            return None
+        short = next((one for one in self.members if one.free_bytes < needed), None)
+        if short is None:
+            return None
+        return f"{short.file_system} of another member has {short.free_bytes} bytes free, {what}"
+
+    def notes(self, size_bytes: int) -> tuple[str, ...]:
+        """Return what the operator should know about the space although the copy itself fits."""
+        notes = []
+        if self.free_bytes is None:
+            notes.append(
+                f"{self.file_system} does not say how much room it has: the copy may end with a full file system"
+            )
+        if self.mode is Mode.INSTALL and not self.adds and self._is_short_for_add(size_bytes):
+            notes.append(
+                f"{self.file_system} has {self.free_bytes} bytes free: the copy fits, 'install add' after it would "
+                f"not find the {size_bytes} bytes more that it needs"
+            )
+        notes += [
+            f"{one.file_system} of another stack member has {one.free_bytes} bytes free, the image needs {size_bytes}: "
+            "the copy lands on the active member only, 'install add' will not find room there"
+            for one in self.members
+            if self.mode is not Mode.BUNDLE and one.free_bytes < needed_bytes(size_bytes)
+        ]
+        return tuple(notes)
+
+    def _is_short_for_add(self, size_bytes: int) -> bool:
+        needed, twice = needed_bytes(size_bytes), needed_bytes(size_bytes, times=2)
+        return self.free_bytes is not None and needed <= self.free_bytes < twice
+
+
+def space_of_members(listing: str, file_system: str, names: FileSystems) -> tuple[MemberSpace, ...]:
+    """Return the free space on the other members of a stack, from `show file systems`."""
+    others = [row for row in rows(FileSystem, listing) if names.member.fullmatch(row.names[0]) and row.free.isdigit()]
+    return tuple(
+        MemberSpace(file_system=row.names[0], free_bytes=int(row.free))
+        for row in others
+        if file_system not in row.names
+    )
+
+
+def needed_bytes(size_bytes: int, *, times: int = 1) -> int:
+    """Return the space that an image needs, so many times over."""
+    return int(times * size_bytes * SPACE_MARGIN) + 1
+
+
+READY_STATE = "ready"
+
+"""What `show switch` says of a member that takes part, in small letters."""
+
+HOT = "STANDBY HOT"
+
+"""What `show redundancy states` says of a supervisor that could take over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a member keeps an image.
+
+    Attributes:
+        place: The member's number, or `standby`.
+        file_system: Its file system with the colon; empty where the device lists none for it.
+        state: What the device says of the member, such as `Ready` or `STANDBY HOT`; may be empty.
+    """
+
+    place: str
+    file_system: str
+    state: str
+
+    @property
+    def takes_part(self) -> bool:
+        """Return whether the device says that the member is there and ready."""
+        return self.state.casefold() == READY_STATE or HOT in self.state.upper()
+
+    def __str__(self) -> str:
+        """Return `member 2` or `the standby`."""
+        return "the standby" if self.place == STANDBY else f"member {self.place}"
+
+
+def other_places(state: SoftwareState, file_systems: str, active: str) -> tuple[Place, ...]:
+    """Return where the other members keep an image; none for a device without members."""
+    known = {name for row in rows(FileSystem, file_systems) for name in row.names}
+    if state.is_stack:
+        states = {unit.number: unit.state for unit in state.units}
+        numbers = tuple(states) or tuple(member.number for member in state.version.members)
+        own = next((unit.number for unit in state.units if unit.active), None)
+        return tuple(
+            Place(
+                place=str(number),
+                file_system=_listed((f"flash-{number}:", f"flash{number}:"), known),
+                state=states.get(number, ""),
+            )
+            for number in numbers
+            if number != own
+        )
+    unknown = state.redundancy is None and state.answers[Topic.REDUNDANCY].outcome is not Outcome.NOT_THERE
+    if not state.has_standby and not (unknown and f"stby-{active}" in known):
+        return ()
+    peer = state.redundancy.peer if state.redundancy is not None else ""
+    return (Place(place=STANDBY, file_system=_listed((f"stby-{active}",), known), state=peer),)
+
+
+def count_others(version: SoftwareVersion, file_systems: Callable[[], str], active: str) -> int:
+    """Return how many other switches or supervisors a device has, as far as a check sees it.
+
+    `show file systems` is asked only where `show version` has no table of members.
+    """
+    if len(version.members) > 1:
+        return len(version.members) - 1
+    listed = {name for row in rows(FileSystem, file_systems()) for name in row.names}
+    return int(f"stby-{active}" in listed)
+
+
+def may_have_members(file_systems: str, active: str, names: FileSystems) -> bool:
+    """Return whether a device lists file systems that may be other members'."""
+    listed = [name for row in rows(FileSystem, file_systems) for name in row.names]
+    return any(name == f"stby-{active}" or names.member.fullmatch(name) for name in listed)
+
+
+def _listed(names: Iterable[str], known: set[str]) -> str:
+    return next((name for name in names if name in known), "")

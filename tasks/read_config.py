@@ -1,19 +1,339 @@
-"""A device's configurations, read whole: text in a banner does not count as a line."""
+"""A device's configurations: read whole, compared without keeping their text, saved or locked."""
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from flashferry.core.safe_quote import counted
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
-from tasks.configuration import holds_syslog
-from tasks.tcp_config import TcpLines, tcp_lines_of
-from templates.config_sections import ConfigNotUnderstood, Section, lines_of, sections
+from tasks.tcp_config import TcpLines, may_be_shown, tcp_lines_of
+from templates.config_sections import ConfigNotUnderstood, Configuration, Section, lines_of, sections, sections_of
+from templates.rows import (
+    ConfigDifference,
+    ConfigLock,
+    ConfigStamp,
+    NoDifference,
+    RollbackTimer,
+    SessionLock,
+    Unchanged,
+    first,
+    rows,
+)
+
+_MOVES = re.compile(
+    r"^(Building configuration\.\.\.|(Current|Uncompressed) configuration\b.*|Using \d+ out of \d+ bytes.*"
+    r"|ntp clock-period \d+|Load for five secs: .*|Time source is .*)$"
+)
+
+"""Lines that change by themselves. All but `ntp clock-period` head the output; the last two are `terminal exec prompt
+timestamp`."""
+
+_SYSLOG = re.compile(r"%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)?[0-7]-[A-Z0-9_]+:")
+
+_SYSLOG_LINE = re.compile(r"(?:\d+: )?[*.]?[A-Z][a-z]{2} +\d+ [\d:. ]+.*?" + _SYSLOG.pattern + r"|" + _SYSLOG.pattern)
+
+_IN_ORDER = re.compile(
+    r"(?:no )?(access-list \S+|ipv?6? ?prefix-list \S+|boot system|ip name-server|(?:tacacs|radius)-server host)\b"
+)
+
+"""Global lines whose order among each other means something."""
+
+_FREE_BODY = re.compile(r"(?:interface|line) ")
+
+"""Sections whose lines may come in any order."""
+
+_HEAD_SECTIONS = 20
+
+_KEYWORD = re.compile(r"[a-z][a-z-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """A configuration without what moves by itself, as digests.
+
+    Attributes:
+        whole: SHA-256 over all of it, hexadecimal: equal means equal.
+        lines: First 16 hexadecimal digits of the SHA-256 of salt and line, one per line, in order.
+    """
+
+    whole: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How a configuration differs from a fingerprint; false where they are equal.
+
+    Attributes:
+        added: Lines that were not there before; of all but those that staging may set only the first one or two
+            keywords.
+        gone: How many lines of before are missing.
+        reordered: Whether the same lines stand in another order that means something, or in other sections.
+    """
+
+    added: tuple[str, ...]
+    gone: int
+    reordered: bool
+
+    def __bool__(self) -> bool:
+        """Return whether there is a difference."""
+        return bool(self.added or self.gone or self.reordered)
+
+    def __str__(self) -> str:
+        """Return the difference in one sentence."""
+        if not self:
+            return "equal"
+        if self.reordered:
+            return "the same lines in another order"
+        shown = ", ".join(f"'{line.strip()}'" for line in self.added[:5])
+        more = f" and {len(self.added) - 5} more" if len(self.added) > 5 else ""
+        added = f"new: {shown}{more}" if self.added else "none new"
+        return f"{added}; gone: {self.gone or 'none'}"
+
+
+def fingerprint(configuration: Configuration, *, salt: str) -> Fingerprint:
+    """Return the digests of a configuration; the salt makes equal lines of two devices differ.
+
+    Raises:
+        ConfigNotUnderstood: A text in it does not end.
+    """
+    return _fingerprint(_kept(configuration), salt)
+
+
+def difference(before: Fingerprint, configuration: Configuration, *, salt: str) -> Difference:
+    """Return how a configuration differs from what a fingerprint was taken of.
+
+    Raises:
+        ConfigNotUnderstood: A text in it does not end.
+    """
+    kept = _kept(configuration)
+    if _fingerprint(kept, salt).whole == before.whole:
+        return Difference(added=(), gone=0, reordered=False)
+    new, missing = _unknown(before, _lines(kept), salt)
+    return Difference(added=tuple(map(_shown, new)), gone=missing, reordered=not new and not missing)
+
+
+def new_lines(before: Fingerprint, configuration: Configuration, *, salt: str) -> tuple[str, ...]:
+    """Return the global lines that were not there when a fingerprint was taken, in full: they may hold secrets.
+
+    Raises:
+        ConfigNotUnderstood: A text in the configuration does not end.
+    """
+    return tuple(_unknown(before, (one.line for one in _kept(configuration)), salt)[0])
+
+
+def holds_syslog(configuration: Configuration) -> bool:
+    """Return whether a log line may have been written into a configuration: reading it again shows that."""
+    found = sections_of(configuration)
+    return any(_SYSLOG.search(one.line) for one in found if not one.line.startswith(("event ", "logging ")))
+
+
+def _fingerprint(kept: Sequence[Section], salt: str) -> Fingerprint:
+    order = _hashed([salt, *_in_order(kept)])
+    return Fingerprint(
+        whole=_hashed([salt, order, *sorted(map(_block, kept))]),
+        lines=tuple(_digest(line, salt) for line in _lines(kept)),
+    )
+
+
+def _unknown(before: Fingerprint, lines: Iterable[str], salt: str) -> tuple[list[str], int]:
+    """Return the lines that a fingerprint does not have, and how many of its own are not among them."""
+    missing, new = Counter(before.lines), []
+    for line in lines:
+        if missing[digest := _digest(line, salt)]:
+            missing[digest] -= 1
+        else:
+            new.append(line)
+    return new, missing.total()
+
+
+def _kept(configuration: Configuration) -> list[Section]:
+    """Return the sections that count: not the head before `version`, no comment, nothing that moves by itself."""
+    found = sections_of(configuration)
+    heads = (number for number, one in enumerate(found[:_HEAD_SECTIONS]) if one.line.startswith("version "))
+    return [one for one in found[next(heads, 0) :] if not one.is_comment and not _moves(one)]
+
+
+def _moves(section: Section) -> bool:
+    return not section.body and bool(_MOVES.match(section.line) or _SYSLOG_LINE.match(section.line))
+
+
+def _lines(kept: Iterable[Section]) -> list[str]:
+    return [line for one in kept for line in (one.line, *one.body)]
+
+
+def _block(section: Section) -> str:
+    """Return a section as one text, equal for every order that means the same."""
+    body = _ordered(section.body) if _FREE_BODY.match(section.line) else section.body
+    return "\n".join((section.line, *body))
+
+
+def _ordered(body: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the lines of a section sorted, lines of sub-modes after their own head."""
+    groups: list[list[str]] = []
+    for line in body:
+        if groups and line.startswith("  "):
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    return tuple(line for group in sorted(groups) for line in group)
+
+
+def _in_order(kept: Iterable[Section]) -> list[str]:
+    """Return the sections whose order means something, by kind and in their order."""
+    found = [(match[1], _block(one)) for one in kept if (match := _IN_ORDER.match(one.line))]
+    return [block for _, block in sorted(found, key=lambda pair: pair[0])]
+
+
+def _hashed(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _digest(line: str, salt: str) -> str:
+    return hashlib.sha256(f"{salt}\n{line}".encode()).hexdigest()[:16]
+
+
+def _shown(line: str) -> str:
+    """Return what may be shown of a line that is not ours.
+
+    A configuration has secrets in too many places to name them (`password X`, `key X`, `path ftp://u:p@h`, a community
+    after `version 2c`). So only the first word is shown, and the second where it is a keyword with two more words after
+    it.
+    """
+    words = line.split()
+    if may_be_shown(line):
+        return line
+    shown = words[:2] if len(words) >= 4 and _KEYWORD.fullmatch(words[1]) else words[:1]
+    return " ".join(shown) + (" ..." if len(words) > len(shown) else "")
+
+
+CHANGED = "Last configuration change"
+
+SAVED = "NVRAM config last updated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationState:
+    """What is known of a device's configuration as a whole; None where a device does not show it.
+
+    Attributes:
+        saved: Whether running and startup configuration agree.
+        differing_lines: How many lines differ, or None where they were not compared.
+        changed_at: When, as the device prints it.
+        rollback: Who has armed a rollback, and until when.
+    """
+
+    saved: bool | None
+    differing_lines: int | None = None
+    changed_by: str | None = None
+    changed_at: str | None = None
+    locked_by: str | None = None
+    rollback: str | None = None
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why the configuration must not be changed now, or None."""
+        if self.locked_by is not None:
+            return f"the configuration is locked by {self.locked_by}: wait until that session has left it"
+        if self.rollback is not None:
+            return (
+                f"a rollback of the whole configuration is pending ({self.rollback}), which would take our lines with "
+                "it: have it confirmed ('configure confirm') or reverted first"
+            )
+        return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what the operator should know."""
+        if self.saved is not False:
+            return ()
+        who = f"; last changed at {self.changed_at}" if self.changed_at else ""
+        by = f" by {self.changed_by}" if self.changed_by else ""
+        lines = f" ({counted(self.differing_lines, 'line differs', 'lines differ')})" if self.differing_lines else ""
+        return (f"the running configuration is not saved{lines}{who}{by}: a reload would lose it, and we save nothing",)
+
+
+def saved_by_stamps(running: str, startup: str) -> bool | None:
+    """Return what the stamps say: True for saved, False for changed since, None where they do not say."""
+    if first(Unchanged, running) is not None:
+        return True
+    changed, saved = _stamp(running, CHANGED), _stamp(running, SAVED)
+    if changed is None:
+        return None
+    if saved is None:
+        # Newer releases stamp the change only; the startup configuration then carries the stamp that it was saved with.
+        saved = _stamp(startup, CHANGED)
+        if saved is None:
+            return None
+        if _same(changed, saved):
+            return True
+    return _before(changed, saved)
+
+
+def last_change(running: str) -> tuple[str | None, str | None]:
+    """Return when and by whom a configuration was changed last."""
+    stamp = _stamp(running, CHANGED)
+    if stamp is None:
+        return None, None
+    return f"{stamp.time} {stamp.zone} {stamp.date}", stamp.user or None
+
+
+def differing_lines(output: str) -> int | None:
+    """Return how many lines `show archive config differences` names, or None where it is not understood."""
+    if first(NoDifference, output) is not None:
+        return 0
+    return len(rows(ConfigDifference, output)) or None
+
+
+def lock_holder(output: str) -> str | None:
+    """Return who holds a lock by `show configuration lock`, or None."""
+    for lock in rows(ConfigLock, output):
+        if lock.state.upper() == "LOCKED":
+            cause = f" ({lock.cause})" if lock.cause else ""
+            return f"user '{lock.user}' on line {lock.tty}{cause}"
+    session = first(SessionLock, output)
+    return f"user '{session.user}' on line {session.tty}" if session is not None else None
+
+
+def pending_rollback(output: str) -> str | None:
+    """Return the pending rollback in `show archive config rollback timer`, or None."""
+    timer = first(RollbackTimer, output)
+    if timer is None:
+        return None
+    return f"armed by '{timer.user}' at {timer.configured}, {timer.value}"
+
+
+def _stamp(text: str, event: str) -> ConfigStamp | None:
+    return next((row for row in rows(ConfigStamp, text) if row.event == event), None)
+
+
+def _same(one: ConfigStamp, other: ConfigStamp) -> bool:
+    return (one.time, one.zone, one.date, one.user) == (other.time, other.zone, other.date, other.user)
+
+
+def _before(changed: ConfigStamp, saved: ConfigStamp) -> bool | None:
+    """Compare two stamps of one device; None where the time zone of its clock changed in between.
+
+    Within one second the order is unknown, and a change that may have come last counts as one.
+    """
+    if changed.zone != saved.zone:
+        return None
+    at = [datetime.strptime(f"{one.time} {one.date}", "%H:%M:%S %a %b %d %Y") for one in (changed, saved)]
+    return at[0] < at[1]
+
 
 READINGS = 3
+
 """So often a configuration is read that a log line fell into."""
 
 ASK_LIMIT_S = 60.0
+
 """Longest silence of such a command."""
 
 

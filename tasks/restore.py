@@ -25,14 +25,20 @@ from flashferry.devices.errors import RestoreIncomplete
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.applet import undo_carried
-from tasks.config_line_state import match_lines
-from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.dead_man import applet_shown
-from tasks.read_config import READINGS, Configured, read_running, read_startup
-from tasks.restore_plan import ForeignChange, RestorePlan, lines_back, plan_restore
-from tasks.rollback_risks import Threat, archived_lines, holds_ours, pending_change
+from tasks.read_config import (
+    READINGS,
+    Configured,
+    Difference,
+    difference,
+    holds_syslog,
+    new_lines,
+    read_running,
+    read_startup,
+)
+from tasks.restore_plan import ForeignChange, RestorePlan, lines_back, match_lines, plan_restore
 from tasks.run_marker import is_mark, other_mark, owner_of
-from tasks.snapshot import Snapshot
+from tasks.snapshot import Snapshot, Threat, archived_lines, holds_ours, pending_change
 from tasks.step import CostPhase, Step
 from tasks.tcp_config import Change, TcpLines, marks_in
 
@@ -287,12 +293,15 @@ class _Restoring:
         return None
 
     def _is_ours_by_applet(self, seen: Configured) -> bool:
-        """Return whether an applet of the journal's stands there whole, and would undo its mark and its lines.
+        """Return whether the applet of the journal stands there whole and alone, and would undo its mark and lines.
 
-        It is armed before the mark is typed, and names the run by that mark: no other run's does.
+        It is armed before the mark is typed, and names the run by that mark: no other run's does. A line like one of
+        ours beside it was entered by a colleague, or its mark was taken away: the operator decides.
         """
         configure = self._session.platform.commands.configure
         lines = [replace(change, shown=None) for change in self._changes if not change.is_applet]
+        if any(line.line_in(seen.tcp, seen.lines) for line in lines):
+            return False
         for applet in (change for change in self._changes if change.is_applet):
             body = applet_shown(seen.sections, applet)
             undo = undo_carried(applet.keyword, body or (), configure=configure)

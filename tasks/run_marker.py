@@ -15,12 +15,12 @@ import socket
 from collections.abc import Iterable
 
 from flashferry.devices.errors import DeviceRefused
-from flashferry.devices.platforms.named_line import NamedLine
+from flashferry.devices.platforms.platform import NamedLine
 
 MARK_COMMAND = "alias exec"
 """How a mark begins: the one command that changes nothing, is shown and can be taken back, on all platforms so far."""
 
-LOOK = "show running-config | include ip tcp|ip ssh|ip scp|ip tftp|tftp-server|source-interface|flashferry"
+SHOW_OUR_LINES = "show running-config | include ip tcp|ip ssh|ip scp|ip tftp|tftp-server|source-interface|flashferry"
 """What shows all lines that a run may leave on a device, a `no` as well, and its mark: for a check by hand.
 
 A list of ours shows by its remark, owner_of number takes all of it back. The parser takes an alternation of plain words
@@ -98,5 +98,5 @@ def in_other_hands(host: str, step: str, mark: str) -> DeviceRefused:
         host=host,
         step=step,
         hint="Wait for that run to end. Where it died, run 'flashferry recover' on that controller; where that one is "
-        f"gone for good, compare the lines of '{LOOK}' by hand, then enter '{without_mark(mark)}'",
+        f"gone for good, compare the lines of '{SHOW_OUR_LINES}' by hand, then enter '{without_mark(mark)}'",
     )

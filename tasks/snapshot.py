@@ -1,7 +1,22 @@
-"""Step `snapshot`: what the configuration is right before we change it. Changes nothing."""
+"""What could bring our lines back after a restore that is proven: a rollback, a lock, an archive, the startup.
+
+Facts
+-----
+* `configure terminal revert timer N` keeps the configuration as it is at that moment and puts all of it back without
+  a confirmation in time: armed while our lines were in force, it puts them back too.
+* `show archive config rollback timer` shows a pending one (lines as NAPALM reads them); without `archive` in the
+  configuration none can be armed.
+* The session that holds the configuration lock may be in the middle of a rollback, and no other can take anything back.
+* `archive config`, `write-memory` and `time-period` keep the configuration in a file; `configure replace` of that file
+  brings our lines back, and so does a reload after a save.
+* Newer releases name such a file by time and number (`archive-Feb-15-15-56-38.517-1`): a name is never used again. Old
+  ones use PATH-1 to PATH-14 in turn, so a name that was there before may hold what was saved since: what was saved
+  while our lines were set holds the run's mark.
+"""
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 
@@ -9,15 +24,205 @@ from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from tasks.applet import of_another_run
-from tasks.configuration import Fingerprint, fingerprint
-from tasks.read_config import Configured, read_running, read_startup
-from tasks.rollback_risks import archives, pending_change
+from tasks.read_config import (
+    Configured,
+    Fingerprint,
+    ask_or_empty,
+    fingerprint,
+    lock_holder,
+    pending_rollback,
+    read_running,
+    read_startup,
+)
+from tasks.restore_plan import LineState, line_state
 from tasks.step import Step
-from tasks.tcp_config import TcpLines, may_be_shown
+from tasks.tcp_config import Change, TcpLines, may_be_shown, tcp_lines_of
+from templates.config_sections import ConfigNotUnderstood, Configuration, lines_of, missing_of_whole, sections_of
+from templates.rows import ArchiveEntry, ArchiveSection, DirError, ExclusiveMode, first, rows
+
+_NAMED_BY_TIME = re.compile(r"-[A-Z][a-z]{2}-+\d{1,2}-\d{2}-\d{2}-\d{2}(?:\.\d+)?(?:-[A-Za-z]+)?-\d+$")
+
+MOST_ARCHIVES = 14
+
+"""So many configurations an archive keeps at most (Cisco command reference, `maximum`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threat:
+    """Something that could bring our lines back.
+
+    Attributes:
+        passes: Whether it is over by itself after a while.
+    """
+
+    reason: str
+    hint: str
+    passes: bool
+
+
+def pending_change(session: DeviceSession, running: Configured) -> Threat | None:
+    """Return what is about to change the whole configuration, or None: a pending rollback, or a lock."""
+    commands = running.commands
+    if first(ArchiveSection, commands) is not None and (threat := _pending_rollback(session)) is not None:
+        return threat
+    return _lock(session) if first(ExclusiveMode, commands) is not None else None
+
+
+def _pending_rollback(session: DeviceSession) -> Threat | None:
+    armed = pending_rollback(ask_or_empty(session, session.platform.commands.pending_rollback))
+    if armed is None:
+        return None
+    return Threat(
+        reason=f"a rollback of the whole configuration is pending ({armed}), which may bring our lines back",
+        hint="Have it confirmed ('configure confirm') or wait until it is over, then run 'flashferry recover'",
+        passes=True,
+    )
+
+
+def _lock(session: DeviceSession) -> Threat | None:
+    holder = lock_holder(ask_or_empty(session, session.platform.commands.configuration_lock))
+    if holder is None:
+        return None
+    return Threat(
+        reason=f"the configuration is locked by {holder}, who may be about to roll it back",
+        hint="Wait until that session has left configuration mode, then run 'flashferry recover'",
+        passes=True,
+    )
+
+
+def archives(session: DeviceSession, running: Configured) -> frozenset[str]:
+    """Return the files of the archive; none where there is no archive, or it may not be seen."""
+    return _listed(session, running) or frozenset()
+
+
+def _listed(session: DeviceSession, running: Configured) -> frozenset[str] | None:
+    """Return the files of the archive; None where the device refuses to list them."""
+    if first(ArchiveSection, running.commands) is None:
+        return frozenset()
+    try:
+        printed = session.ask(session.platform.commands.archive, limit_s=60)
+    except DeviceRefused:
+        return None
+    return frozenset(row.path for row in rows(ArchiveEntry, printed))
+
+
+def archived_lines(
+    session: DeviceSession, changes: tuple[Change, ...], running: Configured, known: frozenset[str]
+) -> Threat | None:
+    """Return the archive files that were made while our lines were set and hold any of them.
+
+    A file whose name was there before (`known`) is read as well where names are used again.
+    """
+    now = _listed(session, running) if changes else frozenset()
+    if now is None and known:
+        return Threat(
+            reason="the archive was listed before our lines were set, and its listing is refused now: whether a file "
+            "holds our lines cannot be seen",
+            hint=f"Allow '{session.platform.commands.archive}' again, then run 'flashferry recover'",
+            passes=False,
+        )
+    now = now or frozenset()
+    fresh = sorted(now - known)[-MOST_ARCHIVES:]
+    holding = [path for path in fresh if _is_elsewhere(path, session.platform) or _may_hold(session, path, changes)]
+    again = sorted(path for path in now & known if not _NAMED_BY_TIME.search(path))
+    holding += [
+        path for path in again if not _is_elsewhere(path, session.platform) and _was_written(session, path, changes)
+    ]
+    if not holding:
+        return None
+    return Threat(
+        reason=f"the archive's {' and '.join(holding)} was made while our lines were set and holds them, or that "
+        "cannot be excluded",
+        hint=f"Delete {'it' if len(holding) == 1 else 'them'} on the device, so that it is not restored, then run "
+        "'flashferry recover'",
+        passes=False,
+    )
+
+
+def kept_meanwhile(
+    session: DeviceSession,
+    gone: tuple[Change, ...],
+    running: Configured,
+    *,
+    startup_before: TcpLines | None = None,
+    archives_before: frozenset[str] | None = None,
+) -> Threat | None:
+    """Return where lines were saved while they were set, or None: gone for now, they stay in the journal.
+
+    Without the startup's lines from before, all of it counts; without the archive's files from before, it is not
+    checked.
+    """
+    if not gone:
+        return None
+    startup = read_startup(session)
+    if startup.tcp != startup_before and holds_ours(gone, startup.sections, session.platform):
+        return Threat(
+            reason="the configuration was saved while our lines were set, so the startup configuration holds them",
+            hint="Save the running configuration once the device is as it was ('write memory'), then run "
+            "'flashferry recover'",
+            passes=False,
+        )
+    return None if archives_before is None else archived_lines(session, gone, running, archives_before)
+
+
+def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
+    """Return whether a file of the archive holds lines of ours.
+
+    One that may not be read, or of which a part is shown, counts as one that does; one that is gone does not.
+    """
+    try:
+        text = session.ask(session.platform.read_command(path), limit_s=60)
+    except DeviceRefused:
+        return True
+    if (error := first(DirError, text)) is not None and "no such file" in error.reason.lower():
+        return False
+    return bool(missing_of_whole(text.rstrip())) or holds_ours(changes, text, session.platform)
+
+
+def _was_written(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
+    """Return whether an archive file of a name that was there before was written while our lines were set.
+
+    What was saved then holds the run's mark, of which the device may keep the beginning; without a mark any line of
+    ours
+    counts. One of which a part is shown counts as written; one that the user may not read as the file that was there.
+    """
+    text = ask_or_empty(session, session.platform.read_command(path))
+    if not text or ((error := first(DirError, text)) is not None and "no such file" in error.reason.lower()):
+        return False
+    marks = [change for change in changes if change.is_mark]
+    lines = tcp_lines_of(tuple(line.rstrip() for line in text.splitlines()), session.platform)
+    if any(mark.line_in(lines, ()) for mark in marks):
+        return True
+    return bool(missing_of_whole(text.rstrip())) or (not marks and holds_ours(changes, text, session.platform))
+
+
+def _is_elsewhere(path: str, platform: Platform) -> bool:
+    """Return whether a file is on a server: it is not fetched, and counts as made meanwhile."""
+    return path.partition(":")[0] in platform.file_systems.network
+
+
+def holds_ours(changes: tuple[Change, ...], configuration: Configuration, platform: Platform) -> bool:
+    """Return whether a stored configuration holds lines of ours; true where it cannot be read."""
+    try:
+        shown = lines_of(sections_of(configuration))
+    except ConfigNotUnderstood:
+        return True
+    lines = tcp_lines_of(shown, platform)
+    return any(_is_held(change, lines, shown) for change in changes if change.shown != "")
+
+
+def _is_held(change: Change, lines: TcpLines, shown: tuple[str, ...]) -> bool:
+    if (kind := change.serves) is not None:
+        # Whatever stands beside it; an entry may stand in another list, too.
+        return not change.is_entry and any(kind.stands_for(change.ours, line) for line in shown)
+    return line_state(change, change.line_in(lines, shown)) is LineState.OURS
+
 
 STEP = "snapshot"
+
 SNAPSHOT = Step(word=STEP, label="we read the configuration that is to be restored", doing="checking", is_fatal=True)
 
 

@@ -1,15 +1,10 @@
-"""What a device runs, will boot, and is made of: read without a change; what is made of it is pure.
-
-Space by mode, members, `install add`, readiness and activation rest on this. A command that a platform does not have
-(it answers with a caret) does not apply; one whose output cannot be read is unknown; neither is ever guessed.
+"""What each member, or each supervisor, boots next, and how: by `show boot` or `show bootvar`. Pure.
 
 Facts
 -----
-* `show install summary` ends with the timer's line between two rules; 16.6 prints none and ends with the last package
-  (genieparser, C9300 16.6.6), so that there a cut output cannot be distinguished from a whole one by its end.
-* `show issu state detail` takes locks first and says so. `Slot being modified` stands there from `loadversion` to
-  `commitversion`, also after `acceptversion` and where the `terminal state` is reached (genieparser, ASR 1000).
-* A user below privilege 15 gets a caret for a command of a higher level: then a caret says nothing about the platform.
+* `show boot` prints a block per member on Catalyst 3850 and 9300, one for the active and one for the standby supervisor
+  on ASR 1000, Catalyst 9400 and 9500, and `BOOT path-list` with a block per further member on 2960 and 3750. Only some
+  show the register there; `show version` shows it everywhere.
 """
 
 from __future__ import annotations
@@ -24,12 +19,13 @@ from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
 from flashferry.images.file_name import read_file_name
 from flashferry.images.fit import platform_of
-from tasks.software.boot_variables import STANDBY, Boot, boots
 from templates.rows import (
     AbortTimer,
+    BootVariable,
     ConfigRegister,
     InstalledPackage,
     IssuLine,
+    ManualBoot,
     PackageFile,
     Privilege,
     RedundancyState,
@@ -39,10 +35,76 @@ from templates.rows import (
 )
 from templates.version import SoftwareVersion, parse_version
 
+STANDBY = "standby"
+
+"""The place of the other supervisor."""
+
+_YES_OR_NO = {"yes": True, "no": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """What one member, or one supervisor, boots.
+
+    Attributes:
+        place: The member's number, `standby` for the other supervisor; empty for the device that answers.
+        now: The boot variable that it was started with, as printed; empty where none is set, None where it is not
+            shown.
+        next: The same from the next reload on.
+        register: The configuration register as of the next reload, or None where it is not shown.
+        manual: Whether ROMMON waits at the console, or None where it is not shown.
+    """
+
+    place: str
+    now: str | None = None
+    next: str | None = None
+    register: str | None = None
+    manual: bool | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Return what is tried at the next reload, in its order, for example `flash:packages.conf`."""
+        return boot_files(self.next or "")
+
+    @property
+    def all_files(self) -> tuple[str, ...]:
+        """Return what the variable names now or from the next reload on."""
+        return tuple(dict.fromkeys((*boot_files(self.now or ""), *self.files)))
+
+
+def boot_files(paths: str) -> tuple[str, ...]:
+    """Return the files of a boot variable, in its order: `bootflash:/x.bin,12;flash:y;` names two."""
+    return tuple(path for one in paths.split(";") if (path := one.split(",")[0].strip()))
+
+
+def boots(text: str, *, register: str | None = None) -> tuple[Boot, ...]:
+    """Return what each member or supervisor boots; `register` is that of `show version`, for outputs without one."""
+    variables, manuals = rows(BootVariable, text), rows(ManualBoot, text)
+    registers = {row.standby: row.next or row.now for row in rows(ConfigRegister, text)}
+    places = dict.fromkeys((row.switch, row.standby) for row in variables)
+    found = []
+    for switch, standby in places:
+        own = {row.when: row.paths for row in variables if (row.switch, row.standby) == (switch, standby)}
+        values = {row.value.lower() for row in manuals if (row.switch, row.standby) == (switch, standby)}
+        both = own.get("")
+        found.append(
+            Boot(
+                place=STANDBY if standby else switch,
+                now=own.get("Current", both),
+                next=own.get("next reload", both),
+                register=registers.get(standby) or (None if standby else register),
+                manual=_YES_OR_NO.get(next(iter(values))) if len(values) == 1 else None,
+            )
+        )
+    return tuple(found)
+
+
 ALL_RIGHTS = 15
+
 """The privilege level that may give every command."""
 
 ASK_LIMIT_S = 60.0
+
 """Longest silence of one of these commands; `show issu state detail` waits for locks first."""
 
 
@@ -201,6 +263,7 @@ class SoftwareState:
 
 
 IMAGE = "IMG"
+
 """The type of a row of `show install summary` that is a whole image, no patch."""
 
 
@@ -281,18 +344,24 @@ def package_files(text: str) -> tuple[str, ...]:
 
 
 _NOT_ASKED = Outcome.NOT_ASKED
+
 _CARET = re.compile(r"Invalid input detected|Unknown command")
+
 """The parser does not know the word; any other refusal may be about the user."""
 
 _SUMMARY_HEAD = re.compile(r"^\s*\[[^\]]*\].*Package\(s\) Information")
+
 _SUMMARY_REST = re.compile(
     r"\s*(?:|-{20,}|State \(St\): I - Inactive.*|C - Activated.*|Type\s+St\s+Filename/Version"
     r"|[A-Z]{3,8}\s+[IUCD]\s+\S.*)\s*"
 )
+
 _WITHOUT_TIMER = re.compile(r"16\.[1-6](?:\D|$)")
+
 """Releases that print no line about the timer: 16.6 was seen; earlier ones have no timer that anybody described."""
 
 _HEADER = re.compile(r"Load for five secs: |Time source is ")
+
 """What `terminal exec prompt timestamp` has printed in front of every answer."""
 
 _STACK_ROW = re.compile(r"\s*\*?\s*\d+\s+[A-Z]\w*\s+[0-9a-fA-F]{4}\.")
@@ -377,4 +446,5 @@ _WHOLE = {
     Topic.REDUNDANCY: _is_redundancy,
     Topic.PACKAGES: _is_packages,
 }
+
 """By topic: whether an output is whole."""

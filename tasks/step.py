@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ACTIVATE_WORD, CHECK_WORD, COPY_WORD = "activate", "check", "pull"
 """Words of steps that are known beyond them."""
 
-ENDS_WAY = frozenset({"connect", "check", "snapshot"})
+FATAL_STEPS = frozenset({"connect", "check", "snapshot"})
 """The words of all steps with `Step.is_fatal`, written out: who follows a run or reports of it, as the service does,
 starts without the steps and what they bring to talk to devices."""
 

@@ -16,7 +16,7 @@ from tasks.dead_man import DEAD_MAN
 from tasks.distribute import DISTRIBUTE
 from tasks.neighbours.serve import SERVE
 from tasks.partial_file import REMOVE
-from tasks.readiness.look import READY
+from tasks.readiness.check import READY
 from tasks.restore import RESTORE
 from tasks.snapshot import SNAPSHOT
 from tasks.step import CostPhase, Step

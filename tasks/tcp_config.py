@@ -14,7 +14,7 @@ Facts
 * The source address of a copy is a configuration line of the transport, set and put back like the others. The device
   prints the interface's whole name, whatever was typed.
 * A device may show a line in other words than it was typed: a value rounded or clamped, a word more, a blank within an
-  interface's name. What ours looks like is learnt when it is set (`tasks.config_line_state`), and kept with it.
+  interface's name. What ours looks like is learnt when it is set (`tasks.restore_plan`), and kept with it.
 * The window of an SSH channel is inside TCP's and smaller by default; a transport with one has lines that widen it, of
   which a release knows one, both or none: what is refused gives way to the next, at last to none. Where such a line is
   part of the default configuration, it comes back as the line that it was, and a `no` that stood there as that `no`.
@@ -29,8 +29,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from flashferry.devices.platforms import PLATFORMS
-from flashferry.devices.platforms.named_line import NamedLine
-from flashferry.devices.platforms.platform import ChannelWindow, Platform, Setting, TcpSettings, ValueKind
+from flashferry.devices.platforms.platform import ChannelWindow, NamedLine, Platform, Setting, TcpSettings, ValueKind
 from flashferry.tcp.receive_window import LARGEST_UNSCALED_BYTES
 from flashferry.transports import ALL_WAYS
 from flashferry.transports.transport import Transport

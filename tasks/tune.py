@@ -13,13 +13,10 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import ValueKind
 from flashferry.devices.prompts import refusal_in, refusals
 from flashferry.devices.session import DeviceSession
-from tasks.config_line_state import MatchedLines, match_lines
-from tasks.configuration import new_lines
-from tasks.read_config import Configured, read_running
-from tasks.restore_plan import plan_restore
-from tasks.rollback_risks import kept_meanwhile
-from tasks.run_marker import LOOK, in_other_hands, is_mark, other_mark, owner_of, without_mark
-from tasks.snapshot import Snapshot
+from tasks.read_config import Configured, new_lines, read_running
+from tasks.restore_plan import MatchedLines, match_lines, plan_restore
+from tasks.run_marker import SHOW_OUR_LINES, in_other_hands, is_mark, other_mark, owner_of, without_mark
+from tasks.snapshot import Snapshot, kept_meanwhile
 from tasks.step import CostPhase, Step
 from tasks.tcp_config import (
     EXTRAS,
@@ -274,7 +271,7 @@ class _Tuning:
         found: list[str] = []
 
         def is_changed(give: Callable[[str], str]) -> bool:
-            shown = give(f"do {LOOK}")
+            shown = give(f"do {SHOW_OUR_LINES}")
             if refusal_in(shown) is None:
                 lines = tuple(line.rstrip() for line in shown.splitlines())
                 found.extend(_changed(plan, sent, tcp_lines_of(lines, self._session.platform)))

@@ -3,9 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from io import StringIO
 
-from templates.ntc import ntc_rows
+from textfsm import TextFSM, TextFSMError
+
 from templates.rows import ImageLine, OperatingMode, Processor, Release, StackMember, first, rows
+
+
+def ntc_rows(command: str, output: str) -> tuple[dict[str, str | list[str]], ...]:
+    """Return what the template of a command of `cisco_ios` finds in an output; nothing where it does not fit it."""
+    machine = TextFSM(StringIO(_source(command)))
+    names = [name.lower() for name in machine.header]
+    try:
+        found = machine.ParseText(output)
+    except TextFSMError:
+        return ()
+    return tuple(dict(zip(names, row, strict=True)) for row in found)
+
+
+@cache
+def _source(command: str) -> str:
+    name = f"cisco_ios_{command.replace(' ', '_')}.textfsm"
+    return (files("ntc_templates") / "templates" / name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

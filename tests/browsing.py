@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
-from flashferry.service.people.sessions import begin_session, cookie_name
+from flashferry.service.people.identity import begin_session, cookie_name
 from flashferry.service.principal import Role
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from flashferry.core.outside import forget_secrets
+from flashferry.core.redaction import forget_secrets
 from flashferry.lab.authority import Authority
 from flashferry.lab.broker import PORT, Broker, broker_tls, missing_broker, running_broker
 from flashferry.lab.namespaces import probe

@@ -18,14 +18,14 @@ from markupsafe import Markup
 from flashferry.core.codec import to_json
 from flashferry.service.app import build_app
 from flashferry.service.pages import frame
-from flashferry.service.people.sessions import begin_session, cookie_name, digest_of, new_secret
+from flashferry.service.people.identity import begin_session, cookie_name, digest_of, new_secret
 from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.service.settings import PeopleSettings, ServiceSettings
 from flashferry.store.service import people as rows
 from flashferry.store.service.audit import AuditEntry, entries
 from flashferry.store.service.database import ServiceDatabase, moment
-from flashferry.store.service.sessions import TokenRow, insert_token
+from flashferry.store.service.people import TokenRow, insert_token
 
 BEGIN = datetime(2026, 11, 23, 20, 0, tzinfo=UTC)
 QUICK = PeopleSettings(argon2_rounds=1, argon2_memory_kib=8, argon2_lanes=1)

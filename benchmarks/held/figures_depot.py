@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.held.figure import figure
-from flashferry.depot.probing.watching import run_pipeline
+from flashferry.depot.probing.copying import run_pipeline
 from flashferry.depot.sync.source import Login, Source
 from flashferry.depot.sync.syncing import offered_as, sync_image
 from flashferry.fileserver import FixedLogin

@@ -25,15 +25,14 @@ from urllib.request import urlopen
 import asyncssh
 
 from benchmarks.held.figure import figure
-from flashferry.service.jobs.create import request_job
-from flashferry.service.jobs.job_spec import JobSpec
+from flashferry.service.jobs.create import JobSpec, request_job
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.hooks import HookRow, add_hook
-from flashferry.store.service.jobs import UNDER_WAY, JobKind, JobState, add_job, job_of, jobs_in
+from flashferry.store.service.jobs import IN_PROGRESS, JobKind, JobState, add_job, job_of, jobs_in
 from tests.component.service.processes import Running, running
 from tests.component.sshserver.conftest import running as ssh_bench
 from tests.patience import PATIENCE_S, until
@@ -284,7 +283,7 @@ def run_of_other_site_begins_s() -> float:
 
 def _under_way(service: Service) -> list[int]:
     with service.database.reading() as database:
-        return [job.pid for job in jobs_in(database, UNDER_WAY) if job.pid is not None]
+        return [job.pid for job in jobs_in(database, IN_PROGRESS) if job.pid is not None]
 
 
 def _has_started(service: Service, job_id: str) -> bool:

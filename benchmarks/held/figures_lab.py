@@ -15,9 +15,8 @@ from typing import Any
 from benchmarks.held.figure import figure
 from flashferry.lab.authority import Authority
 from flashferry.lab.cml.routers.host_process import started_controller
-from flashferry.lab.cml.routers.path import LatencyCounts
-from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from flashferry.lab.experiment.measured import Measured
+from flashferry.lab.cml.routers.node import LatencyCounts
+from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender
 from flashferry.lab.experiment.pool import play_all
 from flashferry.lab.link import load_profile
 from flashferry.lab.web import running_web

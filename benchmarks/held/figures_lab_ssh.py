@@ -14,8 +14,7 @@ from typing import Any
 import scp
 
 from benchmarks.held.figure import figure
-from flashferry.lab.standin.ssh_client.figures import Refill
-from flashferry.lab.standin.ssh_client.window_model import rate_bytes_per_s
+from flashferry.lab.standin.ssh_client.settings import Refill, rate_bytes_per_s
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from tests.component.lab.conftest import copy, session
 from tests.component.lab.plain_ssh import PlainSsh, plain_ssh

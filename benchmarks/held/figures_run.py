@@ -14,8 +14,8 @@ from typing import Any
 
 from benchmarks.fleet_tap import CopyTap
 from benchmarks.held.figure import figure
-from flashferry.depot.connection import RETURN_S
-from flashferry.lab.standin.ssh_client.figures import load_figures
+from flashferry.depot.client import RETURN_S
+from flashferry.lab.standin.ssh_client.settings import load_figures
 from tests.e2e import test_depot as depot
 from tests.e2e import test_depot_wan as depot_wan
 from tests.e2e.conftest import DEVICE, Rig, open_rig

@@ -25,7 +25,7 @@ import asyncssh
 from benchmarks.held.figure import figure
 from flashferry.fileserver import EventKind, FileServer, SenderProfile, ServerEvent, ServerSettings, TicketRequest
 from flashferry.lab.namespaces import in_namespace
-from flashferry.lab.standin.ssh_client.window_model import rate_bytes_per_s
+from flashferry.lab.standin.ssh_client.settings import rate_bytes_per_s
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 from flashferry.sshserver import ssh_listener
 from ftpserver import ftp_listener

@@ -26,10 +26,9 @@ from benchmarks.held.figure import figure
 from benchmarks.procfs import peak_rss_bytes, rss_bytes
 from benchmarks.subjects import free_port
 from flashferry.api import back_up, put_back
-from flashferry.devices.transcript import Recent, Recorder
-from flashferry.devices.transcript_files import Transcripts
+from flashferry.devices.transcript import Recent, Recorder, Transcripts
 from flashferry.service.access import MOST_PLAN_BYTES
-from flashferry.service.api.bodies import BYTES_PER_VALUE
+from flashferry.service.api.limits import BYTES_PER_VALUE
 from flashferry.service.principal import Role
 from flashferry.store.journal import Journal
 from tests.browsing import Serving, browsing, cookie_of, serving, signed_in

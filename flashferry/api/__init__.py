@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flashferry.api.activating import ActivationOptions, ActivationPlan, activate, activation_plan
-    from flashferry.api.bulk_probing import known_depot_paths, probe_depot_path
     from flashferry.api.checking import CheckResult, ProbeOptions, check, probe, read_image
-    from flashferry.api.cleaning import CleanRequest, CleanResult, clean
     from flashferry.api.depots import (
         SyncedImage,
         SyncRequest,
@@ -24,8 +22,18 @@ if TYPE_CHECKING:
         depot_list,
         depot_sync,
         depot_verify,
+        known_depot_paths,
+        probe_depot_path,
     )
-    from flashferry.api.fleet import FleetOptions, open_fleet, transcripts_told_by, whole_fleet, with_credentials
+    from flashferry.api.fleet import (
+        FleetOptions,
+        journal_in,
+        open_fleet,
+        state_folder,
+        transcripts_reported_by,
+        whole_fleet,
+        with_credentials,
+    )
     from flashferry.api.jobs import (
         StageJob,
         dead_run_notices,
@@ -33,9 +41,8 @@ if TYPE_CHECKING:
         job_for_plan,
         pace_notices,
     )
-    from flashferry.api.options import journal_in, state_folder
     from flashferry.api.planning import PlanResult, image_rules, plan
-    from flashferry.api.readiness import ReadyRequest, ReadyResult, ready
+    from flashferry.api.readiness import CleanRequest, CleanResult, ReadyRequest, ReadyResult, clean, ready
     from flashferry.api.recovering import (
         RecoveryResult,
         forget,
@@ -44,26 +51,33 @@ if TYPE_CHECKING:
         resume,
         resume_failure_code,
     )
-    from flashferry.api.reporting import (
+    from flashferry.api.runs import (
+        DeviceHistory,
         ReportFormat,
+        Steered,
+        approve,
         check_is_no_plan,
+        device_history,
+        history,
         report,
         report_exit_code,
         report_text,
+        status,
+        steer,
+        stored_run,
         write_report,
     )
-    from flashferry.api.runs import DeviceHistory, Steered, approve, device_history, history, status, steer, stored_run
     from flashferry.api.serving import ServeOptions, Serving, image_catalogue, serve
     from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet, wait_for_window
     from flashferry.api.state import Backup, Pruned, StateCheck, back_up, check_state, prune, put_back
     from flashferry.api.watching import View, Watchers, roster_of, watchers
-    from flashferry.depot.catalogue.proof import Held, HeldState
+    from flashferry.depot.catalogue.part import Held, HeldState
     from flashferry.depot.daemon import Depot
     from flashferry.depot.options import DepotOptions
     from flashferry.depot.probing.findings import PathFound, ProbeAsked
     from flashferry.depot.probing.methods import SshAccess
     from flashferry.depot.probing.web import WebSource
-    from flashferry.depot.status import DepotFound, look_at_catalogue, look_for_depot
+    from flashferry.depot.status import DepotFound, catalogue_summary, find_depot
     from flashferry.depot.sync.filling import SyncPhase, SyncProgress
     from flashferry.depot.sync.rsync import RsyncSource
     from flashferry.depot.sync.source import Login, Source
@@ -74,13 +88,15 @@ if TYPE_CHECKING:
     from flashferry.planning.fleet_planner import PlanRequest
     from flashferry.reports.thresholds import parse_threshold
     from flashferry.run.host_check import Finding, look_at_host
-    from flashferry.run.options import RunOptions
+    from flashferry.run.request import RunOptions
 
 _PLACES = {
-    "activating": ("ActivationOptions", "ActivationPlan", "activate", "activation_plan"),
-    "bulk_probing": ("known_depot_paths", "probe_depot_path"),
-    "checking": ("CheckResult", "ProbeOptions", "check", "probe", "read_image"),
-    "cleaning": ("CleanRequest", "CleanResult", "clean"),
+    "activating": (
+        "ActivationOptions",
+        "ActivationPlan",
+        "activate",
+        "activation_plan",
+    ),
     "depots": (
         "SyncRequest",
         "SyncResult",
@@ -89,12 +105,45 @@ _PLACES = {
         "depot_list",
         "depot_sync",
         "depot_verify",
+        "known_depot_paths",
+        "probe_depot_path",
     ),
-    "fleet": ("FleetOptions", "open_fleet", "transcripts_told_by", "whole_fleet", "with_credentials"),
-    "jobs": ("StageJob", "dead_run_notices", "job_for_image", "job_for_plan", "pace_notices"),
-    "options": ("journal_in", "state_folder"),
-    "planning": ("PlanResult", "image_rules", "plan"),
-    "readiness": ("ReadyRequest", "ReadyResult", "ready"),
+    "checking": (
+        "CheckResult",
+        "ProbeOptions",
+        "check",
+        "probe",
+        "read_image",
+    ),
+    "readiness": (
+        "CleanRequest",
+        "CleanResult",
+        "ReadyRequest",
+        "ReadyResult",
+        "clean",
+        "ready",
+    ),
+    "fleet": (
+        "FleetOptions",
+        "journal_in",
+        "open_fleet",
+        "state_folder",
+        "transcripts_reported_by",
+        "whole_fleet",
+        "with_credentials",
+    ),
+    "jobs": (
+        "StageJob",
+        "dead_run_notices",
+        "job_for_image",
+        "job_for_plan",
+        "pace_notices",
+    ),
+    "planning": (
+        "PlanResult",
+        "image_rules",
+        "plan",
+    ),
     "recovering": (
         "RecoveryResult",
         "forget",
@@ -103,30 +152,98 @@ _PLACES = {
         "resume",
         "resume_failure_code",
     ),
-    "reporting": ("ReportFormat", "check_is_no_plan", "report", "report_exit_code", "report_text", "write_report"),
-    "runs": ("DeviceHistory", "Steered", "approve", "device_history", "history", "status", "steer", "stored_run"),
-    "serving": ("ServeOptions", "Serving", "image_catalogue", "serve"),
-    "staging": ("DryRunResult", "carry_out", "dry_run", "stage", "stage_fleet", "wait_for_window"),
-    "state": ("Backup", "Pruned", "StateCheck", "back_up", "check_state", "prune", "put_back"),
-    "watching": ("View", "Watchers", "roster_of", "watchers"),
-    "flashferry.depot.catalogue.proof": ("Held", "HeldState"),
+    "runs": (
+        "DeviceHistory",
+        "ReportFormat",
+        "Steered",
+        "approve",
+        "check_is_no_plan",
+        "device_history",
+        "history",
+        "report",
+        "report_exit_code",
+        "report_text",
+        "status",
+        "steer",
+        "stored_run",
+        "write_report",
+    ),
+    "serving": (
+        "ServeOptions",
+        "Serving",
+        "image_catalogue",
+        "serve",
+    ),
+    "staging": (
+        "DryRunResult",
+        "carry_out",
+        "dry_run",
+        "stage",
+        "stage_fleet",
+        "wait_for_window",
+    ),
+    "state": (
+        "Backup",
+        "Pruned",
+        "StateCheck",
+        "back_up",
+        "check_state",
+        "prune",
+        "put_back",
+    ),
+    "watching": (
+        "View",
+        "Watchers",
+        "roster_of",
+        "watchers",
+    ),
+    "flashferry.depot.catalogue.part": (
+        "Held",
+        "HeldState",
+    ),
     "flashferry.depot.daemon": ("Depot",),
-    "flashferry.depot.status": ("DepotFound", "look_at_catalogue", "look_for_depot"),
+    "flashferry.depot.status": (
+        "DepotFound",
+        "catalogue_summary",
+        "find_depot",
+    ),
     "flashferry.depot.options": ("DepotOptions",),
-    "flashferry.depot.sync.filling": ("SyncPhase", "SyncProgress"),
+    "flashferry.depot.sync.filling": (
+        "SyncPhase",
+        "SyncProgress",
+    ),
     "flashferry.depot.sync.rsync": ("RsyncSource",),
-    "flashferry.depot.sync.source": ("Login", "Source"),
-    "flashferry.depot.probing.findings": ("PathFound", "ProbeAsked"),
+    "flashferry.depot.sync.source": (
+        "Login",
+        "Source",
+    ),
+    "flashferry.depot.probing.findings": (
+        "PathFound",
+        "ProbeAsked",
+    ),
     "flashferry.depot.probing.methods": ("SshAccess",),
     "flashferry.depot.probing.web": ("WebSource",),
-    "flashferry.model.exit_codes": ("ExitCode", "run_exit_code"),
+    "flashferry.model.exit_codes": (
+        "ExitCode",
+        "run_exit_code",
+    ),
     "flashferry.images.files": ("checked_image",),
-    "flashferry.model.plan_file": ("load_plan", "save_plan"),
-    "flashferry.model.policy": ("ServerPlace", "StagePolicy", "check_resumable"),
+    "flashferry.model.plan_file": (
+        "load_plan",
+        "save_plan",
+    ),
+    "flashferry.model.policy": (
+        "ServerPlace",
+        "StagePolicy",
+        "check_resumable",
+    ),
     "flashferry.planning.fleet_planner": ("PlanRequest",),
     "flashferry.reports.thresholds": ("parse_threshold",),
-    "flashferry.run.host_check": ("Finding", "look_at_host"),
-    "flashferry.run.options": ("RunOptions",),
+    "flashferry.run.host_check": (
+        "Finding",
+        "look_at_host",
+    ),
+    "flashferry.run.request": ("RunOptions",),
 }
 """Public names by the module that has them: one of this package, or of a room below it."""
 
@@ -187,6 +304,7 @@ __all__ = [
     "approve",
     "back_up",
     "carry_out",
+    "catalogue_summary",
     "check",
     "check_is_no_plan",
     "check_resumable",
@@ -199,6 +317,7 @@ __all__ = [
     "depot_verify",
     "device_history",
     "dry_run",
+    "find_depot",
     "forget",
     "history",
     "image_catalogue",
@@ -209,9 +328,7 @@ __all__ = [
     "journal_in",
     "known_depot_paths",
     "load_plan",
-    "look_at_catalogue",
     "look_at_host",
-    "look_for_depot",
     "open_fleet",
     "pace_notices",
     "parse_threshold",
@@ -238,7 +355,7 @@ __all__ = [
     "status",
     "steer",
     "stored_run",
-    "transcripts_told_by",
+    "transcripts_reported_by",
     "wait_for_window",
     "watchers",
     "whole_fleet",

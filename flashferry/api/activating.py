@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.options import journal_in
+from flashferry.api.fleet import journal_in
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.safe_quote import counted
 from flashferry.model.activation import ActivationLimits
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flashferry.planning.activation_order import ActivationMember
     from flashferry.store.journal import Journal
     from inventory.host_view import HostView
-    from tasks.check_report import Wanted
+    from tasks.check import TargetImage
 
 LEAST_DIGEST = 8
 """So many digits of a plan's digest tell it from every other plan that anybody has at hand."""
@@ -73,7 +73,7 @@ class ActivationPlan:
     digest: str
     nornir: Nornir
     rounds: tuple[Wave, ...]
-    images: Mapping[str, Wanted]
+    images: Mapping[str, TargetImage]
     identities: Mapping[str, str | None]
     sites: Mapping[str, str | None]
     options: ActivationOptions

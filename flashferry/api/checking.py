@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.options import journal_in, state_folder
+from flashferry.api.fleet import journal_in, state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import published
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.policy import ServerPlace, StagePolicy
-from flashferry.model.ssh_sweep import SweepOptions
+from flashferry.model.probe_result import SweepOptions
 from flashferry.monitor.events import Emit, silent
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
 from inventory.transport_policy import AS_USUAL, AUTO
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flashferry.planning.inspection import CheckRecord
     from flashferry.run.probe import SpeedTest
     from flashferry.store.journal import Journal
-    from tasks.check import Wanted
+    from tasks.check import TargetImage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class CheckResult:
 
 def read_image(
     image: Path | str, *, md5: str | None = None, sha512: str | None = None, any_image: bool = False
-) -> Wanted:
+) -> TargetImage:
     """Return an image with its size and digests, to be handed to `check`: for several checks it is hashed once.
 
     Args:
@@ -65,7 +65,7 @@ def read_image(
 
 def check(
     nornir: Nornir,
-    image: Wanted | Path | str | None = None,
+    image: TargetImage | Path | str | None = None,
     *,
     reach: bool = False,
     server: ServerPlace | None = None,
@@ -96,7 +96,7 @@ def check(
     folder = state_folder(state)
     if reach:
         from flashferry.run.connectivity import reach_fleet
-        from flashferry.run.options import RunOptions
+        from flashferry.run.request import RunOptions
 
         policy = StagePolicy(transport=transport)
         options = RunOptions(verb="check", policy=policy, server=server or ServerPlace())
@@ -159,11 +159,9 @@ def probe(
         ConfigInvalid: The inventory is wrong, or the server cannot start; no device was touched.
         JournalUnusable: The journal cannot be opened; no device was touched.
     """
-    from flashferry.run.options import RunOptions
-    from flashferry.run.probe import SpeedTestOptions, probe_fleet
-    from flashferry.run.ssh_sweep import SshSweepTest
-    from flashferry.run.transport_comparison import TransportComparison
-    from flashferry.transports.algorithms import names_by_ssh
+    from flashferry.run.probe import SpeedTestOptions, SshSweepTest, TransportComparison, probe_fleet
+    from flashferry.run.request import RunOptions
+    from flashferry.transports.choice import names_by_ssh
 
     asked = options or ProbeOptions()
     if not (asked.as_is or asked.tuned):

@@ -1,4 +1,4 @@
-"""A depot's catalogue: filled from a source, looked at, and read anew. No device is talked to."""
+"""A depot's catalogue filled, listed and verified, and the path to its source measured."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.options import state_folder
+from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind, kind_of
+from flashferry.core.state_folder import make_private_directory
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.depot.catalogue.proof import Held, HeldState
+from flashferry.depot.catalogue.part import Held, HeldState
 from flashferry.depot.options import catalogue_in
-from flashferry.depot.sync.errors import SourceChanged, SourceUnreachable, SyncStopped
-from flashferry.depot.sync.filling import OnProgress, silent
+from flashferry.depot.sync.filling import OnProgress, SourceChanged, SourceUnreachable, SyncStopped, silent
 from flashferry.depot.sync.syncing import GIVE_UP_S, Offered, Synced, offered_as, offered_by, patiently, sync_image
 from flashferry.images.image import published
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from flashferry.depot.probing.findings import PathFound, ProbeAsked
     from flashferry.depot.sync.syncing import AnySource
+    from flashferry.store.bulk_paths import BulkPath
 
 _MOST_CHANGES = 3
+
 """So often an image may change at the source while it is fetched, until that is a fault."""
 
 
@@ -243,3 +246,52 @@ def _fetched(
                 is_known=True,
             )
     return sync_image(request.source, expected, catalogue, on_progress, interrupted, give_up_s=request.give_up_s)
+
+
+def probe_depot_path(
+    asked: ProbeAsked,
+    *,
+    state: Path | str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> PathFound:
+    """Measure the path from a source to here, and keep the best way of copying for it.
+
+    Args:
+        asked: What is asked.
+        state: Folder of the journal, where it is kept; None: where the command line has it.
+        tell: Takes a line of what is going on.
+        interrupted: Whether to break off; then nothing is kept.
+
+    Raises:
+        ConfigInvalid: What was asked makes no sense, or the source cannot be reached or used.
+    """
+    from flashferry.depot.probing.path import probe_path
+    from flashferry.store.bulk_paths import BulkPaths
+
+    folder = state_folder(state)
+    # A file that cannot be read is told before an hour of copies, not behind it.
+    BulkPaths.read(folder)
+    found = probe_path(asked, tell=tell, interrupted=interrupted)
+    kept = found.kept()
+    if found.is_whole and kept is not None:
+        try:
+            make_private_directory(folder)
+            BulkPaths.read(folder).keep(kept)
+        except OSError as error:
+            raise ConfigInvalid(
+                f"{folder}: what was found cannot be kept there ({error.strerror})",
+                hint="Make room there, or give another folder with --state-dir",
+            ) from None
+    return found
+
+
+def known_depot_paths(state: Path | str | None = None) -> tuple[BulkPath, ...]:
+    """Return what earlier probes have kept, by source.
+
+    Raises:
+        ConfigInvalid: The file cannot be read.
+    """
+    from flashferry.store.bulk_paths import BulkPaths
+
+    return BulkPaths.read(state_folder(state)).all

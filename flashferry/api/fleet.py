@@ -1,9 +1,10 @@
-"""The devices that a job is about: an inventory that is opened, narrowed, and given credentials."""
+"""The devices that a job is about, and where state is kept."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +25,41 @@ if TYPE_CHECKING:
     from nornir.core import Nornir
 
     from flashferry.devices.credentials import Refused, Source
+    from flashferry.store.control_requests import Origin
+    from flashferry.store.journal import Journal
+
+
+def state_folder(state: Path | str | None) -> Path:
+    """Return the folder of journal and history: the one given, else where the command line has it."""
+    return state_directory(None if state is None else Path(state))
+
+
+@contextmanager
+def journal_in(state: Journal | Path | str | None, origin: Origin | None = None) -> Iterator[Journal]:
+    """Yield a journal: one that is open stays so, another is opened for as long as the block runs.
+
+    Args:
+        state: The journal, or its folder; None: where the command line has it.
+        origin: From where the runs come that are begun with it, where it is opened here; None: nobody says.
+
+    Raises:
+        JournalUnusable: It cannot be opened, or is of a later release.
+    """
+    from flashferry.store.journal import Journal
+
+    if isinstance(state, Journal):
+        yield state
+        return
+    with Journal(state_folder(state), origin) as journal:
+        yield journal
+
 
 _TAKEN: dict[str, str] = {}
+
 """Secrets that stood in our environment, and were taken out of it."""
 
 Tell = Callable[[str], None]
+
 """Takes a sentence for people."""
 
 
@@ -124,7 +155,7 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
         _look_from_the_depot(nornir)
     if options.transcript is not None:
         from flashferry.devices.connection import TRANSCRIPTS
-        from flashferry.devices.transcript_files import transcripts_in
+        from flashferry.devices.transcript import transcripts_in
 
         nornir.config.user_defined[TRANSCRIPTS] = transcripts_in(options.transcript, tell=tell or _nobody)
     return nornir
@@ -140,7 +171,7 @@ def _look_from_the_depot(nornir: Nornir) -> None:
             host.data |= {"link_rate_bps": host.get("lan_rate_bps"), "depot": None, "neighbours": False}
 
 
-def transcripts_told_by(nornir: Nornir, tell: Tell) -> None:
+def transcripts_reported_by(nornir: Nornir, tell: Tell) -> None:
     """Have a transcript that cannot be written any more told in another way: a live view has the terminal.
 
     Args:
@@ -148,11 +179,11 @@ def transcripts_told_by(nornir: Nornir, tell: Tell) -> None:
         tell: Takes a sentence for people.
     """
     from flashferry.devices.connection import TRANSCRIPTS
-    from flashferry.devices.transcript_files import Transcripts
+    from flashferry.devices.transcript import Transcripts
 
     found = nornir.config.user_defined.get(TRANSCRIPTS)
     if isinstance(found, Transcripts):
-        found.tell_by(tell)
+        found.report_by(tell)
 
 
 def with_credentials(
@@ -173,8 +204,14 @@ def with_credentials(
     Raises:
         ConfigInvalid: A source of credentials cannot be used.
     """
-    from flashferry.devices.credentials import ENABLE, PASSWORD, Environment, apply_credentials
-    from flashferry.devices.secret_sources import CommandSource, KeyringSource
+    from flashferry.devices.credentials import (
+        ENABLE,
+        PASSWORD,
+        CommandSource,
+        Environment,
+        KeyringSource,
+        apply_credentials,
+    )
 
     # The operator's own program gets what the operator gave.
     everything = dict(os.environ) | _TAKEN

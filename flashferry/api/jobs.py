@@ -8,20 +8,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.options import state_folder
+from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.safe_quote import counted
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.files import checked_image
-from flashferry.model.fleet_plan import Action, FleetPlan, Supply, limited_to
-from flashferry.model.link_rates import LinkRates, told_pace
-from flashferry.model.plan_window import PlanWindow, WindowState
+from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow, Supply, WindowState, limited_to
+from flashferry.model.link_rates import LinkRates, pace_notice
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.planning.deadline import first_opening
 from flashferry.run.make_request import request_for_image, request_for_plan
-from flashferry.run.options import RunOptions
 from flashferry.run.recover import pending
-from flashferry.run.request import FleetRequest
+from flashferry.run.request import FleetRequest, RunOptions
 from inventory.host_view import view
 
 if TYPE_CHECKING:
@@ -206,7 +204,7 @@ def pace_notices(job: StageJob, state: Path | str | None = None) -> tuple[str, .
         ConfigInvalid: A link has no cap, its copies could not find a pace on this host either, and nobody insists.
     """
     devices = [view(job.nornir.inventory.hosts[name]) for name in job.request.images]
-    told = told_pace(devices, LinkRates(state_folder(state)), uncapped=job.options.policy.uncapped)
+    told = pace_notice(devices, LinkRates(state_folder(state)), uncapped=job.options.policy.uncapped)
     return (*((told,) if told else ()), *_more_than_planned(job))
 
 

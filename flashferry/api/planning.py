@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.paths import AUTO
-from flashferry.depot.status import look_for_depot
+from flashferry.depot.status import find_depot
 from flashferry.devices.platforms import NAMES
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan
@@ -111,7 +111,7 @@ def _not_served(request: PlanRequest) -> tuple[NotServed | None, str]:
     Raises:
         ConfigInvalid: It was insisted on, and does not tell.
     """
-    depot = look_for_depot(request.state_directory, request.depot)
+    depot = find_depot(request.state_directory, request.depot)
     if depot is None:
         return None, ""
     if depot.view is not None:

@@ -1,14 +1,15 @@
-"""Readiness: whether devices are ready to boot their images, by themselves or of a plan. Changes nothing."""
+"""Readiness to boot images, and the deletion of old ones."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.options import state_folder
+from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import Digests
 from flashferry.model.exit_codes import ExitCode, exit_code
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from nornir.core import Nornir
 
     from flashferry.planning.readiness import ReadyRecord
-    from tasks.check_report import Wanted
+    from flashferry.run.clean import CleanRecord, Confirm
+    from tasks.check import TargetImage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,7 @@ def ready(
     return ReadyResult(ready=is_ready, devices=records, plan=digest, exit_code=code)
 
 
-def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, Wanted], str]:
+def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, TargetImage], str]:
     """Return the devices of a plan, the image of each, and the plan's digest."""
     from flashferry.model.plan_file import check_against, read_plan
     from flashferry.planning.readiness import planned_images
@@ -133,3 +135,77 @@ def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, Wanted], str
         raise ConfigInvalid(f"plan {path}: it stages nothing", hint="Give a plan that has devices to stage")
     check_against(plan, set(nornir.inventory.hosts))
     return nornir.filter(filter_func=lambda host: host.name in images), images, plan.digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanRequest:
+    """What is asked for.
+
+    Attributes:
+        files: Names of the files that may go; empty: all that could.
+        only_shown: Whether they are only shown.
+        at_a_time: Devices at the same time, >= 1.
+    """
+
+    files: tuple[str, ...] = ()
+    only_shown: bool = False
+    at_a_time: int = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanResult:
+    """What became of devices.
+
+    Attributes:
+        devices: Each, in the order of the inventory.
+        exit_code: OK: all was done that somebody said yes to, or shown; UNFINISHED: nobody said yes to some; REFUSED:
+            of some nobody can tell, or they may not be touched; DEVICES_FAILED: some did not get to the end.
+    """
+
+    devices: tuple[CleanRecord, ...]
+    exit_code: ExitCode
+
+
+def clean(
+    nornir: Nornir,
+    request: CleanRequest,
+    confirm: Confirm,
+    *,
+    state: Path | str | None = None,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> CleanResult:
+    """Delete images older than what runs, which nothing on the device names, and which this journal did not stage.
+
+    Args:
+        nornir: The devices, with credentials.
+        request: What is asked for.
+        confirm: Tells of a device whether all that was found there may go; called for one after the other.
+        state: Folder of journal and history, read only; None: where the command line has them.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the caller wants to stop: the file under way is ended, no other is begun.
+
+    Returns:
+        What became of each device. A device's fault is in its record, never raised.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong, or the journal cannot be read.
+    """
+    from flashferry.run.clean import Cleaning, clean_fleet
+    from flashferry.store.leases import leases
+    from flashferry.store.staged import last_staged
+
+    folder = state_folder(state)
+    kept: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    for host, image in last_staged(folder, frozenset(nornir.inventory.hosts)):
+        kept[host] |= {image}
+    cleaning = Cleaning(
+        held=lambda: leases(folder),
+        kept=kept,
+        only=frozenset(request.files),
+        only_shown=request.only_shown,
+        at_a_time=request.at_a_time,
+    )
+    records = clean_fleet(nornir, cleaning, confirm, emit=emit, interrupted=interrupted)
+    code = exit_code((record.outcome for record in records), interrupted=interrupted())
+    return CleanResult(devices=records, exit_code=code)

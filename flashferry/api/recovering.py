@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 
-from flashferry.api.fleet import FleetOptions, whole_fleet, with_credentials
+from flashferry.api.fleet import FleetOptions, journal_in, whole_fleet, with_credentials
 from flashferry.api.jobs import INVENTORY, StageJob, pace_notices
-from flashferry.api.options import journal_in
 from flashferry.api.staging import carry_out
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.safe_quote import counted
@@ -23,8 +22,8 @@ from flashferry.model.states import Restored
 from flashferry.monitor.events import Emit, silent
 from flashferry.run import recover as recovery
 from flashferry.run.neighbours.board import may_serve
-from flashferry.run.options import RunOptions
 from flashferry.run.recover import RecoveryRecord, pending
+from flashferry.run.request import RunOptions
 from flashferry.run.resume import is_done, kept_request, resumed
 from flashferry.store.reader import find_run
 from flashferry.store.stored_run import read_run

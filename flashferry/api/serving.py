@@ -1,44 +1,256 @@
-"""Our server by itself, for routers that are typed at: copy lines, each with a ticket of its own, and what links carry.
-
-A copy finds the rate of its link anew for itself (`flashferry.tcp.pacing`): the link may have changed, or carry
-somebody else too. What is learned of links where nobody stated a rate is told, and kept between runs; it holds no copy
-back.
-"""
+"""A file server by itself: tickets for routers that are typed at, and link rates learned of transfers."""
 
 from __future__ import annotations
 
 import fcntl
 import socket
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from flashferry.api.learned_rates import LearnedRates
-from flashferry.api.manual_tickets import SITE, ManualTickets
-from flashferry.api.options import state_folder
+from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import link_rate
+from flashferry.devices.platforms.ios import IOS
 from flashferry.fileserver import (
+    EventKind,
     FileServer,
     FileServerError,
     FixedLogin,
     Limits,
+    ServerEvent,
     ServerGone,
     ServerSettings,
     ServerStartFailed,
     SiteRates,
+    Ticket,
+    TicketRequest,
+    TransferState,
+    network_of,
 )
 from flashferry.images.catalogue import Catalogue
-from flashferry.images.errors import ImageError
+from flashferry.images.errors import ImageError, ImageUnreadable
+from flashferry.images.image import ImageFile
 from flashferry.model.link_rates import payload_cap_bytes_per_s
-from flashferry.transports.listening import HOST_KEYS, listening_error
+from flashferry.transports import transport
 from flashferry.transports.scp import described_keys
-from flashferry.transports.serving import Listening, certified
+from flashferry.transports.serving import HOST_KEYS, Listening, certified, listening_error
+from flashferry.transports.transport import Transport
 from inventory.host_view import DEFAULT_CAP_SHARE
 
+_TEACHING = frozenset({EventKind.LOGIN, EventKind.DONE, EventKind.FAILED})
+
+
+class LearnedRates:
+    """Learns from every transfer that ends what the link of its client's network carries.
+
+    Args:
+        rates: What is known already.
+        wall: Wall-clock time in seconds since 1970.
+        set_link: Takes a network, and what its link carries as payload bytes per second; None for not known any more;
+            None where nobody wants it.
+    """
+
+    def __init__(
+        self,
+        rates: SiteRates,
+        wall: Callable[[], float] = time.time,
+        set_link: Callable[[str, int | None], None] | None = None,
+    ) -> None:
+        self._rates = rates
+        self._wall = wall
+        self._set_link = set_link if set_link is not None else _nobody
+        self._told: dict[str, float] = {}
+
+    def start(self) -> Iterator[str]:
+        """Yield what is known of all networks, in words."""
+        for site in self._rates.sites():
+            yield from self._tell(site)
+
+    def take(self, event: ServerEvent) -> Iterator[str]:
+        """Learn from the end of a transfer; at a login look again how old a rate is. Yield what changed, in words."""
+        if event.peer_address is None or event.kind not in _TEACHING:
+            return
+        site = network_of(event.peer_address)
+        record = event.progress.record if event.progress else None
+        if event.kind is not EventKind.LOGIN:
+            if record is None:
+                return
+            self._rates.note(site, record)
+        yield from self._tell(site)
+
+    def _tell(self, site: str) -> Iterator[str]:
+        now_s = self._wall()
+        learned = self._rates.learned(site, now_s)
+        if learned is None:
+            if self._told.pop(site, None) is not None:
+                self._set_link(site, None)
+                yield f"{site}: the learned link rate is too old and is forgotten"
+        elif self._told.get(site) != learned.rate_bps:
+            self._told[site] = learned.rate_bps
+            self._set_link(site, payload_cap_bytes_per_s(learned.rate_bps))
+            yield f"{site}: the link carries {learned.describe(now_s)}"
+
+
+def _nobody(network: str, link_bytes_per_s: int | None) -> None:
+    """Take what nobody wants."""
+
+
+SITE = "serve"
+
+"""Site of all copies where they share one cap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One image on offer.
+
+    Attributes:
+        image: The image.
+        ticket: Its ticket, good by each of the transports.
+        expires_s: When that expires, monotonic seconds.
+        lines: What to paste into a router.
+        transports: Of each line, by what it fetches.
+        password: What to type where a router asks for it; empty where every line has it.
+    """
+
+    image: ImageFile
+    ticket: Ticket
+    expires_s: float
+    lines: tuple[str, ...] = field(repr=False)
+    transports: tuple[str, ...] = ()
+    password: str = field(default="", repr=False)
+
+
+class ManualTickets:
+    """Issues tickets for hand use. A ticket is good for one delivery, so each delivery brings a new line.
+
+    Args:
+        server: The server.
+        addresses: Ours, as routers reach us, by the name of the transport: devices are told other ones where TLS is.
+        transports: By what lines are given.
+        target: File system in the lines, or `null:`.
+        allow: Networks clients must come from; empty for any.
+        lifetime_s: How long a line is good.
+        capped: Whether all copies share one cap.
+        link_bytes_per_s: Payload that the routers' link carries, where that was stated: for the verdicts.
+        fixed: Credentials that are good besides, for every image.
+    """
+
+    def __init__(
+        self,
+        *,
+        server: FileServer,
+        addresses: Mapping[str, tuple[str, ...]],
+        transports: Iterable[Transport],
+        target: str,
+        allow: tuple[str, ...],
+        lifetime_s: float,
+        capped: bool,
+        link_bytes_per_s: int | None = None,
+        fixed: FixedLogin | None = None,
+    ) -> None:
+        self._server = server
+        self._addresses = addresses
+        self._transports = tuple(transports)
+        self._target = target
+        self._allow = allow
+        self._lifetime_s = lifetime_s
+        self._capped = capped
+        self._link_bytes_per_s = link_bytes_per_s
+        self._offers: dict[str, Offer] = {}
+        self._fixed = fixed
+        self._is_open = False
+        if fixed is not None:
+            server.admit(fixed)
+
+    def renew(self) -> tuple[Offer, ...]:
+        """Issue tickets for images whose last one was used up or expired, or whose file was replaced.
+
+        With the first ones the server takes sessions: until then it knew neither them nor the fixed login.
+        """
+        fresh = []
+        for name in self._server.catalogue.names():
+            held = self._offers.get(name)
+            replaced = held is not None and self._server.catalogue.was_replaced(held.image)
+            if held is None or replaced or self._is_worthless(held):
+                try:
+                    self._offers[name] = self._offer(name)
+                    if replaced and self._fixed is not None:
+                        self._server.admit(self._fixed)
+                except ImageUnreadable:
+                    # Gone or being written: offered again when it is back. At the start it is the operator's to mend.
+                    if held is None:
+                        raise
+                    continue
+                fresh.append(self._offers[name])
+        if not self._is_open:
+            self._server.open()
+            self._is_open = True
+        return tuple(fresh)
+
+    def fixed_lines(self) -> tuple[str, ...]:
+        """Return copy lines for the fixed credentials, with a word in place of the password; none without them."""
+        if self._fixed is None:
+            return ()
+        image = self._server.catalogue.names()[0]
+        return tuple(line for line, _ in self._lines(self._fixed.username, "PASSWORD", image))
+
+    def _is_worthless(self, offer: Offer) -> bool:
+        seen = self._server.progress(offer.ticket.ticket_id)
+        used_up = seen.state is TransferState.DELIVERED or (seen.state.is_final and not seen.tries_left)
+        return used_up or time.monotonic() >= offer.expires_s
+
+    def _offer(self, name: str) -> Offer:
+        ticket = self._server.issue_ticket(
+            TicketRequest(
+                image_name=name,
+                source_addresses=self._allow,
+                lifetime_s=self._lifetime_s,
+                tries=10,
+                site=SITE if self._capped else "",
+                link_bytes_per_s=self._link_bytes_per_s,
+            )
+        )
+        lines = self._lines(ticket.username, ticket.password, name)
+        return Offer(
+            image=self._server.image(name),
+            ticket=ticket,
+            expires_s=time.monotonic() + self._lifetime_s,
+            lines=tuple(line for line, _ in lines),
+            transports=tuple(by for _, by in lines),
+            password="" if all(ticket.password in line for line, _ in lines) else ticket.password,
+        )
+
+    def _lines(self, username: str, password: str, image: str) -> tuple[tuple[str, str], ...]:
+        """Return copy lines, each with the name of its transport."""
+        target = self._target if self._target == "null:" else f"{self._target}{image}"
+        return tuple(
+            (
+                transport.copy_command(
+                    transport.Offer(
+                        transport=one,
+                        server=address,
+                        port=self._server.port_of(one.name),
+                        image=image,
+                        username=username,
+                        password=password,
+                    ),
+                    target,
+                    IOS,
+                ),
+                one.name,
+            )
+            for one in self._transports
+            for address in self._addresses[one.name]
+        )
+
+
 SIOCGIFADDR = 0x8915
+
 """Asks for an interface's IPv4 address (linux/sockios.h)."""
 
 

@@ -9,15 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashferry.api.fleet import journal_in, state_folder
 from flashferry.api.jobs import StageJob, job_for_image, job_for_plan, pace_notices
-from flashferry.api.options import journal_in, state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import rough_duration
 from flashferry.devices.errors import Interrupted
 from flashferry.model.exit_codes import ExitCode, exit_code
-from flashferry.model.fleet_plan import FleetPlan
+from flashferry.model.fleet_plan import MOST_WAIT_S, FleetPlan, PlanWindow, WindowState, next_countdown_s
 from flashferry.model.plan_file import load_plan
-from flashferry.model.plan_window import MOST_WAIT_S, PlanWindow, WindowState, next_countdown_s
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.record import RunReport
 from flashferry.monitor.events import Emit, Event, silent

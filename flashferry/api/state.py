@@ -12,15 +12,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from flashferry.api.options import state_folder
-from flashferry.core.atomic_write import sync_folder
+from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import sync_folder
 from flashferry.core.state_folder import found_in, make_private_directory, scratch_folder
-from flashferry.store.own_database import moment
-from flashferry.store.run_lock import is_run_alive, locked_runs
-from flashferry.store.sites import pruning
-from flashferry.store.upkeep.archives import DAMAGED, unpack, write_archive
-from flashferry.store.upkeep.copies import DATABASES, copy_database, faults_of, old_runs, remove_runs
+from flashferry.store.database import moment
+from flashferry.store.reader import is_run_alive, locked_runs
+from flashferry.store.sites.runs import remove_runs as remove_site_runs
+from flashferry.store.upkeep.copies import (
+    DAMAGED,
+    DATABASES,
+    copy_database,
+    faults_of,
+    old_runs,
+    remove_runs,
+    unpack,
+    write_archive,
+)
 
 _NAME = re.compile(r"flashferry-state-(\d{8}T\d{6}Z)\.tar\.gz")
 _LEFT_OUT = frozenset({"runs", "scratch", "leases", "images", "jobs"})
@@ -228,7 +236,7 @@ def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned
     runs = tuple(run for run in old_runs(directory, before.isoformat()) if run not in alive)
     if runs and not is_dry:
         remove_runs(directory, runs)
-    site_runs = pruning.remove_runs(directory, moment(before), is_dry=is_dry)
+    site_runs = remove_site_runs(directory, moment(before), is_dry=is_dry)
     return Pruned(before=before, runs=runs, site_runs=site_runs)
 
 

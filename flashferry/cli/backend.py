@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from flashferry.run.recover import RecoveryRecord
     from flashferry.sites.centre.overview import RunOverview
     from flashferry.store.control import ControlRequest
-    from flashferry.store.control_requests import WishKind
+    from flashferry.store.control_requests import SteerKind
     from flashferry.store.history import History
     from flashferry.store.journal import Journal
     from flashferry.store.status import RunStatus
@@ -71,7 +71,7 @@ class Backend(Protocol):
     def stored_run(self, run: str) -> tuple[StoredRun, ControlRequest]:
         """Return a run with its devices, and what was asked of it."""
 
-    def steer(self, run: str, what: WishKind, reason: str) -> Steered:
+    def steer(self, run: str, what: SteerKind, reason: str) -> Steered:
         """Have a run pause, continue or stop."""
 
     def approve(self, run: str, wave: int | None, reason: str) -> Steered:
@@ -152,7 +152,7 @@ class ThisHost:
             watching("restore", devices=count, roster=roster, events=to.events, metrics=to.metrics) as emit,
             graceful_interrupt(emit.say) as stop,
         ):
-            api.transcripts_told_by(nornir, emit.say)
+            api.transcripts_reported_by(nornir, emit.say)
             report = api.probe(nornir, options, state=journal, emit=emit, interrupted=stop.is_set)
         code = api.run_exit_code(report)
         return Result(verb="probe", code=code, content={"run": report}, value=lambda: report)
@@ -287,11 +287,11 @@ class ThisHost:
     def status(self, last: int, depot: str, catalogue: Path | None) -> StatusPage:
         """Return the latest runs, the depot, the catalogue, and what is left to recover."""
         found = api.status(last, state=self._state)
-        at_depot = api.look_for_depot(found.directory, depot)
+        at_depot = api.find_depot(found.directory, depot)
         content, meaning = status_content(found)
         troubles: list[str] = []
         site_runs = _unless_broken(lambda: _site_runs(found.directory, last), troubles) or ()
-        images = _unless_broken(lambda: api.look_at_catalogue(found.directory, catalogue, at_depot), troubles)
+        images = _unless_broken(lambda: api.catalogue_summary(found.directory, catalogue, at_depot), troubles)
         content |= {name: value for name, value in (("depot", at_depot), ("catalogue", images)) if value is not None}
         content |= {name: value for name, value in (("site_runs", site_runs), ("troubles", troubles)) if value}
         return StatusPage(
@@ -312,13 +312,13 @@ class ThisHost:
         """Return a run with its devices, and what was asked of it."""
         return api.stored_run(run, state=self._state)
 
-    def steer(self, run: str, what: WishKind, reason: str) -> Steered:
+    def steer(self, run: str, what: SteerKind, reason: str) -> Steered:
         """Have a run pause, continue or stop."""
         from flashferry.cli.options.shared import asker
-        from flashferry.store.control_requests import WishKind
+        from flashferry.store.control_requests import SteerKind
 
-        is_stop = what is WishKind.STOP
-        paused = None if is_stop else what is WishKind.PAUSE
+        is_stop = what is SteerKind.STOP
+        paused = None if is_stop else what is SteerKind.PAUSE
         return api.steer(run, paused=paused, stopping=True if is_stop else None, asker=asker(reason), state=self._state)
 
     def approve(self, run: str, wave: int | None, reason: str) -> Steered:
@@ -366,7 +366,7 @@ def _run(job: StageJob, journal: Journal, to: Watching, first: Sequence[str]) ->
         with stop_on_signals() as stop:
             api.wait_for_window(job.window, emit=emit, interrupted=stop.is_set)
         with graceful_interrupt(emit.say) as stop:
-            api.transcripts_told_by(job.nornir, emit.say)
+            api.transcripts_reported_by(job.nornir, emit.say)
             report = api.carry_out(
                 job, state=journal, emit=emit, interrupted=stop.is_set, approve=wave_approval(emit.say)
             )
@@ -407,7 +407,7 @@ def _site_runs(state: Path, most: int) -> tuple[RunOverview, ...]:
     Raises:
         ConfigInvalid: The ledger cannot be used.
     """
-    from flashferry.store.sites.schema import FILE
+    from flashferry.store.sites.database import FILE
 
     if not (state / FILE).is_file():
         return ()

@@ -18,7 +18,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.safe_quote import counted
 
 if TYPE_CHECKING:
-    from tasks.clean import CleanLook
+    from tasks.clean import RemovableImages
 
 
 @fleet_options
@@ -53,7 +53,7 @@ def clean(
     request = api.CleanRequest(files=tuple(file or ()), only_shown=dry_run, at_a_time=at_a_time)
     stop = threading.Event()
 
-    def confirm(host: str, look: CleanLook) -> bool:
+    def confirm(host: str, look: RemovableImages) -> bool:
         question = f"delete {counted(len(look.files), 'file')} from {host}?"
         return yes or agreed(to_be_deleted(host, look), question, stop.is_set)
 

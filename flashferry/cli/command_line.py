@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.model.setting import Subject
 
 DEVICES = "Devices and logins"
@@ -129,7 +129,7 @@ def in_our_words(error: Any) -> Any:
     parameter = getattr(error, "param", None)
     is_option = getattr(parameter, "param_type_name", "") == "option"
     name = f"{parameter.opts[-1]}: " if parameter is not None and is_option else ""
-    return UsageError(name + shown(text), error.ctx)
+    return UsageError(name + sanitize(text), error.ctx)
 
 
 def _expected(error: Any) -> str | None:

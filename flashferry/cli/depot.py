@@ -27,7 +27,7 @@ from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import JSON_VARIABLE, echo, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.log_file import logging_to
-from flashferry.core.outside import told
+from flashferry.core.redaction import redact_json
 from flashferry.fileserver import ServerGone
 from flashferry.model.exit_codes import ExitCode
 
@@ -153,7 +153,7 @@ def _tell_ready(running: Depot, *, as_json: bool) -> None:
     _LOG.info("depot at %s: process %s, %s", running.options.at, view.pid, ports)
     if as_json:
         ready = {"event": "ready", "socket": str(running.options.at), "pid": view.pid, "ports": view.ports}
-        echo(json.dumps(told(ready)))
+        echo(json.dumps(redact_json(ready)))
         return
     say(f"depot at {running.options.at}: {ports}. Runs of this user find it by themselves, or by --depot")
     for notice in running.port_notices:
@@ -184,7 +184,7 @@ def _go_down(running: Depot, tell: Callable[[str, str], None]) -> None:
 def _tell(event: str, text: str, *, as_json: bool) -> None:
     _LOG.info("%s", text)
     if as_json:
-        echo(json.dumps(told({"event": event, "text": text})))
+        echo(json.dumps(redact_json({"event": event, "text": text})))
     else:
         say(text)
 

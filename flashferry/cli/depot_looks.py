@@ -14,7 +14,7 @@ from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.view.layout import ShownTable, console, is_wide, line
 from flashferry.cli.view.sync_bars import part_in_words
 from flashferry.core.units import size
-from flashferry.depot.sync.errors import SyncStopped
+from flashferry.depot.sync.filling import SyncStopped
 from flashferry.model.exit_codes import ExitCode
 
 

@@ -266,12 +266,12 @@ def _written(kept: BulkPath | None, access: SshAccess | None, path: Path | None)
     """Print the block and what it replaces, write it, and return it; empty: it was not asked for."""
     if path is None or kept is None or access is None:
         return ""
-    from flashferry.depot.probing import host_block
+    from flashferry.depot.probing import findings
 
-    text = host_block.block(kept, access)
-    for line in (*text.rstrip().splitlines(), host_block.replaces(path)):
+    text = findings.block(kept, access)
+    for line in (*text.rstrip().splitlines(), findings.replaces(path)):
         echo(line, err=True)
-    host_block.write(path, text)
+    findings.write(path, text)
     return text
 
 

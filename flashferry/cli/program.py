@@ -26,8 +26,6 @@ from flashferry.cli.command_line import (
     service_named,
     words_from_verb,
 )
-from flashferry.cli.terminal.ascii_fallback import fit_streams
-from flashferry.cli.terminal.exception_hooks import guard, print_trace
 from flashferry.cli.terminal.output import (
     GONE,
     here,
@@ -37,9 +35,10 @@ from flashferry.cli.terminal.output import (
     say,
     verb_given,
 )
+from flashferry.cli.terminal.streams import fit_streams, guard, print_trace
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
 from flashferry.core.extras import extra_hint
-from flashferry.core.outside import keep_environment_secrets
+from flashferry.core.redaction import keep_environment_secrets
 from flashferry.model.exit_codes import ExitCode
 
 COMMANDS = {

@@ -106,8 +106,8 @@ def _check_options(*, plan: Path | None, image: Path | None, images: Path | None
 
 
 def _keep(path: Path, found: api.ReadyResult) -> None:
-    from flashferry.core.atomic_write import write_whole
-    from flashferry.reports.ready_junit import ready_junit
+    from flashferry.core.files import write_whole
+    from flashferry.reports.junit import ready_junit
 
     try:
         write_whole(path, ready_junit(found.devices, plan=found.plan), is_private=False)

@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from flashferry import api
-from flashferry.api.reporting import ReportFormat
+from flashferry.api.runs import ReportFormat
 from flashferry.cli.backend import backend_of
-from flashferry.cli.options.reports import CheckOption, FormatOption, ReportedRun, ReportFileOption, ThresholdOption
-from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOption, is_typed
+from flashferry.cli.options.shared import (
+    OUTPUT_VARIABLE,
+    CheckOption,
+    FormatOption,
+    JsonOption,
+    ReportedRun,
+    ReportFileOption,
+    StateOption,
+    ThresholdOption,
+    is_typed,
+)
 from flashferry.cli.terminal.output import printed, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode

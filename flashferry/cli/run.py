@@ -12,7 +12,7 @@ from flashferry.cli.options.shared import JsonOption, ReasonOption, RunsOption, 
 from flashferry.cli.result import show
 from flashferry.cli.terminal.output import finish
 from flashferry.model.exit_codes import ExitCode
-from flashferry.store.control_requests import WishKind
+from flashferry.store.control_requests import SteerKind
 from flashferry.store.reader import LATEST_RUNS
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def pause(
 ) -> None:
     """Start no further device; those under way run to their end."""
     with backend_of(ctx, state_dir) as backend:
-        _print(backend.steer(run, WishKind.PAUSE, reason), json, "pauses: running devices finish, no new ones start")
+        _print(backend.steer(run, SteerKind.PAUSE, reason), json, "pauses: running devices finish, no new ones start")
 
 
 @app.command("continue")
@@ -83,7 +83,7 @@ def continue_run(
 ) -> None:
     """Continue a run that is paused."""
     with backend_of(ctx, state_dir) as backend:
-        _print(backend.steer(run, WishKind.CONTINUE, reason), json, "continues")
+        _print(backend.steer(run, SteerKind.CONTINUE, reason), json, "continues")
 
 
 @app.command("stop")
@@ -97,7 +97,7 @@ def stop(
     """End what is under way, restore every device and report, as Ctrl-C does at the run's own terminal."""
     words = "stops: what is under way is ended, every device is restored"
     with backend_of(ctx, state_dir) as backend:
-        _print(backend.steer(run, WishKind.STOP, reason), json, words)
+        _print(backend.steer(run, SteerKind.STOP, reason), json, words)
 
 
 @app.command("approve")

@@ -133,7 +133,7 @@ def stage(
     if not is_at_service(ctx):
         chosen = _checked(dict(chosen), asked)
         if asked.sites is not None:
-            from flashferry.cli.sites.staging import stage_at_sites
+            from flashferry.cli.sites.following import stage_at_sites
 
             file = _check_for_sites(asked.plan, which, chosen, dry_run=asked.dry_run)
             stage_at_sites(asked.sites, file, state_dir, to, without=asked.leave_out or (), as_json=json)

@@ -16,8 +16,7 @@ from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, 
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import GOOD_OUTCOMES, Outcome
-from flashferry.store.reader import LATEST_RUNS
-from flashferry.store.run_lock import RunState
+from flashferry.store.reader import LATEST_RUNS, RunState
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from flashferry.core.errors import FlashferryError, Kind
-from flashferry.core.outside import redact_json
+from flashferry.core.redaction import redact_json
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 
 
 class Kind(StrEnum):
@@ -36,7 +36,7 @@ class Kind(StrEnum):
     QUESTION_LEFT = "QuestionLeft"
     FLASH_BUSY = "FlashBusy"
     DIALOGUE_DISTURBED = "DialogueDisturbed"
-    FILE_IN_THE_WAY = "FileInTheWay"
+    FILE_IN_THE_WAY = "FileExists"
     COPY_FAILED = "CopyFailed"
     NOT_DELIVERED = "NotDelivered"
     DEVICE_OVERLOADED = "DeviceOverloaded"

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import masked, redact_json, sanitize, sanitize_lines
+from flashferry.core.redaction import masked, redact_json, sanitize, sanitize_lines
 from flashferry.core.safe_quote import counted
 from flashferry.core.state_folder import open_private
 

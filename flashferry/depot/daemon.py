@@ -20,9 +20,8 @@ from flashferry.core.state_folder import make_private_directory
 from flashferry.depot.client_session import ClientSession
 from flashferry.depot.handshake import DepotSocket, accept_greeting
 from flashferry.depot.messages import DepotView, network, release
-from flashferry.depot.offering.mirrors import load_mirrors
 from flashferry.depot.offering.offer import Offering
-from flashferry.depot.offering.publishing import Publisher
+from flashferry.depot.offering.publishing import Publisher, load_mirrors
 from flashferry.depot.options import DIGESTS
 from flashferry.depot.shared_state import SharedState
 from flashferry.fileserver import (
@@ -34,7 +33,7 @@ from flashferry.fileserver import (
     Welcome,
     raise_soft_limit,
 )
-from flashferry.transports.listening import listening_error
+from flashferry.transports.serving import listening_error
 
 if TYPE_CHECKING:
     import socket

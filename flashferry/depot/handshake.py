@@ -26,7 +26,7 @@ import msgspec
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, make_private_directory, open_private
 from flashferry.depot.messages import PRODUCT, Greeting, decode_greeting, own_greeting
-from flashferry.depot.paths import NobodyThere, NotForUs, is_socket
+from flashferry.depot.paths import DepotNotRunning, DepotNotUsable, is_socket
 from flashferry.fileserver.wire import encode
 
 MOST_PATH_BYTES = 107
@@ -43,8 +43,8 @@ def connect(path: Path, purpose: str) -> Connection:
         purpose: What the client does, in a word.
 
     Raises:
-        NobodyThere: No depot serves it.
-        NotForUs: It is another user's.
+        DepotNotRunning: No depot serves it.
+        DepotNotUsable: It is another user's.
         ConfigInvalid: The depot is of another release, or what answers is none.
     """
     _check_length(path)
@@ -57,11 +57,11 @@ def connect(path: Path, purpose: str) -> Connection:
             line.settimeout(None)
             connection = Connection(line.detach())
         except PermissionError:
-            raise NotForUs(f"depot {path}: this user may not use it") from None
+            raise DepotNotUsable(f"depot {path}: this user may not use it") from None
         except OSError as error:
-            if isinstance(error, NotForUs):
+            if isinstance(error, DepotNotUsable):
                 raise
-            raise NobodyThere(f"depot {path}: {error.strerror or error}") from None
+            raise DepotNotRunning(f"depot {path}: {error.strerror or error}") from None
     finally:
         line.close()
     try:
@@ -76,14 +76,14 @@ def _greeted(connection: Connection, path: Path, purpose: str) -> Greeting:
     try:
         connection.send_bytes(encode(own_greeting(purpose)))
         if not connection.poll(_GREETING_S):
-            raise NobodyThere(f"depot {path}: no answer in {_GREETING_S:.0f} s")
+            raise DepotNotRunning(f"depot {path}: no answer in {_GREETING_S:.0f} s")
         return decode_greeting(connection.recv_bytes(_MOST_GREETING_BYTES))
     except msgspec.DecodeError:
         raise _no_depot(path) from None
     except (EOFError, OSError) as error:
-        if isinstance(error, NobodyThere):
+        if isinstance(error, DepotNotRunning):
             raise
-        raise NobodyThere(f"depot {path}: it ended while it was greeted") from None
+        raise DepotNotRunning(f"depot {path}: it ended while it was greeted") from None
 
 
 def _check_release(greeting: Greeting, path: Path) -> None:
@@ -112,7 +112,7 @@ def _check_other(line: socket.socket, path: Path) -> None:
     """Check that the depot is our own user's or root's: devices are checked against its digests."""
     other = peer(line)[1]
     if other not in (os.geteuid(), 0):
-        raise NotForUs(f"depot {path}: it is of user {user_name(other)}, and this is {user_name(os.geteuid())}")
+        raise DepotNotUsable(f"depot {path}: it is of user {user_name(other)}, and this is {user_name(os.geteuid())}")
 
 
 def peer(line: socket.socket) -> tuple[int, int]:

@@ -22,11 +22,11 @@ AUTO, NEVER = "auto", "never"
 """A run takes the depot that it finds, or none, where no socket is named."""
 
 
-class NobodyThere(ConnectionError):
+class DepotNotRunning(ConnectionError):
     """No depot serves a socket at present."""
 
 
-class NotForUs(ConnectionError):
+class DepotNotUsable(ConnectionError):
     """A depot that this user may not use, whose word this user is not to take, or that is in another network."""
 
 

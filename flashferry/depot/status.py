@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.depot.paths import AUTO, CATALOGUE, NobodyThere, NotForUs, socket_of
+from flashferry.depot.paths import AUTO, CATALOGUE, DepotNotRunning, DepotNotUsable, socket_of
 
 if TYPE_CHECKING:
     from flashferry.depot.catalogue.folder import CatalogueSummary
@@ -32,7 +32,7 @@ class DepotFound:
     hint: str = ""
 
 
-def look_for_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
+def find_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
     """Return the status of the depot that a run would use; None where a run would bring its own server.
 
     Args:
@@ -44,10 +44,10 @@ def look_for_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
         return None
     try:
         return DepotFound(socket=path, view=_view(path))
-    except NobodyThere:
+    except DepotNotRunning:
         hint = "Start it ('flashferry depot'); until then each run brings its own file server, and shares no site's cap"
         return DepotFound(socket=path, trouble=f"depot {path}: no depot is running there", hint=hint)
-    except NotForUs as error:
+    except DepotNotUsable as error:
         return DepotFound(socket=path, trouble=str(error), hint="Run flashferry as the depot's user")
     except ConfigInvalid as error:
         return DepotFound(socket=path, trouble=error.message, hint=error.hint or "")
@@ -55,7 +55,7 @@ def look_for_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
         return DepotFound(socket=path, trouble=f"depot {path}: its status is not known: {error}", hint="Try again")
 
 
-def look_at_catalogue(state: Path, named: Path | None, depot: DepotFound | None) -> CatalogueSummary | None:
+def catalogue_summary(state: Path, named: Path | None, depot: DepotFound | None) -> CatalogueSummary | None:
     """Return what the catalogue of images has; no image is read. None where there is no catalogue.
 
     Args:

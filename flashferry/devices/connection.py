@@ -25,8 +25,7 @@ from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.identity import guard_of, run_of
 from flashferry.devices.login import Login
 from flashferry.devices.session import DeviceSession
-from flashferry.devices.transcript import Recent, Recorder
-from flashferry.devices.transcript_files import Transcripts
+from flashferry.devices.transcript import Recent, Recorder, Transcripts
 from inventory.access import (
     ALT_KEY_FILE,
     HostKeyPolicy,

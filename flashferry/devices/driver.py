@@ -1,7 +1,6 @@
-"""NAPALM's IOS driver on a netmiko connection that checks host keys and sleeps until text comes.
+"""netmiko's channel, recorded and read in bounded pieces, and the errors of a prompt that does not come in time.
 
-netmiko, paramiko and NAPALM take half a second to import, so only `flashferry.devices.login` imports this module, and
-late.
+netmiko takes half a second to import: only `flashferry.devices.driver` imports this module.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from contextlib import suppress
 from typing import Any
 
 import paramiko
+from netmiko.channel import SSHChannel
 from netmiko.cisco.cisco_ios import CiscoIosSSH
+from netmiko.exceptions import ReadTimeout
 
-from flashferry.devices.channel import EndlessAnswer, NoPrompt, RecordedChannel
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, LoginRefused
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.napalm_ios import ios_driver
-from flashferry.devices.other_systems import not_ios, other_system, other_system_at
 from flashferry.devices.platforms.ios import IOS
 from flashferry.devices.prompts import (
     SHORT_ANSWER_CHARS,
@@ -32,7 +31,10 @@ from flashferry.devices.prompts import (
     first_prompt,
     is_config_prompt,
     last_line,
+    not_ios,
     open_question,
+    other_system,
+    other_system_at,
     prompt_line,
     refusal_in,
 )
@@ -40,41 +42,106 @@ from flashferry.devices.ssh_client import Client
 from flashferry.devices.transcript import Recorder
 from templates.rows import Privilege, first
 
+READ_AT_ONCE_BYTES = 256 * 1024
+
+"""Taken from the channel in one go: a device that writes faster than we read must not keep us reading for ever."""
+
+_PAGED = "The device shows its output by pages: let the user give 'terminal length 0', or set 'length 0' on its vty"
+
+
+class NoPrompt(ReadTimeout):
+    """No prompt came in time.
+
+    Attributes:
+        question: What the device waits at, as far as that can be seen, or None.
+        hint: What to do about it, or None.
+    """
+
+    def __init__(self, seen: str) -> None:
+        super().__init__("no prompt in time")
+        self.question = open_question(seen)
+        self.hint = _PAGED if "--More--" in (self.question or "") else None
+
+
+class EndlessAnswer(NoPrompt):
+    """More came than any answer has; what was seen is no question."""
+
+    def __init__(self, most_chars: int) -> None:
+        super().__init__("")
+        self.hint = f"It wrote more than {most_chars / 1e6:.0f} MB: give the command by hand and look"
+
+
+class RecordedChannel(SSHChannel):
+    """netmiko's channel, which reads a flood in pieces, and has all that passes recorded.
+
+    netmiko's own session log would have the text as it is, ticket and enable secret included.
+    """
+
+    def __init__(self, conn: paramiko.Channel | None, encoding: str, recorder: Recorder) -> None:
+        super().__init__(conn=conn, encoding=encoding)
+        self._recorder = recorder
+
+    def write_channel(self, out_data: str) -> None:
+        """Send a text; one that could not be sent stands in the transcript too."""
+        self._recorder.sent(out_data)
+        super().write_channel(out_data)
+
+    def read_channel(self) -> str:
+        """Return what is there, so much at most."""
+        pieces: list[str] = []
+        size = 0
+        while size < READ_AT_ONCE_BYTES and (piece := self.read_buffer()):
+            pieces.append(piece)
+            size += len(piece)
+        text = "".join(pieces)
+        self._recorder.came(text)
+        return text
+
+
 SETTLED_S = 1.0
+
 """How long nothing may come behind a prompt that syslog lines follow, until it counts as the answer's end."""
 
 REDRAWN_S = 0.3
+
 """A prompt behind a syslog line may be drawn in front of the line that is being typed; both come in one burst."""
 
 TOTAL_LIMITS = 10
+
 """An answer may take so many times the longest silence, in all; a device that never falls silent is given up."""
 
 LOGIN_LIMIT_S = 20.0
+
 """netmiko's own limit for each of the first commands."""
 
 QUIET_S = 0.2
+
 """So long nothing may follow the very first prompt: a banner comes in pieces, and some of its lines look like one."""
 
 QUESTION_S = 3.0
+
 """A line without an end that stands for so long is a question, not half a banner."""
 
 FULL_LEVEL = 15
+
 SHOW_PRIVILEGE = IOS.commands.privilege
 
 TERMINAL = ("terminal width 511", "terminal length 0", "terminal no monitor")
+
 """What is set for this session alone; syslog lines that would be written into every dialogue stay away."""
 
-
 MOST_ANSWER_CHARS = 16 * 1024 * 1024
+
 """No answer is longer: a configuration of ten thousand interfaces has two megabytes."""
 
 _PASSWORD = re.compile(
     r"(?:\A|\n)(?![^\n]*\b(?:new|old|again|retype|re-?enter|confirm|verify)\b)[^\n]{0,40}password: ?[ \b]*\Z",
     re.IGNORECASE,
 )
-"""`Password:`, or what an AAA server has instead, but no question for another password."""
-_LOGIN_TAIL_CHARS = 4000
 
+"""`Password:`, or what an AAA server has instead, but no question for another password."""
+
+_LOGIN_TAIL_CHARS = 4000
 
 IOSDriver: Any = ios_driver()
 

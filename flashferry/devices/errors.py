@@ -87,7 +87,7 @@ class DialogueDisturbed(OutputNotUnderstood):
     )
 
 
-class FileInTheWay(DeviceRefused):
+class FileExists(DeviceRefused):
     """The device's owner must act: a file is at the target that our copy did not put there; nothing is overwritten."""
 
     kind: ClassVar[Kind] = Kind.FILE_IN_THE_WAY

@@ -1,23 +1,154 @@
-"""Check a device's SSH host key against the known ones: a new one is accepted or not, a changed one never.
+"""The text of a known_hosts file: which keys a name is known by, and the line for a new one. Pure: text in, text out.
 
-The file is an OpenSSH known_hosts file, so `ssh -o UserKnownHostsFile=FILE` and `ssh-keygen -R NAME -f FILE` work on
-it. Lines of others stay as they are.
+Facts
+-----
+* A line holds an optional marker, a comma-separated list of patterns, a key type and the key in base64; `#` begins a
+  comment (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT).
+* `*` and `?` are wildcards, `!` in front of a pattern takes a name out again.
+* A name at another port than 22 is written `[name]:port`.
+* A hashed name is `|1|salt|hash`, both in base64: HMAC-SHA1 of the name under the salt.
+* `@revoked` marks a key that must never be taken; `@cert-authority` one that signs others, which Cisco devices have
+  no use for.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import errno
+import hashlib
+import hmac
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from flashferry.core.files import reading
 from flashferry.core.state_folder import lock
 from flashferry.devices.errors import HostKeyRefused
-from flashferry.devices.known_hosts import HostKey, KnownKey, damaged_lines, keys_of, line_for
 from inventory.access import HostKeyPolicy
+
+_SSH_PORT = 22
+
+_LENGTH_BYTES = 4
+
+_REVOKED, _CA = "@revoked", "@cert-authority"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostKey:
+    """A public key as SSH names it: its type, for example `ssh-rsa`, and its bytes on the wire in base64."""
+
+    kind: str
+    base64: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint as OpenSSH and `ssh-keygen -l` print it."""
+        digest = hashlib.sha256(base64.b64decode(self.base64)).digest()
+        return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownKey:
+    """A key that a name is known by, and where the file says so.
+
+    Attributes:
+        line: Number of its line, from 1.
+        is_revoked: Whether the line forbids the key.
+    """
+
+    key: HostKey
+    line: int
+    is_revoked: bool
+
+
+def name_of(address: str, port: int) -> str:
+    """Return the name under which a known_hosts file keeps an address."""
+    return address if port == _SSH_PORT else f"[{address}]:{port}"
+
+
+def damaged_lines(text: str, name: str) -> tuple[int, ...]:
+    """Return the numbers of the lines that are about a name and hold no key that can be read.
+
+    If such a line were passed over, a known device would count as a new one: any key would be accepted.
+    """
+    return tuple(number for number, marker, words in _lines(text, name) if marker != _CA and not _is_key(words[1:3]))
+
+
+def keys_of(text: str, name: str) -> tuple[KnownKey, ...]:
+    """Return the keys that a file's text gives for a name; lines that cannot be read say nothing."""
+    return tuple(
+        KnownKey(key=HostKey(kind=words[1], base64=words[2]), line=number, is_revoked=bool(marker))
+        for number, marker, words in _lines(text, name)
+        if marker in {"", _REVOKED} and _is_key(words[1:3])
+    )
+
+
+def line_for(name: str, key: HostKey) -> str:
+    """Return the line that makes a key known."""
+    return f"{name} {key.kind} {key.base64}"
+
+
+def _lines(text: str, name: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield number, marker and words of each line that is about a name."""
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        marker = words.pop(0) if words and words[0].startswith("@") else ""
+        if words and not words[0].startswith("#") and _matches(words[0], name):
+            yield number, marker, words
+
+
+def _matches(patterns: str, name: str) -> bool:
+    """Return whether a list of patterns means a name; one negated pattern that fits outweighs all others."""
+    if patterns.startswith("|"):
+        return _hash_fits(patterns, name)
+    fits = False
+    for pattern in patterns.lower().split(","):
+        if _wildcards(pattern.removeprefix("!")).fullmatch(name.lower()):
+            if pattern.startswith("!"):
+                return False
+            fits = True
+    return fits
+
+
+@cache
+def _wildcards(pattern: str) -> re.Pattern[str]:
+    # Not fnmatch: there brackets are a class of characters, here they surround an address.
+    return re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern))
+
+
+def _hash_fits(hashed: str, name: str) -> bool:
+    parts = hashed.split("|")
+    if len(parts) != 4 or parts[1] != "1":
+        return False
+    try:
+        salt, digest = (base64.b64decode(part, validate=True) for part in parts[2:])
+    except binascii.Error:
+        return False
+    return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), digest)
+
+
+def _is_key(words: list[str]) -> bool:
+    """Return whether type and base64 make a key: strings with their lengths in front, the first the type (RFC 4253)."""
+    if len(words) < 2:
+        return False
+    try:
+        rest = base64.b64decode(words[1], validate=True)
+    except binascii.Error:
+        return False
+    fields = []
+    while len(rest) >= _LENGTH_BYTES:
+        end = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "big")
+        if end > len(rest):
+            return False
+        fields.append(rest[_LENGTH_BYTES:end])
+        rest = rest[end:]
+    return not rest and len(fields) > 1 and fields[0] == words[0].encode()
+
 
 STEP = "connect"
 

@@ -28,29 +28,41 @@ from dataclasses import dataclass
 from templates.rows import Refusal, first
 
 _FIRST_PROMPT = re.compile(r"(?:^|\n)[ \t]*(?=\S*[A-Za-z0-9])([^\s#>]{1,63})([#>])[ \t\r]*\Z")
+
 """At the very end, and with a letter or a digit: a banner's `*****#` is none."""
 
 _PROMPT_LINE = re.compile(r"(?:^|\n)[ \t]*(?=[^\n]*[A-Za-z0-9])([^\n]{0,250}[#>])[ \t\r]*\Z")
+
 """A whole last line: the prompt after a command's echo, blanks and all; at login a banner may be glued to it."""
 
 _CONFIG_PROMPT = r"[^\s#>()]{0,63}\(config[^\s#>]*\)#"
+
 _LEAST_SCROLLED, _SCROLLED_TAIL = 8, 16
+
 """So many characters must follow the `$` of a line that was scrolled, and so many at its end must be the command's."""
 
 _QUESTION = re.compile(r"(?:--More--|\[[^\]\n]*\]\s?[?:]?|\?|(?:[Pp]assword|[Uu]sername|[Ll]ogin|filename):)[ \b]*\Z")
+
 SHORT_ANSWER_CHARS = 500
+
 """An answer below this may be a refusal or a question as a whole; a longer one is a list, which may quote either."""
 
 _CONFIRMATION = re.compile(r"[^\n]*\[(?:confirm|yes/no|y/n(?:/q)?|no|yes)\]")
+
 """What asks and is no part of anything else that a device prints for us, wherever it stands."""
 
 _LONGEST_QUOTED = 80
+
 _ECHO_HEAD, _ECHO_TAIL = 10, 12
+
 _LONGEST_PROMPT = 300
+
 _SYSLOG = re.compile(r"(?:\s*|.*%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)?[0-7]-[A-Z0-9_]+:.*)$")
+
 """`*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: ...`, with or without stamp and sequence number; or an empty line."""
 
 _ABOUT_A_FILE = re.compile(r"%%|%\s?Error", re.IGNORECASE)
+
 """`%Error opening flash:/x (No such file or directory)` is an answer about a file, `%% Warning:` an advice."""
 
 
@@ -319,3 +331,43 @@ def refusals(transcript: str, lines: tuple[str, ...]) -> dict[str, str]:
         if (refusal := first(Refusal, transcript[begin : min(following, default=len(transcript))])) is not None:
             found[line] = refusal.text
     return found
+
+
+_IOS = re.compile(r"(?im)^(?:cisco )?(?:ios(?!.?xr\b)|internetwork operating system)\b.*\bversion\b")
+
+_BY_OUTPUT = (
+    ("IOS-XR", re.compile(r"\bIOS[ -]XR\b", re.IGNORECASE)),
+    ("NX-OS", re.compile(r"\bNX-?OS\b|Nexus Operating System", re.IGNORECASE)),
+    ("ASA", re.compile(r"Adaptive Security Appliance|Firepower Threat Defense|Cisco PIX", re.IGNORECASE)),
+    ("Junos", re.compile(r"\bJUNOS\b", re.IGNORECASE)),
+    ("EOS", re.compile(r"^\s*Arista\b|\bArista Networks\b", re.IGNORECASE | re.MULTILINE)),
+    ("VRP", re.compile(r"Versatile Routing Platform|\bVRP \(R\)|Error: ?Unrecognized command", re.IGNORECASE)),
+    ("Linux", re.compile(r"command not found|\bshow: not found|^Linux \S+ \d", re.IGNORECASE | re.MULTILINE)),
+)
+
+_BY_PROMPT = (
+    ("IOS-XR", re.compile(r"RP/\d+/\S+:\S+[#>]")),
+    ("VRP", re.compile(r"<[\w.-]+>|\[[~*][\w.-]+\]")),
+    ("Linux", re.compile(r"\[?\w[\w.-]*@[\w.-]+[: ]\S*\]?\s?[$#%]|[\w.-]*[$%]")),
+    ("Junos", re.compile(r"\w[\w.-]*@[\w.-]+[>#%]")),
+)
+
+
+def other_system(output: str) -> str | None:
+    """Return the system that `show version`, its refusal or a banner names; None for IOS or an unknown name."""
+    if _IOS.search(output):
+        return None
+    return next((name for name, pattern in _BY_OUTPUT if pattern.search(output)), None)
+
+
+def other_system_at(line: str) -> str | None:
+    """Return the system whose prompt a line is, or None."""
+    return next((name for name, pattern in _BY_PROMPT if pattern.fullmatch(line.strip())), None)
+
+
+def not_ios(system: str) -> tuple[str, str]:
+    """Return why a device of another system is refused, and what to do."""
+    return (
+        f"this is not IOS: it seems to be {system}",
+        "Take it out of the inventory, or leave it out with --host or --filter: flashferry stages Cisco IOS and IOS-XE",
+    )

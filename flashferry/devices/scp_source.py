@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from flashferry.devices.errors import DeviceUnreachable, HostKeyRefused, LoginRefused
-from flashferry.devices.unreachable import unreached
+from flashferry.devices.login import unreached
 from flashferry.tcp.sample import ChannelReading
 
 if TYPE_CHECKING:

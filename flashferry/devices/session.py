@@ -15,37 +15,49 @@ from functools import cached_property
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.safe_quote import counted
-from flashferry.devices.conversation import await_echo, hold
-from flashferry.devices.dialogue import Dialogue
+from flashferry.devices.dialogue import Dialogue, await_echo, hold
 from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
 from flashferry.devices.login import Login, failed, hang_up, lost, open_driver, too_late
-from flashferry.devices.other_systems import not_ios, other_system
 from flashferry.devices.platforms import recognize
 from flashferry.devices.platforms.platform import Platform
-from flashferry.devices.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question, refusal_in
+from flashferry.devices.prompts import (
+    SHORT_ANSWER_CHARS,
+    EchoGate,
+    is_syslog,
+    not_ios,
+    open_question,
+    other_system,
+    refusal_in,
+)
 from flashferry.devices.scp_source import ScpSource, open_source
 from flashferry.tcp.info import parse_tcp_info
 from templates.config_sections import missing_of_whole
 from templates.version import SoftwareVersion, parse_version
 
 TCP_INFO = 11
+
 """`TCP_INFO` of linux/tcp.h."""
 
 BREAK = "\x1e"
+
 """Ctrl-Shift-6, the default escape character of IOS: ends a running copy."""
 
 SHOW_VERSION = "show version"
 
 _NOT_NEEDED = {"show hosts": "", "show ip interface brief": ""}
+
 """NAPALM also asks for the domain name and all interfaces, which are thousands on some; we show neither."""
 
 _NAPALM_KNOWS_NOT = "Unknown"
+
 """What NAPALM writes where it found nothing."""
 
 _NO_STARTUP = re.compile(r"not present|no startup|memory is not (?:set up|valid)|invalid or not", re.IGNORECASE)
+
 """`startup-config is not present`, `%% Non-volatile configuration memory is not present`."""
 
 _MESSAGE_LINES = 10
+
 """What is printed in place of a configuration that is not there is shorter than this."""
 
 
@@ -452,3 +464,38 @@ class DeviceSession:
 def _in_a_line(text: str) -> str:
     """Return a device's answer in one line and not too long."""
     return " ".join(text.split())[:200] or "not taken by the device"
+
+
+_SHARES = re.compile(r"CPU utilization for five seconds: (\d+)%/(\d+)%; one minute: (\d+)%")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuUse:
+    """How busy a processor was, in percent of all its time.
+
+    Attributes:
+        five_seconds: Over the last five seconds.
+    """
+
+    five_seconds: int
+    one_minute: int
+
+    def __str__(self) -> str:
+        """Return both figures for people."""
+        return f"{self.five_seconds} % in five seconds, {self.one_minute} % in a minute"
+
+
+def cpu_use_in(text: str) -> CpuUse | None:
+    """Return the figures of a device's answer, or None where it has none."""
+    found = _SHARES.search(text)
+    return None if found is None else CpuUse(five_seconds=int(found[1]), one_minute=int(found[3]))
+
+
+def cpu_use(session: DeviceSession) -> CpuUse | None:
+    """Return how busy a device is; None where it does not say."""
+    try:
+        return cpu_use_in(session.ask(session.platform.commands.cpu))
+    except DeviceUnreachable:
+        raise
+    except FlashferryError:
+        return None

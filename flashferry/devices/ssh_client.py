@@ -10,8 +10,7 @@ from typing import Any, cast
 import paramiko
 import paramiko.packet
 
-from flashferry.devices.host_keys import HostKeys
-from flashferry.devices.known_hosts import HostKey, name_of
+from flashferry.devices.host_keys import HostKey, HostKeys, name_of
 
 _RSA = "ssh-rsa"
 _RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256", _RSA)

@@ -1,41 +1,57 @@
 """What a device's sessions sent and got: the end of it in memory for a report, all of it in files where asked for.
 
 The end of it is kept as it came and masked when it is read, which for most devices never happens: a session that goes
-well costs next to nothing. What goes into files is masked before, see `flashferry.devices.transcript_files`.
+well costs next to nothing. What goes into files is masked before, see `flashferry.devices.transcript`.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
+import re
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
+from pathlib import Path
 from typing import Protocol
 
-from flashferry.devices.masked_stream import Mark, MaskedStream, entry, stamp
+from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.masked_stream import Mark, MaskedStream, entry, stamp, without_secrets
 
 KEPT_CHARS = 8192
+
 """Kept of a device in memory, as it came, besides the answer that is coming."""
 
 KEPT_PIECES = 400
+
 """Nor more pieces than this: an echo may come letter by letter."""
 
 HEAD_CHARS, TAIL_CHARS = 240, 1200
+
 """Kept of the answer that is coming: its beginning and its end."""
 
 OLD_TAIL_CHARS = 240
+
 """Kept of an answer's end when something follows it: a configuration must not push out the command that went wrong."""
 
 SHOWN_LINES = 40
+
 ANSWER_LINES = 5
+
 """Shown of the beginning and of the end of each answer but the last."""
 
 SHOWN_CHARS = 4096
+
 LONGEST_SHOWN = 400
+
 """Of one entry; the marks of a copy, or a certificate, are shortened in the middle."""
 
 Piece = tuple[float, Mark, str]
+
 """When it was sent or came, in seconds since 1970; which way; the text as it is."""
 
 
@@ -139,9 +155,11 @@ class Recent:
 
 
 _GAP: Piece = (0.0, Mark.NOTE, "\0")
+
 """Stands where something is missing."""
 
 _MARK_AT = len(stamp(0.0)) + 1
+
 _LEFT_OUT = "some of the answer is left out here"
 
 
@@ -233,3 +251,249 @@ class Recorder:
         self._recent.take(at_s, mark, text)
         if self._sink is not None:
             self._sink.take(at_s, mark, text)
+
+
+WRITE_EVERY_S = 0.2
+
+"""What came meanwhile is masked and written together."""
+
+MOST_WAITING_CHARS = 512 * 1024
+
+"""Of one session; twice what is read from a device at once."""
+
+PATIENCE_S = 0.5
+
+"""A session waits so long for its text to be written, once, until it is."""
+
+CLOSE_S = 2.0
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_TRIAL_BYTES = 4096
+
+_MOST_NAMES = 10_000
+
+_LEGEND = "< came from the device, > was sent, - is a remark; *** hides a secret"
+
+Report = Callable[[str], None]
+
+
+def transcripts_in(folder: Path, *, tell: Report) -> Transcripts:
+    """Return transcripts in a folder, which is made (private) where there is none; they end with the process.
+
+    `tell` takes a sentence for the operator, should writing fail later.
+
+    Raises:
+        ConfigInvalid: No file can be written there.
+    """
+    trial = folder / f".flashferry-{os.getpid()}-{time.time_ns()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = os.open(trial, _FLAGS, 0o600)
+        try:
+            _write_all(number, b"\n" * _TRIAL_BYTES)
+            # A disk may find out late that it is full.
+            os.fsync(number)
+        finally:
+            os.close(number)
+            trial.unlink()
+    except OSError as error:
+        raise ConfigInvalid(
+            f"transcript folder {folder}: expected a folder to write to: {error.strerror or error}",
+            hint="Name a folder of your own with some megabytes of room, or one that does not exist yet",
+        ) from None
+    made = Transcripts(folder, tell=tell)
+    atexit.register(made.close)
+    return made
+
+
+class Transcripts:
+    """Writes the output of sessions into files of a folder. Safe to use from several threads.
+
+    Args:
+        folder: The folder, which is there.
+        tell: Takes a sentence for the operator; called once at the most.
+        wall: Seconds since 1970.
+    """
+
+    def __init__(self, folder: Path, *, tell: Report, wall: Callable[[], float] = time.time) -> None:
+        self.folder = folder
+        self._report, self._wall = tell, wall
+        self._started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall()))
+        self._lock = threading.Lock()
+        self._sessions: Counter[str] = Counter()
+        self._open: list[SessionFile] = []
+        self._written_files = 0
+        self._wake = threading.Event()
+        self._is_closing = self._has_reported = False
+        self._writer: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        """Return where."""
+        return f"Transcripts({str(self.folder)!r})"
+
+    def report_by(self, tell: Report) -> None:
+        """Have failures reported in another way: during a live view only that may write to the terminal."""
+        self._report = tell
+
+    def of(self, host: str) -> SessionFile:
+        """Return what takes the next session of a device; its file is made with the first entry."""
+        with self._lock:
+            made = SessionFile(host, self._wake)
+            self._open.append(made)
+            if self._writer is None and not self._is_closing:
+                self._writer = threading.Thread(target=self._write_on, name="transcripts", daemon=True)
+                self._writer.start()
+        self._wake.set()
+        return made
+
+    def close(self) -> None:
+        """Write what waits, for as long as it gets on; sessions that go on are not recorded any more."""
+        with self._lock:
+            self._is_closing, writer = True, self._writer
+            for one in self._open:
+                one.close()
+        self._wake.set()
+        # A disk that hangs is left after two seconds; a host that is busy only takes longer.
+        seen = -1
+        while writer is not None and writer.is_alive() and seen != self._written_files:
+            seen = self._written_files
+            writer.join(CLOSE_S)
+
+    def _write_on(self) -> None:
+        while True:
+            with self._lock:
+                files, is_last = list(self._open), self._is_closing
+            for one in files:
+                self._write(one)
+                self._written_files += 1
+            with self._lock:
+                self._open = [one for one in self._open if not one.is_done]
+                is_idle = not self._open
+            if is_last and is_idle:
+                return
+            # With no session there is nothing to do until one begins; with one, some rest makes larger pieces.
+            if is_idle:
+                self._wake.wait()
+            elif not is_last:
+                self._wake.wait(WRITE_EVERY_S)
+            self._wake.clear()
+
+    def _write(self, one: SessionFile) -> None:
+        try:
+            entries = one.entries(self._wall())
+            if entries:
+                if one.number is None:
+                    one.number = self._opened(one.host)
+                    # With the time of the first entry, which it stands in front of.
+                    head = without_secrets(f"{_program()}: {_LEGEND}")
+                    entries.insert(0, f"{entries[0].partition(' ')[0]} {Mark.NOTE} {head}")
+                # What no encoding has is written out by now, but for half characters in a device's name.
+                _write_all(one.number, "".join(f"{line}\n" for line in entries).encode("utf-8", "backslashreplace"))
+            if one.is_ending:
+                one.give_up()
+        except Exception as error:  # noqa: BLE001 -- whatever it is, no device has to do with it
+            one.give_up()
+            self._report_once(error)
+
+    def _opened(self, host: str) -> int:
+        """Return the descriptor of a new file, whose name no other run, or session, has taken."""
+        name = f"{self._started}-{_file_name(host)}"
+        for _ in range(_MOST_NAMES):
+            self._sessions[name] += 1
+            with suppress(FileExistsError):
+                return os.open(self.folder / f"{name}-{self._sessions[name]}.txt", _FLAGS, 0o600)
+        raise FileExistsError(f"no name is free for {name}")
+
+    def _report_once(self, error: Exception) -> None:
+        if self._has_reported:
+            return
+        self._has_reported = True
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else f"internal error {type(error).__name__}"
+        with suppress(Exception):
+            self._report(
+                f"warning: transcript in {self.folder} cannot be written: {why}; devices are not held up by it"
+            )
+
+
+class SessionFile:
+    """The file of one session: its text waits here until it is written. See `flashferry.devices.transcript.Sink`.
+
+    Attributes:
+        number: Descriptor of the file, or None while there is none; the writer's own, as the others are.
+        is_ending: Whether nothing follows what was handed out last.
+    """
+
+    def __init__(self, host: str, wake: threading.Event) -> None:
+        self.host = host
+        self.number: int | None = None
+        self._wake = wake
+        self._stream = MaskedStream()
+        self._written = threading.Condition()
+        self._waiting: deque[Piece] = deque()
+        self._chars = self._left_out = 0
+        self._is_over = self._is_late = False
+        self.is_ending = self.is_done = False
+
+    def take(self, at_s: float, mark: Mark, text: str) -> None:
+        """Take a piece; where too much waits already, wait a little, then leave it out."""
+        with self._written:
+            if self._is_over:
+                return
+            if not self._has_space(text) and not self._is_late:
+                self._wake.set()
+                self._is_late = not self._written.wait_for(lambda: self._has_space(text), PATIENCE_S)
+            if not self._has_space(text):
+                self._left_out += len(text)
+                return
+            self._waiting.append((at_s, mark, text))
+            self._chars += len(text)
+
+    def close(self) -> None:
+        """Note that nothing follows."""
+        with self._written:
+            self._is_over = True
+
+    def entries(self, now_s: float) -> list[str]:
+        """Return the entries of what waited; for the writer alone, as all that follows."""
+        with self._written:
+            pieces, left_out, is_over = list(self._waiting), self._left_out, self._is_over
+            self._waiting.clear()
+            self._chars = self._left_out = 0
+            self._is_late = False
+            self._written.notify_all()
+        found = [one for piece in pieces for one in self._stream.take(*piece)]
+        if left_out:
+            text = f"{left_out:,} characters are missing here: they came faster than they could be written"
+            found += self._stream.take(now_s, Mark.NOTE, text)
+        found += self._stream.end(now_s) if is_over else self._stream.overdue(now_s)
+        self.is_ending = is_over
+        return found
+
+    def give_up(self) -> None:
+        """Take and write nothing more."""
+        self.close()
+        number, self.number, self.is_done = self.number, None, True
+        if number is not None:
+            with suppress(OSError):
+                os.close(number)
+
+    def _has_space(self, text: str) -> bool:
+        return not self._waiting or self._chars + len(text) <= MOST_WAITING_CHARS
+
+
+def _file_name(host: str) -> str:
+    """Return a device's name as part of a file's."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", host)[:100]
+
+
+def _program() -> str:
+    try:
+        return f"flashferry {version('flashferry')}"
+    except PackageNotFoundError:
+        return "flashferry"
+
+
+def _write_all(number: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(number, data) :]

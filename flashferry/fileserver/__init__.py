@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flashferry.fileserver.client import ServerClient as ServerClient
+    from flashferry.fileserver.client import SlotReservations as SlotReservations
     from flashferry.fileserver.errors import FileServerError as FileServerError
     from flashferry.fileserver.errors import RequestRefused as RequestRefused
     from flashferry.fileserver.errors import ServerGone as ServerGone
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.host_capabilities import may_bind as may_bind
     from flashferry.fileserver.host_capabilities import probe_capabilities as probe_capabilities
     from flashferry.fileserver.host_capabilities import raise_soft_limit as raise_soft_limit
-    from flashferry.fileserver.processes.pushes import PushAccount as PushAccount
+    from flashferry.fileserver.pushes import PushAccount as PushAccount
     from flashferry.fileserver.records import EventKind as EventKind
     from flashferry.fileserver.records import LoginFailure as LoginFailure
     from flashferry.fileserver.records import SenderReport as SenderReport
@@ -38,17 +39,16 @@ if TYPE_CHECKING:
     from flashferry.fileserver.site_rates import SiteRates as SiteRates
     from flashferry.fileserver.site_rates import delivery_of as delivery_of
     from flashferry.fileserver.site_rates import network_of as network_of
-    from flashferry.fileserver.slot_reservations import SlotReservations as SlotReservations
-    from flashferry.fileserver.tickets import SshOffer as SshOffer
-    from flashferry.fileserver.tickets import Ticket as Ticket
-    from flashferry.fileserver.tickets import TicketRequest as TicketRequest
+    from flashferry.fileserver.ticket_accounts import SshOffer as SshOffer
+    from flashferry.fileserver.ticket_accounts import Ticket as Ticket
+    from flashferry.fileserver.ticket_accounts import TicketRequest as TicketRequest
     from flashferry.fileserver.wire import Welcome as Welcome
     from flashferry.images.catalogue import Catalogue as Catalogue
     from flashferry.images.files import FileIdentity as FileIdentity
     from flashferry.images.image import ImageFile as ImageFile
 
 _MODULES = {
-    "flashferry.fileserver.client": "ServerClient",
+    "flashferry.fileserver.client": "ServerClient SlotReservations",
     "flashferry.fileserver.errors": (
         "FileServerError RequestRefused ServerGone ServerStartFailed SettingsInvalid TicketUnknown"
     ),
@@ -56,15 +56,14 @@ _MODULES = {
     "flashferry.fileserver.host_capabilities": (
         "DESCRIPTORS_PER_SESSION CongestionControl HostCapabilities may_bind probe_capabilities raise_soft_limit"
     ),
-    "flashferry.fileserver.processes.pushes": "PushAccount",
+    "flashferry.fileserver.pushes": "PushAccount",
     "flashferry.fileserver.records": (
         "EventKind LoginFailure SenderReport ServerEvent TransferProgress TransferRecord TransferState"
     ),
     "flashferry.fileserver.server": "FileServer",
     "flashferry.fileserver.settings": "Limits ListenerSettings SenderProfile ServerSettings",
     "flashferry.fileserver.site_rates": "SiteRates delivery_of network_of",
-    "flashferry.fileserver.slot_reservations": "SlotReservations",
-    "flashferry.fileserver.tickets": "SshOffer Ticket TicketRequest",
+    "flashferry.fileserver.ticket_accounts": "SshOffer Ticket TicketRequest",
     "flashferry.fileserver.wire": "Welcome",
     "flashferry.images.catalogue": "Catalogue",
     "flashferry.images.files": "FileIdentity",

@@ -13,19 +13,19 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from flashferry.fileserver.congestion_control import first_candidates
 from flashferry.fileserver.errors import ServerGone, ServerStartFailed
 from flashferry.fileserver.host_capabilities import hard_limit, sessions_allowed
 from flashferry.fileserver.rpc_channel import ConnectionBroken, MessageInvalid, RpcChannel
 from flashferry.fileserver.settings import LOG
+from flashferry.fileserver.socket_tuning import first_candidates
 from flashferry.fileserver.sockets import listening_socket
 from flashferry.fileserver.wire import Drain, Hello, Ready, Stop, encode
 
 if TYPE_CHECKING:
     from flashferry.fileserver.host_capabilities import HostCapabilities
-    from flashferry.fileserver.processes.workers import WorkerEvents
     from flashferry.fileserver.settings import ListenerSettings, ServerSettings
     from flashferry.fileserver.wire import Message, Request
+    from flashferry.fileserver.workers import WorkerEvents
 
 _ENVIRONMENT = frozenset(
     {

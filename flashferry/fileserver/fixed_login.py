@@ -1,27 +1,37 @@
-"""Fixed credentials for hand use: one user for every image, any number of times. Off by default.
+"""Fixed logins, and the limits on failed and pending logins."""
 
-Facts
------
-
-- A ticket's password has 95 random bits; one that a person chose has not. So guesses at a fixed login are counted per
-  address in a book of their own, which no ticket and no successful login of another kind clears.
-- A protocol without encryption shows user and password to everybody on the path. Fixed credentials are for a bench
-  and a management network.
-- Each transfer is put down to a ticket made for it at that moment, so it has a record and a verdict like any other.
-"""
+from __future__ import annotations
 
 import re
 import secrets
+from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.fileserver.errors import SettingsInvalid
-from flashferry.fileserver.tickets import TicketGrant, TicketRequest, checked_sources, seal
+from flashferry.fileserver.ticket_accounts import (
+    Refusal,
+    TicketGrant,
+    TicketRequest,
+    checked_sources,
+    names_source,
+    password_matches,
+    seal,
+)
 from flashferry.images.image import ImageFile
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flashferry.fileserver.settings import Limits
+
 _IN_A_URL = re.compile(r"[A-Za-z0-9._~-]+")
+
 _LEAST_PASSWORD = 8
+
 _MOST_LETTERS = 64
+
 _LIFETIME_S = 7 * 86400.0
 
 
@@ -103,3 +113,164 @@ def admit(login: FixedLogin, images: tuple[ImageFile, ...]) -> FixedGrant:
         site=login.site,
         link_bytes_per_s=login.link_bytes_per_s,
     )
+
+
+_MOST_ADDRESSES = 10_000
+
+
+class FailureBook:
+    """Counts failed logins of addresses and locks an address out after too many.
+
+    Args:
+        failures: So many within `ban_s` lock an address out.
+        ban_s: How long, in seconds, counted from the last failure.
+    """
+
+    def __init__(self, failures: int, ban_s: float) -> None:
+        self._failures = failures
+        self._ban_s = ban_s
+        # Address to (failures, time of the last one); oldest first, so that a flood of addresses cannot fill memory.
+        self._seen: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def note(self, address: str, now_s: float) -> bool:
+        """Count a failure and return whether the address is locked out now."""
+        count, _ = self._recent(address, now_s)
+        self._seen[address] = (count + 1, now_s)
+        self._seen.move_to_end(address)
+        self.prune(now_s)
+        while len(self._seen) > _MOST_ADDRESSES:
+            self._seen.popitem(last=False)
+        return self.locked_out(address, now_s)
+
+    def prune(self, now_s: float) -> None:
+        """Forget the failures that no longer count."""
+        while self._seen and now_s - next(iter(self._seen.values()))[1] > self._ban_s:
+            self._seen.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def forgive(self, address: str) -> None:
+        """Forget an address, after a login that succeeded."""
+        self._seen.pop(address, None)
+
+    def locked_out(self, address: str, now_s: float) -> bool:
+        """Return whether an address is locked out."""
+        return self._recent(address, now_s)[0] >= self._failures
+
+    def _recent(self, address: str, now_s: float) -> tuple[int, float]:
+        count, last_s = self._seen.get(address, (0, now_s))
+        return (0, now_s) if now_s - last_s > self._ban_s else (count, last_s)
+
+
+class CommandBudget:
+    """How many commands a session may still send: a bucket that fills at a steady rate.
+
+    Args:
+        burst: Commands it holds when full, as it is at the start.
+        per_s: Commands it gains per second.
+        now_s: The present time in seconds.
+    """
+
+    __slots__ = ("_burst", "_left", "_per_s", "_then_s")
+
+    def __init__(self, burst: int, per_s: float, now_s: float) -> None:
+        self._burst = burst
+        self._per_s = per_s
+        self._left = float(burst)
+        self._then_s = now_s
+
+    def take(self, now_s: float) -> bool:
+        """Take one command out; return False if there is none left."""
+        self._left = min(float(self._burst), self._left + (now_s - self._then_s) * self._per_s)
+        self._then_s = now_s
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class FixedLogins:
+    """The fixed logins of a server, and the guesses at them.
+
+    They are counted apart: an address that a ticket names is never banned, and a ticket's login clears an address,
+    which is right for 95 random bits and wrong for a password that a person chose.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._guesses = FailureBook(limits.failed_logins, limits.ban_s)
+        self._logins: dict[str, FixedGrant] = {}
+
+    def admit(self, fixed: FixedGrant) -> None:
+        """Let a fixed login in from now on; one of the same user is replaced."""
+        self._logins[fixed.username] = fixed
+
+    def find(self, username: str) -> FixedGrant | None:
+        """Return the fixed login of a user."""
+        return self._logins.get(username)
+
+    def prune(self, now_s: float) -> None:
+        """Forget the guesses that no longer count."""
+        self._guesses.prune(now_s)
+
+    def refusal(self, fixed: FixedGrant, password: str, address: str, now_s: float) -> Refusal | None:
+        """Return why a login is refused; None lets it in and clears its address."""
+        matches = password_matches(fixed, password)
+        if self._guesses.locked_out(address, now_s):
+            return Refusal.LOCKED_OUT
+        if matches and (not fixed.source_addresses or names_source(fixed.source_addresses, address)):
+            self._guesses.forgive(address)
+            return None
+        self._guesses.note(address, now_s)
+        return Refusal.WRONG_SOURCE if matches else Refusal.WRONG_PASSWORD
+
+
+class PendingLogin(Protocol):
+    """A session before its login."""
+
+    def evict(self) -> None:
+        """Give the place up, now."""
+
+
+class PendingLogins:
+    """Sessions before their login by address, in the order they came."""
+
+    def __init__(self) -> None:
+        self._by_address: dict[str, dict[PendingLogin, None]] = {}
+
+    def enter(self, address: str, session: PendingLogin) -> None:
+        """Take a session in."""
+        self._by_address.setdefault(address, {})[session] = None
+
+    def leave(self, address: str, session: PendingLogin) -> None:
+        """Let a session go: it has logged in, or is gone."""
+        sessions = self._by_address.get(address, {})
+        sessions.pop(session, None)
+        if not sessions:
+            self._by_address.pop(address, None)
+
+    def count(self, address: str) -> int:
+        """Return how many sessions of an address have not logged in."""
+        return len(self._by_address.get(address, ()))
+
+    def to_displace(self, newcomer: str, is_named: Callable[[str], bool]) -> PendingLogin | None:
+        """Return whose place an address gets that has just come; None where it has no better right than all others.
+
+        Args:
+            newcomer: The address, whose own session is in already.
+            is_named: Returns whether a live ticket names an address.
+        """
+        own, right = self.count(newcomer), is_named(newcomer)
+        most = max(self._by_address, key=self.count)
+        if not right and self.count(most) <= own:
+            return None
+        for address in sorted(self._by_address, key=self.count, reverse=True):
+            if not (right or self.count(address) > own):
+                break
+            if address != newcomer and not is_named(address):
+                return self._oldest(address)
+        # All of them are named: the one with the most gives way.
+        return self._oldest(most) if right and self.count(most) > own else None
+
+    def _oldest(self, address: str) -> PendingLogin:
+        return next(iter(self._by_address[address]))

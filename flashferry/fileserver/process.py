@@ -19,8 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.core.errors import FlashferryError, kind_of
 from flashferry.fileserver.host_capabilities import probe_capabilities, raise_soft_limit
-from flashferry.fileserver.processes.asyncio_loop import AsyncioLoop
-from flashferry.fileserver.protocol import AsyncChat, IOLoop, ServingContext, divert_loop_errors, load_protocol
+from flashferry.fileserver.protocol import (
+    AsyncChat,
+    AsyncioLoop,
+    IOLoop,
+    ServingContext,
+    divert_loop_errors,
+    load_protocol,
+)
 from flashferry.fileserver.rate_limits import given_cap
 from flashferry.fileserver.settings import LOG
 from flashferry.fileserver.ticket_service import TicketService
@@ -58,7 +64,7 @@ from flashferry.fileserver.wire import (
 if TYPE_CHECKING:
     from flashferry.fileserver.protocol import Listener, ProtocolFactory
     from flashferry.fileserver.records import ServerEvent
-    from flashferry.fileserver.tickets import TicketGrant
+    from flashferry.fileserver.ticket_accounts import TicketGrant
     from flashferry.fileserver.wire import Hello, Message, Request
     from flashferry.images.image import ImageFile
 

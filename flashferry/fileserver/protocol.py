@@ -14,6 +14,9 @@ Facts
 - Its scheduler complains when one timer cancels another that is due in the same round; nothing is lost then.
 """
 
+from __future__ import annotations
+
+import asyncio
 import errno
 import importlib
 import logging
@@ -27,13 +30,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from flashferry.fileserver.sockets import BACKLOG
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.ticket_service import TicketService
     from flashferry.tcp.syn import SynOptions
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from pyftpdlib.ioloop import Acceptor, AsyncChat, IOLoop
 
 __all__ = [
     "BACKLOG",
@@ -50,7 +51,12 @@ __all__ = [
     "report_loop_error",
 ]
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from pyftpdlib.ioloop import Acceptor, AsyncChat, IOLoop
+
 _NO_SPACE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
 _PAUSE_S = 0.5
 
 
@@ -64,8 +70,8 @@ class ServingContext:
         loop: The event loop of the process: pyftpdlib's, or asyncio's with the same interface.
     """
 
-    tickets: "TicketService"
-    settings: "ServerSettings"
+    tickets: TicketService
+    settings: ServerSettings
     loop: Any
 
 
@@ -116,15 +122,15 @@ class Client(Protocol):
     """
 
     client_address: str
-    control_syn: "SynOptions | None"
+    control_syn: SynOptions | None
     command_log: list[str]
 
     @property
-    def tickets(self) -> "TicketService":
+    def tickets(self) -> TicketService:
         """The server's ticket service."""
 
     @property
-    def settings(self) -> "ServerSettings":
+    def settings(self) -> ServerSettings:
         """How the server runs."""
 
 
@@ -178,3 +184,98 @@ def divert_loop_errors(handler: logging.Handler) -> None:
 
 def _is_an_error_of_ours(record: logging.LogRecord) -> bool:
     return not record.getMessage().rstrip().endswith("already cancelled")
+
+
+_LOG = logging.getLogger("pyftpdlib")
+
+_LEAVING_S = 0.2
+
+
+class AsyncioLoop:
+    """asyncio's loop as a loop of pyftpdlib's.
+
+    Attributes:
+        asyncio: The loop.
+        socket_map: Registered sockets by descriptor, as pyftpdlib's classes expect it.
+    """
+
+    READ, WRITE = IOLoop.READ, IOLoop.WRITE
+
+    def __init__(self) -> None:
+        self.asyncio = asyncio.new_event_loop()
+        self.asyncio.set_exception_handler(_report)
+        self.socket_map: dict[int, Any] = {}
+
+    def register(self, fd: int, instance: Any, events: int) -> None:
+        """Watch a socket for events, and call its dispatcher."""
+        self.socket_map.setdefault(fd, instance)
+        self.modify(fd, events)
+
+    def unregister(self, fd: int) -> None:
+        """Watch a socket no more."""
+        if self.socket_map.pop(fd, None) is not None:
+            self.asyncio.remove_reader(fd)
+            self.asyncio.remove_writer(fd)
+
+    def modify(self, fd: int, events: int) -> None:
+        """Change the events that a registered socket is watched for."""
+        instance = self.socket_map[fd]
+        for event, add, remove, handle in (
+            (self.READ, self.asyncio.add_reader, self.asyncio.remove_reader, instance.handle_read_event),
+            (self.WRITE, self.asyncio.add_writer, self.asyncio.remove_writer, instance.handle_write_event),
+        ):
+            if events & event:
+                add(fd, _call, handle, instance.handle_error)
+            else:
+                remove(fd)
+
+    def call_later(
+        self,
+        seconds: float,
+        target: Callable[..., Any],
+        *args: Any,
+        _errback: Callable[[], None] | None = None,
+    ) -> asyncio.TimerHandle:
+        """Call something after some seconds; `_errback` handles its exception."""
+        return self.asyncio.call_later(seconds, _call, target, _errback, *args)
+
+    def call_every(self, seconds: float, target: Callable[[], Any]) -> None:
+        """Call something every so many seconds, as long as it raises nothing."""
+
+        def call() -> None:
+            target()
+            self.asyncio.call_later(seconds, call)
+
+        self.asyncio.call_later(seconds, call)
+
+    def run(self) -> None:
+        """Run until `stop`."""
+        asyncio.set_event_loop(self.asyncio)
+        self.asyncio.run_forever()
+
+    def stop(self) -> None:
+        """Leave `run`."""
+        self.asyncio.stop()
+
+    def leave(self) -> None:
+        """Run on for a fifth of a second, so that the last messages go out; a `stop` meanwhile changes nothing."""
+        until_s = self.asyncio.time() + _LEAVING_S
+        while (left_s := until_s - self.asyncio.time()) > 0:
+            timer = self.asyncio.call_later(left_s, self.asyncio.stop)
+            self.asyncio.run_forever()
+            timer.cancel()
+
+
+def _call(target: Callable[..., Any], errback: Callable[[], None] | None, *args: Any) -> None:
+    try:
+        target(*args)
+    except Exception:
+        if errback is None:
+            raise
+        errback()
+
+
+def _report(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an unhandled exception where the errors of pyftpdlib's loop go."""
+    error = context.get("exception")
+    _LOG.error(context.get("message", "asyncio"), exc_info=error if isinstance(error, BaseException) else None)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 
 from flashferry.fileserver.client import PUSH, ServerClient
 from flashferry.fileserver.fixed_login import FixedLogin, admit
-from flashferry.fileserver.processes.workers import WorkerEvents, WorkerPool
 from flashferry.fileserver.telemetry import Telemetry
 from flashferry.fileserver.wire import AdmitLogin
+from flashferry.fileserver.workers import WorkerEvents, WorkerPool
 from flashferry.images.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashferry.fileserver.host_capabilities import HostCapabilities
-    from flashferry.fileserver.processes.workers import LocalSender
     from flashferry.fileserver.rate_limits import SiteLoad
     from flashferry.fileserver.records import TransferProgress
     from flashferry.fileserver.settings import ServerSettings
-    from flashferry.fileserver.tickets import TicketGrant
+    from flashferry.fileserver.ticket_accounts import TicketGrant
     from flashferry.fileserver.wire import Lasting, Request
+    from flashferry.fileserver.workers import LocalSender
     from flashferry.images.image import ImageFile
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flashferry.fileserver.congestion_control import FALL_BACK_AFTER_S
 from flashferry.fileserver.errors import SettingsInvalid
+from flashferry.fileserver.socket_tuning import FALL_BACK_AFTER_S
 
 LOG = logging.getLogger("flashferry.ftpserver")
 """Where the server logs, by the name that logging configurations have known from the start."""
@@ -29,7 +29,7 @@ class SenderProfile:
     """How image data is sent.
 
     Attributes:
-        congestion_control: `auto` (see `flashferry.fileserver.congestion_control`), `bbr`, `cubic`, `reno`, or
+        congestion_control: `auto` (see `flashferry.fileserver.socket_tuning`), `bbr`, `cubic`, `reno`, or
             `system`: the kernel's.
         cap_bytes_per_s: Pacing cap per transfer in payload bytes per second; None for none.
         dscp: Differentiated services code point of data and control, 0 to 63 (1 is lower effort, RFC 8622).

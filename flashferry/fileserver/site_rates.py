@@ -6,9 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.core.atomic_write import JsonCache
 from flashferry.core.codec import CodecError, decode, encode
-from flashferry.fileserver.tickets import plain_address
+from flashferry.core.files import JsonCache
+from flashferry.fileserver.ticket_accounts import plain_address
 from flashferry.tcp.link_rate import Delivery, LearnedRate, learned_rate, sustained_bytes_per_s
 
 if TYPE_CHECKING:

@@ -1,31 +1,265 @@
-"""The tickets of a server: those that are good, and for a while those that no longer are.
+"""Tickets: credentials, the attempts they allow, and the accounts of a serving process."""
 
-Facts
------
+from __future__ import annotations
 
-- A router tries again with a ticket that is used up, and an operator wants to read that, not "unknown user". So a
-  closed ticket stays on the books for an hour, but only the latest two hundred do: a server runs for months.
-- Time comes in as a number: no clock in here.
-"""
-
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import string
+from base64 import b64encode
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
+from flashferry.core.redaction import keep_secret
+from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.records import TicketUse, TransferProgress, TransferState
-from flashferry.fileserver.tickets import Refusal
+from flashferry.images.image import ImageFile
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from flashferry.fileserver.rate_limits import Cap
-    from flashferry.fileserver.tickets import TicketGrant
+
+_ALPHABET = string.ascii_letters + string.digits
+
+_USERNAME_LENGTH = 8
+
+_PASSWORD_LENGTH = 16
+
+_PROFILES = ("modern", "legacy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshOffer:
+    """What is offered by SSH to the addresses of a ticket, for as long as the ticket is good.
+
+    An SSH client names no user before the algorithms are agreed on, so it is the address that decides; and it is the
+    client's order that counts among what is offered (RFC 4253 7.1).
+
+    Attributes:
+        profile: `modern`, or `legacy`: with SHA-1, `ssh-rsa` and CBC besides, which old IOS needs.
+        encryption: Ciphers by their names in SSH; if any, these alone are offered.
+        mac: Message authentication codes by their names in SSH; if any, these alone are offered.
+    """
+
+    profile: str = "modern"
+    encryption: tuple[str, ...] = ()
+    mac: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.profile not in _PROFILES:
+            raise SettingsInvalid(
+                f"ssh profile: expected {' or '.join(_PROFILES)}, found {self.profile!r}",
+                hint="Take 'legacy' for devices that know SHA-1 and CBC alone, else 'modern'",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketRequest:
+    """What a ticket shall allow.
+
+    Attributes:
+        image_name: The one image it is good for.
+        source_addresses: Addresses or networks the client must come from; empty allows any.
+        lifetime_s: Seconds until it expires; a transfer that runs then may finish.
+        tries: How many transfers may start until one is delivered.
+        cap_bytes_per_s: Pacing cap for its transfers; None leaves it to profile and site.
+        site: Transfers of the same site share the site's cap; empty for none.
+        link_bytes_per_s: Payload per second that the client's link is known to carry, stated or learned. It holds no
+            transfer back: verdicts are held against it. None where not known; then a cap counts as the least of it.
+        transports: The transports it is good for, by their names; empty for any.
+        ssh: What is offered to its addresses by SSH; None for what everybody is offered.
+        sample_interval_s: How often TCP_INFO is read of its transfers, 0.05 to 60; None: as of all others.
+    """
+
+    image_name: str
+    source_addresses: tuple[str, ...] = ()
+    lifetime_s: float = 3600.0
+    tries: int = 3
+    cap_bytes_per_s: int | None = None
+    site: str = ""
+    link_bytes_per_s: int | None = None
+    transports: tuple[str, ...] = ()
+    ssh: SshOffer | None = None
+    sample_interval_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.lifetime_s <= 0 or self.tries < 1:
+            raise SettingsInvalid(
+                f"ticket: expected a lifetime above 0 s and at least 1 try, found {self.lifetime_s} and {self.tries}",
+                hint="Give a ticket time for its copy, and a try or more",
+            )
+        if self.cap_bytes_per_s is not None and self.cap_bytes_per_s < 1000:
+            raise SettingsInvalid(
+                f"ticket: expected a cap of at least 1000 bytes/s, found {self.cap_bytes_per_s}",
+                hint="Give a higher cap, or none",
+            )
+        if self.link_bytes_per_s is not None and self.link_bytes_per_s <= 0:
+            raise SettingsInvalid(
+                f"ticket: expected a link's rate above 0 bytes/s, found {self.link_bytes_per_s}",
+                hint="Give the link's rate, or none where it is not known",
+            )
+        if self.sample_interval_s is not None and not 0.05 <= self.sample_interval_s <= 60:
+            raise SettingsInvalid(
+                f"ticket: expected readings every 0.05 to 60 s, found {self.sample_interval_s}",
+                hint="Give a time in between, or none",
+            )
+        checked_sources("ticket", self.source_addresses)
+        if self.ssh is not None and not self.source_addresses:
+            raise SettingsInvalid(
+                "ticket: expected the addresses that are to be offered something by SSH, found none",
+                hint="Give the ticket the device's source addresses: no other client is offered the same",
+            )
+
+    def is_for(self, transports: tuple[str, ...]) -> bool:
+        """Return whether it is good for one of some transports at least."""
+        return not self.transports or not set(self.transports).isdisjoint(transports)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A ticket as given to the one who asked for it; the only place where the password is in clear."""
+
+    ticket_id: str
+    username: str
+    password: str = field(repr=False)
+    image_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketGrant:
+    """A ticket as the serving process knows it: without the password."""
+
+    ticket_id: str
+    username: str = field(repr=False)
+    salt_hex: str = field(repr=False)
+    password_hash_hex: str = field(repr=False)
+    image: ImageFile
+    request: TicketRequest
+
+
+class Sealed(Protocol):
+    """What a password is compared with."""
+
+    @property
+    def salt_hex(self) -> str:
+        """The salt."""
+
+    @property
+    def password_hash_hex(self) -> str:
+        """The salted hash."""
+
+
+class Refusal(StrEnum):
+    """Why a login was refused; never sent to the client, which gets the same text for all."""
+
+    UNKNOWN_USER = "unknown user"
+    WRONG_PASSWORD = "wrong password"  # noqa: S105 - a reason, not a password
+    WRONG_SOURCE = "wrong source address"
+    WRONG_TRANSPORT = "the ticket is for another transport"
+    EXPIRED = "ticket expired"
+    USED_UP = "ticket used up"
+    REVOKED = "ticket revoked"
+    LOCKED_OUT = "too many failed logins"
+
+
+def issue(request: TicketRequest, image: ImageFile) -> tuple[Ticket, TicketGrant]:
+    """Make a ticket and what the serving process may know of it."""
+    ticket = Ticket(
+        ticket_id=secrets.token_hex(8),
+        username=_random_text(_USERNAME_LENGTH),
+        password=_random_text(_PASSWORD_LENGTH),
+        image_name=image.name,
+    )
+    # Before anybody has it: a device that quotes it brings it to no output.
+    keep_secret(ticket.username, ticket.password, is_random=True)
+    # As a protocol may carry both, in base 64: a device's own log of what it sends has it like that.
+    keep_secret(b64encode(f"{ticket.username}:{ticket.password}".encode()).decode(), is_random=True)
+    salt_hex, password_hash_hex = seal(ticket.password)
+    grant = TicketGrant(
+        ticket_id=ticket.ticket_id,
+        username=ticket.username,
+        salt_hex=salt_hex,
+        password_hash_hex=password_hash_hex,
+        image=image,
+        request=request,
+    )
+    return ticket, grant
+
+
+def seal(password: str) -> tuple[str, str]:
+    """Return a new salt and the salted hash of a password, both as hex."""
+    salt = secrets.token_bytes(16)
+    return salt.hex(), _hash(salt, password).hex()
+
+
+def password_matches(grant: Sealed | None, password: str) -> bool:
+    """Compare a password with a grant's in constant time; without a grant the same work is done for nothing."""
+    salt = bytes.fromhex(grant.salt_hex) if grant is not None else bytes(16)
+    expected = bytes.fromhex(grant.password_hash_hex) if grant is not None else bytes(32)
+    equal = hmac.compare_digest(_hash(salt, password), expected)
+    return equal and grant is not None
+
+
+def source_allowed(grant: TicketGrant, address: str) -> bool:
+    """Return whether a ticket may be used from an address; IPv4 mapped into IPv6 counts as IPv4."""
+    sources = grant.request.source_addresses
+    return not sources or names_source(sources, address)
+
+
+def checked_sources(what: str, sources: tuple[str, ...]) -> None:
+    """Refuse what is no address and no network.
+
+    Raises:
+        SettingsInvalid: One is neither; `what` says where.
+    """
+    for source in sources:
+        try:
+            ipaddress.ip_network(source, strict=False)
+        except ValueError:
+            raise SettingsInvalid(
+                f"{what}: expected an IP address or network, found {source!r}",
+                hint="Write it as 192.0.2.1 or 192.0.2.0/24",
+            ) from None
+
+
+def names_source(sources: tuple[str, ...], address: str) -> bool:
+    """Return whether an address is among addresses and networks."""
+    client = plain_address(address)
+    return any(client in network for network in _networks(sources))
+
+
+@lru_cache(maxsize=256)
+def _networks(sources: tuple[str, ...]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    # Parsed once: every connection is held against every waiting ticket.
+    return tuple(ipaddress.ip_network(source, strict=False) for source in sources)
+
+
+@lru_cache(maxsize=256)
+def plain_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return an address without its zone, and IPv4 mapped into IPv6 as IPv4."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        return parsed.ipv4_mapped
+    return parsed
+
+
+def _random_text(length: int) -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def _hash(salt: bytes, password: str) -> bytes:
+    return hashlib.sha256(salt + password.encode("utf-8", "surrogateescape")).digest()
 
 
 class Channel(Protocol):
     """A running transfer, as the ticket service needs to see it."""
 
-    def apply_cap(self, cap: "Cap | None") -> None:
+    def apply_cap(self, cap: Cap | None) -> None:
         """Put a pacing cap in force, now."""
 
     def cut(self, reason: str) -> None:
@@ -60,7 +294,7 @@ class Account:
         owes_word: Whether the others wait to hear that nothing is sent here with it any more.
     """
 
-    def __init__(self, grant: "TicketGrant", now_s: float, *, is_shared: bool = False) -> None:
+    def __init__(self, grant: TicketGrant, now_s: float, *, is_shared: bool = False) -> None:
         self.grant = grant
         self._is_shared = is_shared
         self._granted_here = 0
@@ -130,9 +364,11 @@ class Account:
 
 
 MOST_CLOSED = 200
+
 """So many closed tickets are still recognised when a client comes with one ..."""
 
 CLOSED_KEPT_S = 3600.0
+
 """... for so long."""
 
 
@@ -150,11 +386,11 @@ class Roster:
         return len(self._open) + len(self._closed)
 
     @property
-    def bound(self) -> "Collection[Account]":
+    def bound(self) -> Collection[Account]:
         """Open accounts whose tickets name addresses."""
         return self._bound.values()
 
-    def add(self, account: "Account") -> None:
+    def add(self, account: Account) -> None:
         """Take an account in; one without a user, of a fixed login, cannot be logged in with."""
         grant = account.grant
         self._open[grant.ticket_id] = account
@@ -163,16 +399,16 @@ class Roster:
             if grant.request.source_addresses:
                 self._bound[grant.ticket_id] = account
 
-    def find(self, ticket_id: str) -> "Account | None":
+    def find(self, ticket_id: str) -> Account | None:
         """Return the account of a ticket, open or closed; None if it is not known, or no longer."""
         account = self._open.get(ticket_id)
         return account or self._closed.get(ticket_id, (None, 0.0))[0]
 
-    def of_user(self, username: str) -> "Account | None":
+    def of_user(self, username: str) -> Account | None:
         """Return the account of a user, open or closed."""
         return self._by_username.get(username)
 
-    def settle(self, account: "Account", now_s: float) -> None:
+    def settle(self, account: Account, now_s: float) -> None:
         """Close an account whose end was reported and whose ticket is no longer good, once no session uses it."""
         ticket_id = account.grant.ticket_id
         in_use = bool(account.sessions) or account.channel is not None
@@ -193,7 +429,7 @@ class Roster:
             self._bound.pop(ticket_id, None)
             self._by_username.pop(account.grant.username, None)
 
-    def expired(self, now_s: float) -> "list[Account]":
+    def expired(self, now_s: float) -> list[Account]:
         """Return the open accounts whose time is over, and drop those closed long ago."""
         while self._closed and now_s - next(iter(self._closed.values()))[1] >= CLOSED_KEPT_S:
             self.forget(next(iter(self._closed)))

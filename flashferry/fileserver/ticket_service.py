@@ -4,8 +4,17 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flashferry.fileserver.clients.login_limits import FailureBook, FixedLogins, PendingLogins
-from flashferry.fileserver.rate_limits import Cap, SiteCaps, SiteLoad, SiteMember, SiteTraffic, given_cap, least_cap
+from flashferry.fileserver.fixed_login import FailureBook, FixedLogins, PendingLogins
+from flashferry.fileserver.rate_limits import (
+    Cap,
+    SiteCaps,
+    SiteLoad,
+    SiteMember,
+    SitePaces,
+    SiteTraffic,
+    given_cap,
+    least_cap,
+)
 from flashferry.fileserver.records import (
     EventKind,
     LoginFailure,
@@ -14,18 +23,26 @@ from flashferry.fileserver.records import (
     TransferProgress,
     TransferState,
 )
-from flashferry.fileserver.site_pace import SitePaces
 from flashferry.fileserver.site_rates import network_of
-from flashferry.fileserver.ticket_accounts import Account, Channel, Roster, Session, WaitingChannel
-from flashferry.fileserver.tickets import Refusal, names_source, password_matches, source_allowed
+from flashferry.fileserver.ticket_accounts import (
+    Account,
+    Channel,
+    Refusal,
+    Roster,
+    Session,
+    WaitingChannel,
+    names_source,
+    password_matches,
+    source_allowed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flashferry.fileserver.fixed_login import FixedGrant
+    from flashferry.fileserver.rate_limits import SitePace
     from flashferry.fileserver.settings import ServerSettings
-    from flashferry.fileserver.site_pace import SitePace
-    from flashferry.fileserver.tickets import SshOffer, TicketGrant
+    from flashferry.fileserver.ticket_accounts import SshOffer, TicketGrant
     from flashferry.images.image import ImageFile
     from flashferry.tcp.sample import Sample
     from flashferry.tcp.syn import SynOptions

@@ -4,8 +4,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flashferry.fileserver.congestion_control import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossEstimate
 from flashferry.fileserver.records import SenderReport, TransferRecord
+from flashferry.fileserver.socket_tuning import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossEstimate
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.sample import ChannelReading, Sample
 from flashferry.tcp.sample_series import Readings
@@ -14,7 +14,7 @@ from flashferry.tcp.verdict import VerdictKind, classify_transfer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flashferry.fileserver.tickets import TicketGrant
+    from flashferry.fileserver.ticket_accounts import TicketGrant
     from flashferry.tcp.syn import SynOptions
     from flashferry.tcp.verdict import KnownLink, OwnPace
 

@@ -34,7 +34,7 @@ from flashferry.fileserver.records import (
     TransferState,
 )
 from flashferry.fileserver.settings import ServerSettings
-from flashferry.fileserver.tickets import TicketGrant
+from flashferry.fileserver.ticket_accounts import TicketGrant
 from flashferry.images.files import FileIdentity
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import VerdictKind

@@ -5,6 +5,6 @@ module names; `flashferry.transports` puts it together with the file server.
 """
 
 from flashferry.httpserver.certificate import check_certificate
-from flashferry.httpserver.settings import http_listener, https_listener
+from flashferry.httpserver.listener import http_listener, https_listener
 
 __all__ = ["check_certificate", "http_listener", "https_listener"]

@@ -1,32 +1,94 @@
-"""What a client asks for, read from the head of its request: bytes in, a request or a refusal out. No I/O.
+"""Heads of HTTP requests and answers, and byte ranges."""
 
-Facts
------
-
-- IOS sends HTTP/1.1 with `Host`, `User-Agent: cisco-IOS`, `Authorization: Basic` in its very first request, `Date` and
-  `Connection: close`; no range, no body, no request for compression (packets of an old release).
-- h11 bounds what it keeps of a head that is not complete yet, and not one that comes in one piece. So this bounds what
-  h11 is given.
-- One connection carries one request. What comes behind its head is never looked at, so no head can be hidden in another
-  one's body.
-"""
+from __future__ import annotations
 
 import base64
 import binascii
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import h11
 
+_ONE_RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.IGNORECASE | re.ASCII)
+
+_MOST_DIGITS = 18
+
+"""Of a position; one with more lies after the end of every image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Bytes of an image, from `first_byte` up to `end_byte`, which is not of it."""
+
+    first_byte: int
+    end_byte: int
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes it has."""
+        return self.end_byte - self.first_byte
+
+
+class NoSuchPart(Exception):
+    """The image has no byte of the part that is asked for."""
+
+
+def part_of(byte_range: str, if_range: str, *, size_bytes: int, tag: str) -> Part | None:
+    """Return the part that a request asks for; None for the whole.
+
+    Args:
+        byte_range: Its `Range`; empty without one. One that is not understood counts as none.
+        if_range: Its `If-Range`; the range counts only where that is the image's own tag.
+        size_bytes: Size of the image, > 0.
+        tag: The image's.
+
+    Raises:
+        NoSuchPart: It lies behind the end.
+    """
+    found = _ONE_RANGE.fullmatch(byte_range.strip())
+    if found is None or (if_range and if_range.strip() != tag):
+        return None
+    first, last = found.groups()
+    if not first:
+        return _last_bytes(last, size_bytes)
+    begin, end = _position(first), _position(last) + 1 if last else size_bytes
+    if last and end <= begin:
+        return None
+    if begin >= size_bytes:
+        raise NoSuchPart
+    return Part(first_byte=begin, end_byte=min(end, size_bytes))
+
+
+def _position(digits: str) -> int:
+    """Return a position, bounded: a client may send thousands of digits (RFC 9110 14.1.2 sets no limit)."""
+    significant = digits.lstrip("0") or "0"
+    return int(significant) if len(significant) <= _MOST_DIGITS else 10**_MOST_DIGITS
+
+
+def _last_bytes(count: str, size_bytes: int) -> Part | None:
+    if not count:
+        return None
+    if not _position(count):
+        raise NoSuchPart
+    return Part(first_byte=max(0, size_bytes - _position(count)), end_byte=size_bytes)
+
+
 MOST_HEAD_BYTES = 8192
+
 """Request line and headers, with their ends of line."""
 
 CONTROL_HEADER = "Flashferry-Congestion-Control"
+
 """In a request: what a depot's probe wants to be sent with; in an answer: that it is."""
+
 CONTROLS = ("bbr", "cubic")
 
 _MOST_AGENT_LETTERS = 100
+
 _ONCE = (b"authorization", b"range", b"if-range", b"content-length", b"host")
+
 _LONGEST_CREDENTIALS = 1024
 
 
@@ -160,3 +222,55 @@ def _login_of(value: bytes) -> Login | None:
 
 def _text(value: bytes) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in value.decode("latin-1"))
+
+
+REALM = "flashferry"
+
+_MORE: Mapping[HTTPStatus, Mapping[str, str]] = {
+    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": f'Basic realm="{REALM}"'},
+    HTTPStatus.METHOD_NOT_ALLOWED: {"Allow": "GET, HEAD"},
+    HTTPStatus.SERVICE_UNAVAILABLE: {"Retry-After": "60"},
+}
+
+
+def refusal(status: HTTPStatus, *, with_text: bool = True, size_bytes: int | None = None) -> bytes:
+    """Return a whole answer that says no more than its status.
+
+    Args:
+        status: 400 or above.
+        with_text: Whether a line for people follows; not behind `HEAD`.
+        size_bytes: With 416: the size of the image.
+    """
+    text = f"{status.phrase}\n".encode("ascii")
+    fields = {"Content-Type": "text/plain", "Content-Length": str(len(text)), **_MORE.get(status, {})}
+    if size_bytes is not None:
+        fields["Content-Range"] = f"bytes */{size_bytes}"
+    return _head(status, fields) + (text if with_text else b"")
+
+
+def image_head(tag: str, size_bytes: int, part: Part | None, control: str = "") -> bytes:
+    """Return the head of an answer whose body is an image, or a part of one.
+
+    Args:
+        tag: Stands for the image's content.
+        size_bytes: Its size.
+        part: The part; None for the whole.
+        control: Congestion control that was asked for and is granted; empty: none was.
+    """
+    fields = {
+        "Content-Type": "application/octet-stream",
+        "Content-Length": str(size_bytes if part is None else part.size_bytes),
+        "Accept-Ranges": "bytes",
+        "ETag": tag,
+    } | ({CONTROL_HEADER: control} if control else {})
+    if part is None:
+        return _head(HTTPStatus.OK, fields)
+    fields["Content-Range"] = f"bytes {part.first_byte}-{part.end_byte - 1}/{size_bytes}"
+    return _head(HTTPStatus.PARTIAL_CONTENT, fields)
+
+
+def _head(status: HTTPStatus, fields: Mapping[str, str]) -> bytes:
+    # Nothing between us may keep it or change it: it is one device's, for one time.
+    whole = {**fields, "Cache-Control": "no-store, no-transform", "Connection": "close"}
+    lines = (f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in whole.items()))
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")

@@ -15,14 +15,22 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.clients.client_session import Visitor
+from flashferry.fileserver.client_session import Visitor
 from flashferry.fileserver.image_stream import Ending, ImageSending
 from flashferry.fileserver.protocol import AsyncChat, report_loop_error
 from flashferry.fileserver.records import EventKind, TransferState
-from flashferry.fileserver.tickets import Refusal, plain_address
-from flashferry.httpserver.answers import image_head, refusal
-from flashferry.httpserver.head import BadHead, HeadReader, Request, plain_name
-from flashferry.httpserver.ranges import NoSuchPart, Part, part_of
+from flashferry.fileserver.ticket_accounts import Refusal, plain_address
+from flashferry.httpserver.head import (
+    BadHead,
+    HeadReader,
+    NoSuchPart,
+    Part,
+    Request,
+    image_head,
+    part_of,
+    plain_name,
+    refusal,
+)
 from flashferry.httpserver.streams import PlainStream, StreamLost
 from flashferry.images.manifest import entity_tag
 

@@ -1,25 +1,71 @@
-"""The images we serve: name to file, size and digests. The only place where a name becomes a path.
+"""Digests that were made once, kept by the state of the file they belong to, with the name that the file carries."""
 
-Names from the wire are looked up, never resolved: there is no directory to walk out of. Nor do files lead out of the
-folder on offer: write access there would otherwise have us serve any file that we may read, and as root that is every
-file. A file is identified by device, inode, size, modification and change time; where any of them differs, it is
-another file with other digests.
-"""
+from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.images.contents import read_contents
+from flashferry.core.files import JsonCache
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
 from flashferry.images.files import FileIdentity, open_in, place_of
-from flashferry.images.hash_cache import HashCache
-from flashferry.images.image import ImageFile
+from flashferry.images.image import Digests, ImageFile
+from flashferry.images.manifest import Contents, read_contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+_MOST_ENTRIES = 1000
+
+
+class HashCache:
+    """Contents by key, in memory and, if a path is given, in a JSON file.
+
+    The file holds `[md5, sha512, name inside]` by key.
+
+    A cache file that cannot be read or written costs time, never a run: it is reported once and done without.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._file = _file(path) if path is not None else None
+        self._lock = threading.Lock()
+        self._entries: dict[str, Contents] = _load(self._file) if self._file is not None else {}
+
+    def get(self, key: str) -> Contents | None:
+        """Return what is kept for a key."""
+        with self._lock:
+            return self._entries.get(key)
+
+    def put(self, key: str, contents: Contents) -> None:
+        """Keep what was read for a key; the oldest go when there are more than a thousand."""
+        with self._lock:
+            self._entries[key] = contents
+            while len(self._entries) > _MOST_ENTRIES:
+                del self._entries[next(iter(self._entries))]
+            if self._file is not None:
+                kept = {key: (one.digests.md5, one.digests.sha512, one.inside) for key, one in self._entries.items()}
+                self._file.store(kept)
+
+
+def _file(path: Path) -> JsonCache:
+    return JsonCache(path, unread="images are hashed anew", unwritten="images will be hashed again")
+
+
+def _load(file: JsonCache) -> dict[str, Contents]:
+    data = file.load()
+    try:
+        return {str(key): _contents(*kept) for key, kept in data.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        if data is not None:
+            file.complain(error)
+        return {}
+
+
+def _contents(md5: str, sha512: str, inside: str | None) -> Contents:
+    return Contents(digests=Digests(md5=str(md5), sha512=str(sha512)), inside=inside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +104,7 @@ class Catalogue:
         *,
         cache_path: Path | None = None,
         may_be_empty: bool = False,
-        clock: "Callable[[], float]" = time.monotonic,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.left_out: tuple[str, ...] = ()
         self._entries: dict[str, _Entry] = {}
@@ -79,7 +125,7 @@ class Catalogue:
         """Return the image names in order."""
         return tuple(sorted(self._entries))
 
-    def image(self, name: str, *, on_progress: "Callable[[int, int], None] | None" = None) -> ImageFile:
+    def image(self, name: str, *, on_progress: Callable[[int, int], None] | None = None) -> ImageFile:
         """Return an image with its digests, hashing the file unless that was done for its present state.
 
         Args:
@@ -123,7 +169,7 @@ class Catalogue:
             return rest_s <= 0
         return self._clock() - since_s >= rest_s
 
-    def _hashed(self, name: str, entry: _Entry, on_progress: "Callable[[int, int], None] | None") -> ImageFile:
+    def _hashed(self, name: str, entry: _Entry, on_progress: Callable[[int, int], None] | None) -> ImageFile:
         place, descriptor = entry.open()
         try:
             identity = _checked_identity(place, os.fstat(descriptor))
@@ -148,7 +194,7 @@ class Catalogue:
             inside=contents.inside,
         )
 
-    def _entries_of(self, path: Path) -> "Iterator[_Entry]":
+    def _entries_of(self, path: Path) -> Iterator[_Entry]:
         try:
             if path.is_dir():
                 yield from self._images_in(path)
@@ -163,7 +209,7 @@ class Catalogue:
                 f"images: {path}: {error.strerror}", hint="Give a readable file or directory"
             ) from None
 
-    def _images_in(self, directory: Path) -> "Iterator[_Entry]":
+    def _images_in(self, directory: Path) -> Iterator[_Entry]:
         folder, found = directory.resolve(strict=True), False
         for path in sorted(directory.iterdir()):
             if path.name.startswith(".") or path.is_dir():

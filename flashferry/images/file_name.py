@@ -1,22 +1,11 @@
-"""What the name of a software file says of it: its kind, its platform, its feature set, its release. Pure.
-
-One reading for all that must know: an image is added and booted, a patch belongs to an image of the same release, a
-sub-package must not be deleted on its own. A release in a name says nothing about the kind of file.
+"""The release of an IOS-XE image by its name, and whether two spellings are one release. Pure.
 
 Facts
 -----
-* An image is called `PLATFORM-FEATURES[-MEMORY].RELEASE`: `c2900-universalk9-mz.SPA.157-3.M.bin`, or
-  `PLATFORM_iosxe[FEATURES].RELEASE`: `cat9k_iosxe.17.09.04.SPA.bin`, `cat9k_iosxe_npe...`, `cat9k_iosxeldpe...` (Cisco
-  IOS and NX-OS Software Release Reference Guide, "Software Image Naming").
-* A platform's word may have a dash: `C9800-L`, `C9800-40`, `C9800-80`, `C9800-CL` are four controllers, `C9800-SW` is
-  the wireless sub-package of a switch, `C9800-AP` the bundle for an access point (Cisco's download names).
-* A patch (SMU) carries the release of its base image and the number of the fault that it cures:
-  `cat9k_iosxe.17.06.01.CSCvz00001.SPA.smu.bin` (genieparser issue 871; CSCwe70969). Patches of access points are
-  `.apsp.bin` (service pack) and `.apdp.bin` (device pack).
-* A ROMMON package is called `isr4200_4300_rommon_1612_2r_SPA.pkg`, `asr1000-rommon.173-1r.SPA.pkg`,
-  `C1900_RM2.srec.SPA.150-1r.M15`.
-* `npe` in a feature set is "no payload encryption", `ldpe` "low data payload encryption": the same release in another
-  feature set is another image, and `show install summary` prints the same version for both.
+* Names of files have `17.12.04a`, `show version` has `17.12.4a` or `17.06.03a`, `show install summary` has
+  `17.12.04a.01.79`, with the build after it: an image's name does not have its build, so builds are not compared.
+* A digit before the first dot may be the end of a word: `universalk9.17.12.04a` is no release 9.17.12.
+* Names of classic IOS (`c2900-universalk9-mz.SPA.157-3.M.bin`) and of builds of developers (`BLD_V168_...`) have none.
 """
 
 from __future__ import annotations
@@ -25,17 +14,55 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flashferry.images.release import ImageRelease, release_of_image
+_RELEASE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{1,2})([a-z]{0,2})(?![A-Za-z0-9])")
+
+_IN_NAME = re.compile(r"(?<![A-Za-z0-9])(\d{1,2})\.(\d{2})\.(\d{2})([a-z]{0,2})(?![A-Za-z0-9])")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ImageRelease:
+    """A release of IOS-XE, for example 17.12.4a; `letters` is empty as a rule."""
+
+    major: int
+    minor: int
+    rebuild: int
+    letters: str = ""
+
+    def __str__(self) -> str:
+        """Return it as `show version` of a recent release has it."""
+        return f"{self.major}.{self.minor}.{self.rebuild}{self.letters}"
+
+
+def release_in(text: str) -> ImageRelease | None:
+    """Return the release that a version names, as `show version` or `show install summary` print it, or None."""
+    return _found(_RELEASE.match(text.strip()))
+
+
+def release_of_image(name: str) -> ImageRelease | None:
+    """Return the release in the name of an image's file, or None."""
+    return _found(_IN_NAME.search(name))
+
+
+def _found(match: re.Match[str] | None) -> ImageRelease | None:
+    return ImageRelease(int(match[1]), int(match[2]), int(match[3]), match[4]) if match else None
+
 
 _PATCH = re.compile(r"\.smu\.bin$|(?<![a-z0-9])csc[a-z]{2}\d{5}(?!\d)")
+
 _ROMMON = re.compile(r"rommon|_rm\d*\.|\.srec(?:\.|$)")
+
 _SUB_PACKAGE = re.compile(r"\.pkg$|^c9800-(?:sw|ap)-iosxe-wlc\b")
+
 _ARCHIVE = re.compile(r"\.(?:tar|zip)$")
+
 _MEMORY = re.compile(r"[a-z]{1,2}")
+
 _IOS_XE = re.compile(r"([a-z][a-z0-9_]*?_iosxe)_?([a-z0-9_]*)")
+
 _ENCRYPTION = re.compile(r"(?<![a-z0-9])(?:universalk\d+|iosxe)?_?(npe|ldpe)(?![a-z0-9])")
 
 _WITHOUT_DIGIT = frozenset({"vios", "isrv"})
+
 """Platforms' words without a digit; any other such word is part of a name that a person gave: `demo-xe1.bin`."""
 
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.lab import helper
 from flashferry.lab.link import profile_from_json
-from flashferry.lab.link_setup import set_up_lan
-from flashferry.lab.namespaces import unshare_network
+from flashferry.lab.namespaces import set_up_lan, unshare_network
 from flashferry.lab.relay import Relay, carry
 
 if TYPE_CHECKING:
-    from flashferry.lab.link_setup import Ends
+    from flashferry.lab.namespaces import Ends
 
 
 def main() -> None:

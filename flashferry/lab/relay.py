@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.lab import helper
 from flashferry.lab.errors import LabError
-from flashferry.lab.link import LinkProfile, profile_from_json
-from flashferry.lab.link_model import DESTINATION, Direction
-from flashferry.lab.link_parts import NodePolicer
-from flashferry.lab.link_setup import set_up_link
+from flashferry.lab.link import DESTINATION, Direction, LinkProfile, NodePolicer, profile_from_json
+from flashferry.lab.namespaces import set_up_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flashferry.lab.link_setup import Ends
+    from flashferry.lab.namespaces import Ends
 
 _PACKETS_AT_ONCE = 256
 _LONGEST_PACKET_BYTES = 2048

@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.capability_levels import Rung, addressing_of, best_rung, check_rung
-from flashferry.lab.control import ask
 from flashferry.lab.errors import LabError
-from flashferry.lab.link_setup import LAN
-from flashferry.lab.namespaces import in_namespace, traffic
+from flashferry.lab.namespaces import LAN, in_namespace, traffic
 from flashferry.lab.standin.device import check_lines
 from flashferry.lab.standin.platform import load_platform
-from flashferry.lab.state import LabState, started_ticks
+from flashferry.lab.state import LabState, ask, started_ticks
 from flashferry.lab.world_spec import (
     DepotHost,
     DepotSpec,
@@ -156,7 +154,7 @@ class World:
 
         Args:
             site: Whose link; that of every site unless named.
-            changes: Fields of `flashferry.lab.link_model.DirectionProfile`.
+            changes: Fields of `flashferry.lab.link.DirectionProfile`.
 
         Raises LabError: there is no such setting, its value is not allowed, or this rung has no link.
         """

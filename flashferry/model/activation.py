@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flashferry.images.release import release_in
+from flashferry.images.file_name import release_in
 from tasks.activating.boot_order import BootOrder
 from tasks.activating.service_state import ServiceState
 from tasks.software_state import SoftwareState
@@ -89,14 +89,14 @@ class Sighting(StrEnum):
 
     Attributes:
         OLD_RUNS: The old image runs, and nothing waits for a commit.
-        UNDER_WAY: The new image is activated, and the old one still runs.
+        IN_PROGRESS: The new image is activated, and the old one still runs.
         NEW_RUNS: The new image runs; in install mode it waits for its commit.
         COMMITTED: The new image runs and is committed, with no timer.
         UNKNOWN: What the device shows is none of these.
     """
 
     OLD_RUNS = "the old image runs"
-    UNDER_WAY = "activated, not yet restarted"
+    IN_PROGRESS = "activated, not yet restarted"
     NEW_RUNS = "the new image runs"
     COMMITTED = "committed"
     UNKNOWN = "unknown"
@@ -114,7 +114,7 @@ def _of_install(activation: Activation, software: SoftwareState) -> Sighting:
         return Sighting.UNKNOWN
     is_running = runs == release_in(version)
     if version in software.versions("U"):
-        return Sighting.NEW_RUNS if is_running else Sighting.UNDER_WAY
+        return Sighting.NEW_RUNS if is_running else Sighting.IN_PROGRESS
     if software.versions("U", "D"):
         return Sighting.UNKNOWN
     if version in software.versions("C"):

@@ -50,7 +50,7 @@ class LeasedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedEntry:
-    """A device of which the journal has no more than its name: compare its lines by hand (`tasks.run_marker.LOOK`)."""
+    """A device of which the journal has no more than its name: compare its lines by hand (`SHOW_OUR_LINES`)."""
 
     run_id: str
     host: str

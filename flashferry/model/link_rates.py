@@ -136,7 +136,7 @@ INSIST = "--uncapped"
 _SHOWN = 3
 
 
-def told_pace(
+def pace_notice(
     devices: Iterable[HostView],
     links: LinkRates,
     *,

@@ -18,11 +18,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import BinaryIO
 
-from flashferry.core.atomic_write import write_whole
 from flashferry.core.codec import CodecError, decode_exactly, to_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import is_below, reading
-from flashferry.core.outside import json_text, told
+from flashferry.core.files import is_below, reading, write_whole
+from flashferry.core.redaction import json_text, redact_json
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import SCHEMA, Action, FleetPlan
 
@@ -55,7 +54,7 @@ _AGAIN = "Make the plan anew with 'flashferry plan'"
 
 def plan_document(plan: FleetPlan) -> dict[str, object]:
     """Return a plan as JSON types, with its digest."""
-    return sealed({"schema": SCHEMA, "digest": ""} | told(to_json(plan), exact=_CARRIED_OUT))
+    return sealed({"schema": SCHEMA, "digest": ""} | redact_json(to_json(plan), exact=_CARRIED_OUT))
 
 
 def plan_text(plan: FleetPlan) -> str:

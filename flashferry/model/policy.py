@@ -22,8 +22,7 @@ from typing import Any, Self, get_type_hints
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import Digests, published
-from flashferry.model.limits import Limits, parse_until
-from flashferry.model.retry import RetryPolicy
+from flashferry.model.limits import Limits, RetryPolicy, parse_until
 from flashferry.model.setting import KEY, AtService, Setting, Subject, setting
 from flashferry.model.waves import WavePolicy
 from inventory.transport_policy import AS_USUAL, USUAL

@@ -72,7 +72,7 @@ class Phase(StrEnum):
     """Where a device stands in its run: what live view, pages and metrics count. Values are those of metrics."""
 
     QUEUED = "queued"
-    UNDER_WAY = "under way"
+    IN_PROGRESS = "under way"
     DONE = "done"
     REFUSED = "refused"
     FAILED = "failed"
@@ -95,11 +95,11 @@ class Phase(StrEnum):
         return self not in _OPEN
 
 
-_OPEN = frozenset({Phase.QUEUED, Phase.UNDER_WAY})
+_OPEN = frozenset({Phase.QUEUED, Phase.IN_PROGRESS})
 _LABELS = {Phase.NOT_BEGUN: "not started"}
 _TONES = {
     Phase.QUEUED: Tone.QUIET,
-    Phase.UNDER_WAY: Tone.QUIET,
+    Phase.IN_PROGRESS: Tone.QUIET,
     Phase.DONE: Tone.GOOD,
     Phase.REFUSED: Tone.WARN,
     Phase.FAILED: Tone.BAD,
@@ -234,7 +234,7 @@ def phase_of(outcome: str | None, state: str, *, is_alive: bool) -> Phase:
     if state == State.PLANNED:
         return Phase.QUEUED if is_alive else Phase.NOT_BEGUN
     if is_alive:
-        return Phase.UNDER_WAY
+        return Phase.IN_PROGRESS
     return Phase.DONE if state == State.DONE else Phase.INTERRUPTED
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import redact_json
+from flashferry.core.redaction import redact_json
 from flashferry.monitor.events import Event
 
 SCHEMA = "flashferry.event/1"

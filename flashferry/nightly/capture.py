@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from flashferry.core.units import size
 from flashferry.nightly.backend import LabBackend, PlannedLink, RunningLab, Topology
 from flashferry.nightly.deadline import Deadline
-from flashferry.nightly.faults import NightFault
+from flashferry.nightly.night import NightFault
 from flashferry.nightly.product import Product
 from flashferry.nightly.settings import NightSettings
 

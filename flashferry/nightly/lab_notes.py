@@ -22,8 +22,8 @@ from socket import gethostname
 from flashferry.core.codec import CodecError, decode
 from flashferry.core.state_folder import make_private_directory
 from flashferry.nightly.backend import Leftover
-from flashferry.nightly.faults import Fault, NightFault
-from flashferry.store.run_lock import is_run_alive, lock_of, taken_lock
+from flashferry.nightly.night import Fault, NightFault
+from flashferry.store.reader import is_run_alive, lock_of, taken_lock
 
 PREFIX = "ff-nightly-"
 """Titles of ours begin with it."""

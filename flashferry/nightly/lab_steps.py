@@ -24,12 +24,10 @@ from flashferry.nightly.backend import (
     RunningLab,
     Topology,
 )
+from flashferry.nightly.clean_up import ReapRules, reap, reaped_labs
 from flashferry.nightly.deadline import Deadline
-from flashferry.nightly.faults import Fault, NightFault
-from flashferry.nightly.link_measure import Pings, judge_link
-from flashferry.nightly.night import MeasuredLink, StepName
-from flashferry.nightly.reaping import ReapRules, reap, reaped_labs
-from flashferry.nightly.routers import Look, Routers
+from flashferry.nightly.night import Fault, MeasuredLink, NightFault, StepName
+from flashferry.nightly.routers import Look, Pings, Routers, judge_link
 from templates.version import parse_version
 
 T = TypeVar("T")

@@ -17,11 +17,11 @@ from flashferry.core.safe_quote import counted
 from flashferry.core.units import rate, rough_megabytes
 from flashferry.nightly.backend import PlannedNode, Topology
 from flashferry.nightly.deadline import Deadline
-from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.lab_steps import in_parallel
-from flashferry.nightly.night import NightCopy, NightFigure, StepName
-from flashferry.nightly.product import Product, ProductRun
-from flashferry.nightly.product_reports import (
+from flashferry.nightly.night import Fault, NightCopy, NightFault, NightFigure, StepName
+from flashferry.nightly.product import (
+    Product,
+    ProductRun,
     check_ended_well,
     copies_of_probe,
     copies_of_stage,
@@ -31,7 +31,7 @@ from flashferry.nightly.product_reports import (
 )
 from flashferry.nightly.routers import Configurations, Routers, check_is_the_labs
 from flashferry.nightly.settings import NightSettings
-from tasks.configuration import difference, fingerprint
+from tasks.read_config import difference, fingerprint
 
 KILLED = -9
 KILL_TRIES = 3

@@ -1,40 +1,226 @@
-"""The lab's routers as a night sees them behind the product's back: whether they answer, and how they are configured.
-
-SSH goes by the product's own session: what it cannot log in to, it could not stage either. Nothing is changed.
+"""Measuring a link through a router behind it, and whether that is what was set: a lab's link may not be what it says.
 
 Facts
 -----
 
-- BOOTED is not reachable: the first line that counts as booted, `Would you like to enter the initial configuration
-  dialog?`, comes before any configuration (facts of the controller, 2026-11). So a refused login is asked again, too.
-- Keys may be made anew while a router boots, so that each look may see another one: no look remembers any.
-- `show version` of CSR1000v and C8000V shows their licence's throughput in a line of its own (captures of 16.9 to
-  17.9): `The current throughput level is 20000 kbps`, or `unthrottled`. `show platform hardware throughput level` is
-  asked where it does not; of that one's words only such a line is relied upon.
+- Whether Cisco Modeling Labs counts latency once per round trip or in each direction is documented nowhere (facts of
+  the controller's API, read 2026-11): so both the planned latency and twice it are as planned, and which it was is
+  reported. Anything else is a lab's failure.
+- Twenty pings of a link with 0.01 % loss lose one in one night of 250, two in one of 130,000. A loss that is planned
+  larger is held against the binomial distribution: more than what comes once in a thousand nights is a failure.
+- An unprivileged process may ping by a datagram socket where `net.ipv4.ping_group_range` lets it (systemd sets it for
+  all); root may by a raw one. Where neither is granted, TCP handshakes with the router's SSH port take their place: a
+  lost SYN is sent again after a second, so one that took longer counts as lost.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.nightly.backend import LinkCondition, PlannedNode
-from flashferry.nightly.faults import Fault, NightFault
-from flashferry.nightly.link_measure import Pings, ping
-from flashferry.nightly.night import StepName
+from flashferry.nightly.night import Fault, NightFault, StepName
 from flashferry.nightly.settings import NodeLogin
-from flashferry.nightly.topology.day0 import host_name
+from flashferry.nightly.topology.definitions import host_name
 
 if TYPE_CHECKING:
     from flashferry.devices.session import DeviceSession
 
+PINGS = 20
+
+PAUSE_S = 0.1
+
+ANSWER_S = 2.0
+
+"""A ping that is not answered by then, and the planned latency on top, counts as lost."""
+
+_PACKET_BYTES = 84
+
+_RARE = 0.001
+
+_OWN_MS = 3.0
+
+"""What a virtual router takes to answer, and the emulation's own grain."""
+
+_TCP_RETRY_S = 1.0
+
+_ECHO, _ECHO_REPLY = 8, 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pings:
+    """What pings through a link came to.
+
+    Attributes:
+        answers_s: Round trips of those that were answered, in seconds.
+        sent: How many were sent.
+        is_tcp: Whether they were TCP handshakes, where this host grants no ICMP.
+    """
+
+    answers_s: tuple[float, ...]
+    sent: int
+    is_tcp: bool = False
+
+    @property
+    def rtt_ms(self) -> float | None:
+        """Median round trip; None where none was answered."""
+        return 1e3 * median(self.answers_s) if self.answers_s else None
+
+    @property
+    def lost(self) -> int:
+        """How many were not answered."""
+        return self.sent - len(self.answers_s)
+
+    @property
+    def loss_percent(self) -> float:
+        """Share of them that were not answered."""
+        return 100 * self.lost / self.sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkFinding:
+    """Whether a link is as planned: `sentence` says in words what was found, and what was expected where it is not."""
+
+    is_as_planned: bool
+    sentence: str
+
+
+def judge_link(planned: LinkCondition, pings: Pings) -> LinkFinding:
+    """Return whether pings through a link fit what was planned for it."""
+    if pings.rtt_ms is None:
+        return LinkFinding(is_as_planned=False, sentence=f"none of {pings.sent} pings was answered")
+    allowed = allowed_losses(planned.loss_percent, pings.sent)
+    loss = f"{pings.lost} of {pings.sent} lost"
+    if pings.lost > allowed:
+        sentence = f"expected at most {allowed} of {pings.sent} pings lost at {planned.loss_percent:g} %, found {loss}"
+        return LinkFinding(is_as_planned=False, sentence=sentence)
+    fits = [times for times in (1, 2) if _fits(planned, times, pings.rtt_ms)]
+    if not fits:
+        once, twice = (_round_trip_ms(planned, times) for times in (1, 2))
+        sentence = f"expected a round trip of {once:.0f} or {twice:.0f} ms, found {pings.rtt_ms:.1f} ms; {loss}"
+        return LinkFinding(is_as_planned=False, sentence=sentence)
+    return LinkFinding(is_as_planned=True, sentence=f"{pings.rtt_ms:.1f} ms, {loss}{_counted(planned, fits)}")
+
+
+def allowed_losses(loss_percent: float, sent: int) -> int:
+    """Return how many of some pings may be lost: one always, more where more are lost once in a thousand nights.
+
+    The planned loss may count in each direction.
+    """
+    lost = 1 - (1 - min(loss_percent, 100.0) / 100) ** 2
+    more, allowed = 1.0, -1
+    while more > _RARE and allowed < sent:
+        allowed += 1
+        more -= math.comb(sent, allowed) * lost**allowed * (1 - lost) ** (sent - allowed)
+    return max(1, allowed)
+
+
+def _counted(planned: LinkCondition, fits: list[int]) -> str:
+    if not planned.latency_ms or len(fits) == 2:
+        return ""
+    return "; latency counts once per round trip" if fits == [1] else "; latency counts in each direction"
+
+
+def _fits(planned: LinkCondition, times: int, rtt_ms: float) -> bool:
+    expected_ms = _round_trip_ms(planned, times)
+    return abs(rtt_ms - expected_ms) <= max(_OWN_MS, 0.1 * expected_ms) + times * planned.jitter_ms / 2
+
+
+def _round_trip_ms(planned: LinkCondition, times: int) -> float:
+    serial_ms = _PACKET_BYTES * 8 / planned.bandwidth_kbps if planned.bandwidth_kbps else 0.0
+    return times * (planned.latency_ms + serial_ms)
+
+
+def ping(address: str, *, port: int, planned: LinkCondition, count: int = PINGS) -> Pings:
+    """Ping a router, or shake hands with its SSH port where this host grants no ICMP.
+
+    Args:
+        address: Its address, or a name; one that cannot be resolved answers no ping.
+        port: Its SSH port.
+        planned: What is planned for the link, which says how long to wait.
+        count: How many.
+    """
+    limit_s = ANSWER_S + 2 * (planned.latency_ms + planned.jitter_ms) / 1e3
+    try:
+        target = socket.getaddrinfo(address, None, socket.AF_INET, socket.SOCK_DGRAM)[0][4][0]
+    except OSError:
+        return Pings(answers_s=(), sent=count)
+    if (echo := _icmp_socket()) is not None:
+        with echo:
+            return _rounds(lambda number: _echoed(echo, str(target), number, limit_s), count)
+    return _rounds(lambda _: _shaken(str(target), port, limit_s), count, is_tcp=True)
+
+
+def _rounds(one: Callable[[int], float | None], count: int, *, is_tcp: bool = False) -> Pings:
+    answers = []
+    for number in range(count):
+        if (answer_s := one(number)) is not None:
+            answers.append(answer_s)
+        time.sleep(PAUSE_S)
+    return Pings(answers_s=tuple(answers), sent=count, is_tcp=is_tcp)
+
+
+def _icmp_socket() -> socket.socket | None:
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+        with suppress(PermissionError):
+            return socket.socket(socket.AF_INET, kind, socket.IPPROTO_ICMP)
+    return None
+
+
+def _echoed(echo: socket.socket, target: str, number: int, limit_s: float) -> float | None:
+    """Return how long one ping took to be answered, or None."""
+    mine = os.urandom(16)
+    began_s = time.monotonic()
+    with suppress(OSError):
+        echo.sendto(_request(os.getpid() & 0xFFFF, number, mine), (target, 0))
+        while (left_s := began_s + limit_s - time.monotonic()) > 0:
+            echo.settimeout(left_s)
+            answer, _ = echo.recvfrom(2048)
+            # A raw socket shows the IP header too, and everybody's packets: our own words are looked for.
+            head = (answer[0] & 0x0F) * 4 if echo.type == socket.SOCK_RAW else 0
+            if answer[head : head + 1] == bytes([_ECHO_REPLY]) and mine in answer:
+                return time.monotonic() - began_s
+    return None
+
+
+def _request(identifier: int, number: int, payload: bytes) -> bytes:
+    body = payload + bytes(_PACKET_BYTES - 28 - len(payload))
+    head = struct.pack("!BBHHH", _ECHO, 0, 0, identifier, number)
+    return struct.pack("!BBHHH", _ECHO, 0, _checksum(head + body), identifier, number) + body
+
+
+def _checksum(data: bytes) -> int:
+    """Return the Internet checksum of an even number of bytes (RFC 1071)."""
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def _shaken(target: str, port: int, limit_s: float) -> float | None:
+    began_s = time.monotonic()
+    try:
+        socket.create_connection((target, port), timeout=limit_s).close()
+    except OSError:
+        return None
+    took_s = time.monotonic() - began_s
+    return took_s if took_s < _TCP_RETRY_S or limit_s > ANSWER_S + _TCP_RETRY_S else None
+
+
 LICENSED = ("csr1000v", "cat8000v")
+
 """Node definitions that begin with one of these forward as fast as their licence lets them."""
 
 _THROUGHPUT = re.compile(r"current throughput level is\s+(?:(\d+)\s*kb(?:ps|/s)|(unthrottled))", re.IGNORECASE)

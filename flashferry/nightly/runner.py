@@ -18,14 +18,12 @@ from flashferry.nightly.artefacts.folder import check_writable, write_artefacts
 from flashferry.nightly.backend import LabBackend, Progress, Topology
 from flashferry.nightly.booting import ImageChoice, chosen
 from flashferry.nightly.deadline import Clock, StoppableClock, SystemClock
-from flashferry.nightly.description.bootstrap import TRIED_TITLE
-from flashferry.nightly.description.logins import controller_access, node_login
+from flashferry.nightly.description.logins import TRIED_TITLE, controller_access, node_login
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.description.values import NightDescription
-from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.history import keep, past
 from flashferry.nightly.lab_notes import is_title
-from flashferry.nightly.night import Night, StepName
+from flashferry.nightly.night import Fault, Night, NightFault, StepName
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.step_log import Watcher
 from flashferry.nightly.steps import Files, NightParts, run_night

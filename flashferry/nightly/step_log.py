@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.nightly.deadline import Deadline, NightStopped, StoppableClock
-from flashferry.nightly.faults import Fault, NightFault
-from flashferry.nightly.night import NightStep, StepName, StepOutcome
+from flashferry.nightly.night import Fault, NightFault, NightStep, StepName, StepOutcome
 
 _LOG = logging.getLogger("flashferry.nightly")
 

@@ -20,9 +20,8 @@ from flashferry.images.files import checked_image
 from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight, Progress, RunningLab, Topology
 from flashferry.nightly.booting import BootedImage, BootImage
 from flashferry.nightly.capture import Capture
-from flashferry.nightly.clean_up import NO_LAB, remove_lab
+from flashferry.nightly.clean_up import NO_LAB, ReapRules, removable, remove_lab
 from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
-from flashferry.nightly.faults import Fault, NightFault, NoRoom
 from flashferry.nightly.inventory_files import write_inventory
 from flashferry.nightly.lab_notes import LabNotes, new_title, only_one_night
 from flashferry.nightly.lab_steps import (
@@ -34,10 +33,19 @@ from flashferry.nightly.lab_steps import (
     measure_link,
     reap_labs,
 )
-from flashferry.nightly.night import MeasuredLink, Night, NightStep, Rating, StepName, StepOutcome
+from flashferry.nightly.night import (
+    Fault,
+    MeasuredLink,
+    Night,
+    NightFault,
+    NightStep,
+    NoRoom,
+    Rating,
+    StepName,
+    StepOutcome,
+)
 from flashferry.nightly.product import Product, ProductProcesses, product_version
 from flashferry.nightly.product_steps import ConfigurationProof, ProductSteps
-from flashferry.nightly.reaping import ReapRules, removable
 from flashferry.nightly.routers import Routers, SshRouters
 from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
 from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION, SilentWatcher, StepLog, Watcher

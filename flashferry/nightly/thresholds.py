@@ -12,8 +12,7 @@ from statistics import median
 
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import duration
-from flashferry.nightly.faults import Fault
-from flashferry.nightly.night import LINES_LEFT, Judgement, Night, NightCopy, Rating, SeriesKey
+from flashferry.nightly.night import LINES_LEFT, Fault, Judgement, Night, NightCopy, Rating, SeriesKey
 from flashferry.nightly.trend import (
     LEAST_NIGHTS,
     RATE,

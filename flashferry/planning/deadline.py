@@ -13,7 +13,7 @@ from functools import lru_cache
 from flashferry.core.errors import Kind
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import rough_duration
-from flashferry.model.plan_window import MOST_WAIT_S, next_countdown_s, spoken
+from flashferry.model.fleet_plan import MOST_WAIT_S, next_countdown_s, spoken
 from flashferry.planning.device_queue import Hold
 from inventory.host_view import HostView
 from inventory.time_window import TimeWindow, closes_at, next_opening

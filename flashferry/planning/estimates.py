@@ -28,12 +28,12 @@ from flashferry.planning.scenario import Estimate, Finish, LinkFacts, Rate
 from flashferry.store.history import History
 from flashferry.tcp.receive_window import ASSUMED_RTT_S
 from flashferry.transports import USUAL
-from flashferry.transports.choice import Wish, candidates
+from flashferry.transports.choice import TransportRequest, candidates
 from inventory.host_view import HostView
 from inventory.sites import Site
 from inventory.time_window import TimeWindow, next_opening
 from inventory.transport_policy import AUTO
-from tasks.fetching.ceilings import announce
+from tasks.fetch_check import announce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Known:
     flash_speeds: Mapping[str, float] = field(default_factory=dict)
     add_speeds: Mapping[str, float] = field(default_factory=dict)
     tune: TuneMode = TuneMode.AUTO
-    wish: Wish = field(default_factory=Wish)
+    wish: TransportRequest = field(default_factory=TransportRequest)
 
     def transport_of(self, device: HostView, size_bytes: int) -> tuple[str, str]:
         """Return by what a device is to fetch, and why that was chosen; no reason where there was no choice.

@@ -16,7 +16,7 @@ from flashferry.core.safe_quote import counted
 from flashferry.devices.platforms.ios import IOS
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, Supply
-from flashferry.model.link_rates import LinkRates, told_pace
+from flashferry.model.link_rates import LinkRates, pace_notice
 from flashferry.model.policy import StagePolicy
 from flashferry.monitor.events import Emit, never_failing, silent
 from flashferry.planning.deadline import first_opening
@@ -31,7 +31,7 @@ from flashferry.store.history import History
 from flashferry.store.leases import leases
 from flashferry.store.staged import doubts
 from flashferry.store.status import last_add_speeds, last_flash_speeds, last_hash_speeds
-from flashferry.transports.choice import NotServed, Wish, candidates, check_asked, unserved
+from flashferry.transports.choice import NotServed, TransportRequest, candidates, check_asked, unserved
 from inventory.host_view import HostView, view
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
@@ -92,10 +92,10 @@ def plan_fleet(
     links = LinkRates(request.state_directory)
     sites = sites_of(views.values())
     # What the run's own server would lack, the run reports: a plan needs no certificate.
-    wish = Wish(asked=check_asked(request.policy.transport), missing=not_served or {})
+    wish = TransportRequest(asked=check_asked(request.policy.transport), missing=not_served or {})
     for one in views.values():
         candidates(one.name, one.transport_policy, wish)
-    pace = told_pace(views.values(), links, uncapped=request.policy.uncapped)
+    pace = pace_notice(views.values(), links, uncapped=request.policy.uncapped)
     starts_at = _start(request, views, now)
     found, images = _gathered(nornir, request, views, links, emit, interrupted)
     known = Known(

@@ -30,11 +30,9 @@ from flashferry.planning.inspection import CheckRecord, look, others_of
 from flashferry.store.leases import Lease
 from inventory.host_view import HostView, view
 from inventory.image_rules import ImageChoice, ImageRules, Traits
-from tasks.add import NOTHING_TO_ADD_TO
-from tasks.check import CheckReport, Wanted
-from tasks.fetching.ceilings import Ceiling
-from tasks.fetching.fit import trusting
-from tasks.install import without_add
+from tasks.add import NOTHING_TO_ADD_TO, without_add
+from tasks.check import CheckReport, TargetImage
+from tasks.fetch_check import Ceiling, trusting
 from tasks.software_state import Mode, mode_of
 from templates.version import parse_version
 
@@ -58,7 +56,7 @@ class Found:
     planned: PlannedDevice
     view: HostView
     platform: str | None = None
-    wanted: Wanted | None = None
+    wanted: TargetImage | None = None
     link_rate: LinkRate | None = None
     fit: ImageFit | None = None
     ceilings: tuple[Ceiling, ...] = ()
@@ -250,7 +248,7 @@ _ACTIONS = {
 }
 
 
-def _planned(base: PlannedDevice, seen: CheckRecord, wanted: Wanted, choice: ImageChoice) -> PlannedDevice:
+def _planned(base: PlannedDevice, seen: CheckRecord, wanted: TargetImage, choice: ImageChoice) -> PlannedDevice:
     check: CheckReport | None = seen.check
     named = replace(base, image=wanted.image.name, image_reason=choice.reason, adds=choice.adds)
     if check is None:

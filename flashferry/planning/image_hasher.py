@@ -15,7 +15,7 @@ from flashferry.images.image import Digests, PlannedImage
 from flashferry.planning.local_images import named_image, wanted_image
 from flashferry.transports.transport import checked_name
 from inventory.image_rules import ImageChoice
-from tasks.check import Wanted
+from tasks.check import TargetImage
 
 _HINT = "Put it there, or give its folder too, with --image-dir"
 
@@ -43,7 +43,7 @@ class ImageHasher:
         self._vendor = vendor
         self._is_insisted = is_insisted
         self._lock = threading.Lock()
-        self._by_name: dict[str, tuple[Path, Future[Wanted]]] = {}
+        self._by_name: dict[str, tuple[Path, Future[TargetImage]]] = {}
         self.error: ConfigInvalid | None = None
 
     def find(self, choice: ImageChoice) -> Path:
@@ -58,7 +58,7 @@ class ImageHasher:
             self.error = self.error or error
             raise
 
-    def wanted(self, path: Path) -> Wanted:
+    def wanted(self, path: Path) -> TargetImage:
         """Return name, size and hashes of a file; waits until it is hashed.
 
         Raises:
@@ -70,7 +70,7 @@ class ImageHasher:
             self.error = self.error or error
             raise
 
-    def begin(self, path: Path) -> Future[Wanted]:
+    def begin(self, path: Path) -> Future[TargetImage]:
         """Begin to hash a file, unless that was started before.
 
         Raises:

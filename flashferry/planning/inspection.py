@@ -25,10 +25,9 @@ from flashferry.store.leases import Lease, lease_by_name, lease_on, leases
 from flashferry.store.staged import doubts
 from inventory.access import state_directory
 from inventory.host_view import view
-from tasks.check import CheckReport, ReturnPath, Wanted, check_device
-from tasks.check_report import Fetching
+from tasks.check import CheckReport, Fetching, ReturnPath, TargetImage, check_device
 from tasks.distribute import listed_file_systems
-from tasks.members import count_others
+from tasks.file_system import count_others
 from tasks.software_state import Mode, mode_of
 
 
@@ -57,7 +56,7 @@ class CheckRecord:
 
 def check_fleet(
     nornir: Nornir,
-    wanted: Wanted | None,
+    wanted: TargetImage | None,
     *,
     state: Path | None = None,
     emit: Emit = silent,
@@ -97,7 +96,7 @@ def check_fleet(
 
 def look(
     task: Task,
-    wanted: Wanted | None,
+    wanted: TargetImage | None,
     interrupted: Callable[[], bool] = lambda: False,
     *,
     held: Sequence[Lease] = (),

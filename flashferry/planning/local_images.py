@@ -18,7 +18,7 @@ from flashferry.images.files import checked_image
 from flashferry.images.image import Digests, ImageFile, check_published
 
 if TYPE_CHECKING:
-    from tasks.check import Wanted
+    from tasks.check import TargetImage
 
 _CHUNK_BYTES = 1 << 20
 
@@ -47,7 +47,7 @@ def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it ther
     return checked_image(path)
 
 
-def wanted_image(path: Path, vendor: Digests | None = None, *, is_insisted: bool = False) -> Wanted:
+def wanted_image(path: Path, vendor: Digests | None = None, *, is_insisted: bool = False) -> TargetImage:
     """Return an image file as what a device is to have: name, size, digests, and what it calls itself.
 
     Args:
@@ -59,12 +59,12 @@ def wanted_image(path: Path, vendor: Digests | None = None, *, is_insisted: bool
         ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
     """
     # Late: who only looks for a file, as the service does, waits for no step to be imported.
-    from tasks.check import Wanted
+    from tasks.check import TargetImage
 
     image = _catalogued(path)
     if vendor is not None:
         check_published(image, vendor)
-    return Wanted.of(image, is_insisted=is_insisted)
+    return TargetImage.of(image, is_insisted=is_insisted)
 
 
 def _catalogued(path: Path) -> ImageFile:

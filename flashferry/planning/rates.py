@@ -18,8 +18,7 @@ from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
-    from flashferry.store.history import History
-    from flashferry.store.measurement import Measurement
+    from flashferry.store.history import History, Measurement
 
 _LINK = frozenset({VerdictKind.CAP, VerdictKind.BANDWIDTH})
 _PATH = _LINK | {VerdictKind.WINDOW, VerdictKind.SSH_WINDOW, VerdictKind.RANDOM_LOSS, VerdictKind.POLICER}

@@ -16,8 +16,8 @@ from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import identity_of, member_serials
 from flashferry.devices.session import DeviceSession
+from flashferry.images.file_name import release_of_image
 from flashferry.images.image import Image, PlannedImage
-from flashferry.images.release import release_of_image
 from flashferry.model.doubts import Doubted, doubts_about
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.record import Failure, failure_of
@@ -30,9 +30,9 @@ from flashferry.store.leases import Lease, lease_by_name, lease_on
 from flashferry.store.staged import Staged
 from inventory.host_view import HostView, view
 from inventory.image_rules import ImageChoice, ImageRules
-from tasks.check_report import Wanted
+from tasks.check import TargetImage
 from tasks.readiness import Met, Readiness, Verdict
-from tasks.readiness.look import STEP, look_at_readiness
+from tasks.readiness.check import STEP, check_readiness
 
 _AT_A_TIME = 100
 """Devices asked at the same time: nearly all of it is waiting for them."""
@@ -64,7 +64,7 @@ class ReadyRecord:
     seconds: float = 0.0
 
 
-Chooser = Callable[[HostView, DeviceSession], Wanted]
+Chooser = Callable[[HostView, DeviceSession], TargetImage]
 """Choose which image a device is to boot.
 
 Raises ConfigInvalid where none is named for it.
@@ -142,7 +142,7 @@ def _looked(
         lease = lease_by_name(asking.held, device) or _lease_on(session, asking.held)
         image, facts = wanted.image.name, session.facts()
         doubts = doubts_about(asking.doubted, device.name, identity_of(facts), image)
-        found = look_at_readiness(
+        found = check_readiness(
             session,
             wanted,
             signature=asking.signature,
@@ -225,7 +225,7 @@ def by_rules(rules: ImageRules, everyone: ImageChoice | None, hasher: ImageHashe
         hasher: The image files.
     """
 
-    def choose(device: HostView, session: DeviceSession) -> Wanted:
+    def choose(device: HostView, session: DeviceSession) -> TargetImage:
         choice = everyone
         if device.image is not None or choice is None:
             choice = rules.choose(traits_of(session), explicit=device.image)
@@ -234,14 +234,14 @@ def by_rules(rules: ImageRules, everyone: ImageChoice | None, hasher: ImageHashe
     return choose
 
 
-def by_plan(images: Mapping[str, Wanted]) -> Chooser:
+def by_plan(images: Mapping[str, TargetImage]) -> Chooser:
     """Return a chooser by what a plan has of each device; the plan's own digests count, not today's files.
 
     Args:
         images: The image of each device of the plan, by the device's name.
     """
 
-    def choose(device: HostView, _: DeviceSession) -> Wanted:
+    def choose(device: HostView, _: DeviceSession) -> TargetImage:
         wanted = images.get(device.name)
         if wanted is None:
             raise ConfigInvalid(f"the plan has no image for {device.name}", hint="Make the plan anew")
@@ -250,7 +250,7 @@ def by_plan(images: Mapping[str, Wanted]) -> Chooser:
     return choose
 
 
-def planned_images(plan: FleetPlan) -> dict[str, Wanted]:
+def planned_images(plan: FleetPlan) -> dict[str, TargetImage]:
     """Return the image of each device that is to have one of a plan in the end, by its name."""
     known = {one.name: planned_image(one) for one in plan.images}
     return {
@@ -260,13 +260,13 @@ def planned_images(plan: FleetPlan) -> dict[str, Wanted]:
     }
 
 
-def planned_image(planned: PlannedImage) -> Wanted:
+def planned_image(planned: PlannedImage) -> TargetImage:
     """Return an image of a plan; where its name has no release, the file is read for it, if it is still the same."""
     image = Image(name=planned.name, size_bytes=planned.size_bytes, md5=planned.md5, sha512=planned.sha512)
     if release_of_image(image.name) is not None:
-        return Wanted(image=image)
+        return TargetImage(image=image)
     try:
         found = wanted_image(Path(planned.path))
     except ConfigInvalid:
-        return Wanted(image=image)
-    return Wanted(image=image, inside=found.inside if found.image.sha512 == image.sha512 else None)
+        return TargetImage(image=image)
+    return TargetImage(image=image, inside=found.inside if found.image.sha512 == image.sha512 else None)

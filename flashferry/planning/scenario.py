@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from flashferry.core.units import coarse_rate
-from flashferry.model.fleet_plan import Supply
+from flashferry.model.fleet_plan import MOST_WAIT_S, Supply
 from flashferry.model.limits import Limits
 from flashferry.model.link_rates import payload_cap_bytes_per_s
-from flashferry.model.plan_window import MOST_WAIT_S
 from flashferry.model.waves import Wave, WavePolicy, waves
 from flashferry.planning.deadline import MARGIN_S
 from flashferry.planning.local_copies import (

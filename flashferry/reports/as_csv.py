@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from flashferry.core.outside import sanitize_record
+from flashferry.core.redaction import sanitize_record
 from flashferry.reports.facts import FACTS, sentence_of
 from flashferry.reports.model import DeviceReport, Report
 

@@ -1,43 +1,117 @@
-"""The report as one HTML file: nothing else is loaded, no script is needed; for light, dark and print."""
+"""What HTML pages of ours have in common: words for figures, their looks, and a policy that lets nothing else in."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
+from collections.abc import Callable
 from functools import cache
+from importlib.resources import files
 
-from jinja2 import Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from flashferry.core.outside import sanitize_record
+from flashferry.core.redaction import sanitize_record
 from flashferry.core.safe_quote import counted
 from flashferry.model.states import label_of
 from flashferry.reports import words
-from flashferry.reports.graphs import MOST_POINTS, Limit, recorded_limit, transfer_graphs
+from flashferry.reports.graphs import GRAPH_STYLE, MOST_POINTS, Limit, recorded_limit, svg, transfer_graphs
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
-from flashferry.reports.marks import mark, pair_bars, proof_tone, proof_word, step_bar, tone
+from flashferry.reports.marks import Marks, mark, pair_bars, proof_tone, proof_word, step_bar, tone
 from flashferry.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
-from flashferry.reports.pages import inlined, page_templates, part, style, whole
-from flashferry.reports.svg import svg
 from flashferry.reports.words import unproven_sentence
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.probing import PILOT_BYTES
 from inventory.transport_policy import USUAL
 
+_FOLDER = "templates.report"
+
+
+@cache
+def part(name: str) -> str:
+    """Return a file of the pages' templates: a template, a style, a script."""
+    return files(_FOLDER).joinpath(name).read_text(encoding="utf-8")
+
+
+def style(*more: str) -> str:
+    """Return the style that all pages have, and what further files of the templates add to it."""
+    return part("report.css") + GRAPH_STYLE + "".join(map(part, more))
+
+
+def inlined(style: str, script: str = "") -> dict[str, object]:
+    """Return what a page needs to have its style and script inside, and no others."""
+    return {
+        "style": Markup(style),  # noqa: S704 -- our own files, nothing of a device in them
+        "script": Markup(script),  # noqa: S704 -- the same
+        "style_hash": _hash(style),
+        "script_hash": _hash(script),
+    }
+
+
+def whole(page: str) -> str:
+    """Return a page with a line end behind it."""
+    return page if page.endswith("\n") else page + "\n"
+
+
+def page_templates(load: Callable[[str], str] = part) -> Environment:
+    """Return a maker of pages: it escapes all that it is given, and knows our words for figures.
+
+    Args:
+        load: Returns the template of a name.
+    """
+    made = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(load),
+    )
+    made.globals |= {
+        "rate": words.rate,
+        "size": words.size,
+        "duration": words.duration,
+        "share": words.share,
+        "milliseconds": words.milliseconds,
+        "gain": words.gain,
+        "moment": words.moment,
+        "devices": words.devices,
+        "dash": words.DASH,
+        "tick": Marks.GOOD.value,
+        "cross": Marks.BAD.value,
+    }
+    return made
+
+
+def _hash(text: str) -> str:
+    """Return the source expression by which a content policy allows exactly this text (CSP level 2)."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
 OPEN_UP_TO = 12
+
 """A report of so few devices is opened, and printed, whole."""
 
 MOST_OPENED = 20
+
 _LEAST_READINGS = 3
+
 _MANY = 60
+
 _POINTS_OF_MANY = 40
+
 """Readings kept of a transfer are 48 at the most; for a large fleet a few less keep the page small."""
 
 MOST_GRAPHED = 600
+
 """A larger fleet has graphs only for the devices that need attention: the page is to stay below some megabytes."""
 
 _LONGEST_REASON = 220
+
 _SHARES = re.compile(r"^(\d+) of (\d+) shares of: (.+)$")
+
 _DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{16,}([0-9a-f]{4})\b")
+
 _TITLES = {"stage": "Staging report", "probe": "Speed test report"}
 
 

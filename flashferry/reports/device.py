@@ -1,4 +1,4 @@
-"""One device of a stored run as a report shows it. Pure."""
+"""What proves that a device's configuration is what it was, from its record. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
 from flashferry.model.link_rates import payload_cap_bytes_per_s
-from flashferry.model.states import GOOD_OUTCOMES, Outcome, Phase, State, label_of, phase_of
+from flashferry.model.states import GOOD_OUTCOMES, Outcome, Phase, Restored, State, label_of, phase_of
 from flashferry.reports.model import (
+    IN_PROGRESS,
     LEFT,
     NOT_BEGUN,
-    UNDER_WAY,
     AttemptReport,
     DeviceReport,
+    LineReport,
     Proof,
     RestoreReport,
     RunStanding,
@@ -25,14 +26,93 @@ from flashferry.reports.model import (
     VerdictReport,
     read_facts,
 )
-from flashferry.reports.proof import restore_of
 from flashferry.reports.speeds import Speeds, compared_of, speeds_of
 from flashferry.reports.transfers import transfers_of
 from flashferry.reports.words import lost_copy_sentence, refused_window_sentence, transport_tried_sentence
+from flashferry.store.summaries import restore_source
 from inventory.transport_policy import USUAL
+from tasks.read_config import Difference
+from tasks.restore_plan import ForeignChange
+from tasks.tcp_config import TcpLines
 
 if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice
+
+_NOTHING_DONE = frozenset({State.PLANNED.value, State.CHECKED.value})
+
+_PROOFS = {
+    Restored.UNTOUCHED.value: Proof.UNTOUCHED,
+    Restored.RESTORED.value: Proof.PROVEN,
+    Restored.FOREIGN_CHANGE.value: Proof.FOREIGN,
+    Restored.INCOMPLETE.value: Proof.NOT_PROVEN,
+}
+
+
+def restore_of(device: StoredDevice, run: RunStanding) -> RestoreReport:
+    """Return what is known about a device's configuration; what `flashferry recover` did later counts last.
+
+    An attempt that found nothing to do says nothing about one before it that tuned the device.
+    """
+    decided = restore_source(device.record, device.attempts)
+    source, record, by_recovery = Node(decided.account), Node(decided.record), decided.by_recovery
+    found = source.at("restore")
+    failed = source.at("failure") if by_recovery else record.at("restore_failure")
+    difference = _difference(found) if found else None
+    startup_changed = found.flag("startup_changed")
+    return RestoreReport(
+        proof=_proof(device, source.text("restored"), run),
+        lines=_lines(record, found),
+        commands=found.texts("commands"),
+        running_is_equal=None if difference is None else not difference,
+        running_difference=str(difference) if difference else "",
+        startup_is_equal=None if startup_changed is None else not startup_changed,
+        foreign=tuple(str(_foreign(one)) for one in found.list("foreign")),
+        failure=failed.text("reason") or "",
+        by_recovery=by_recovery,
+        is_accepted=decided.is_accepted,
+    )
+
+
+def _proof(device: StoredDevice, restored: str | None, run: RunStanding) -> Proof:
+    if device.is_held:
+        return Proof.IN_PROGRESS if run is RunStanding.ALIVE else Proof.NOT_PROVEN
+    if restored in _PROOFS:
+        return _PROOFS[restored]
+    return Proof.UNTOUCHED if device.state in _NOTHING_DONE else Proof.UNKNOWN
+
+
+def _difference(found: Node) -> Difference:
+    seen = found.at("running_difference")
+    return Difference(added=seen.texts("added"), gone=seen.whole("gone") or 0, reordered=bool(seen.flag("reordered")))
+
+
+def _foreign(found: Node) -> ForeignChange:
+    return ForeignChange(
+        keyword=found.text("keyword") or "",
+        before=found.text("before"),
+        ours=found.text("ours") or "",
+        present=found.text("present"),
+    )
+
+
+def _lines(record: Node, restored: Node) -> tuple[LineReport, ...]:
+    """Return the lines that were set; what they are now is unknown without a check of the device afterwards."""
+    if not record.at("tune"):
+        return ()
+    now = TcpLines(lines=restored.at("running").texts("lines")) if restored else None
+    return tuple(_line(change, now) for change in record.list("changes"))
+
+
+def _line(change: Node, now: TcpLines | None) -> LineReport:
+    before = change.text("before")
+    after = None if now is None else now.of(change.text("keyword") or "")
+    return LineReport(
+        ours=change.text("ours") or "",
+        before=before,
+        after=after,
+        is_as_before=None if now is None else after == before,
+    )
+
 
 _STAMP_CHARS = len("2026-11-23T00:00:00.000Z")
 
@@ -142,7 +222,7 @@ def _outcome(device: StoredDevice, record: Node, run: RunStanding) -> str:
     """Return the outcome; of a device in a live run only what its last step left."""
     recorded, ended = record.text("outcome"), device.state in {State.DONE.value, State.FAILED.value}
     if run is RunStanding.ALIVE and not ended:
-        return NOT_BEGUN if device.state == State.PLANNED.value and not recorded else UNDER_WAY
+        return NOT_BEGUN if device.state == State.PLANNED.value and not recorded else IN_PROGRESS
     if recorded is not None and (run is RunStanding.FINISHED or ended):
         return recorded
     if device.state == State.PLANNED.value:
@@ -153,8 +233,8 @@ def _outcome(device: StoredDevice, record: Node, run: RunStanding) -> str:
 def _phase(outcome: str, device: StoredDevice, run: RunStanding) -> Phase:
     """Return what a device counts as; one that is planned in a live run is queued, as its page has it."""
     is_alive = run is RunStanding.ALIVE
-    if is_alive and outcome == UNDER_WAY:
-        return Phase.UNDER_WAY
+    if is_alive and outcome == IN_PROGRESS:
+        return Phase.IN_PROGRESS
     recorded = Node(device.record).text("outcome")
     return phase_of(None if outcome == LEFT else recorded, device.state, is_alive=is_alive)
 
@@ -170,7 +250,7 @@ def _needs_attention(outcome: str, restore: RestoreReport) -> bool:
     if restore.proof in {Proof.NOT_PROVEN, Proof.FOREIGN} and not restore.is_accepted:
         return True
     is_good = _STANDINGS.get(outcome) is Standing.GOOD
-    return not is_good and outcome not in {UNDER_WAY, NOT_BEGUN}
+    return not is_good and outcome not in {IN_PROGRESS, NOT_BEGUN}
 
 
 def _steps(record: Node) -> tuple[StepTime, ...]:

@@ -1,26 +1,159 @@
-"""The four graphs of a transfer, from readings of TCP_INFO to lines. Pure; `flashferry.reports.svg` draws them.
-
-They are those of the published experiment: rate over time, bytes acknowledged with the advertised window above them,
-what window over round trip allows, and the round-trip time.
-"""
+"""Axes: round ticks, units that people read, and no more points than a line can show. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from html import escape
 
-from flashferry.reports.scales import Axis, Point, evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
+from flashferry.core.safe_quote import counted
 from flashferry.reports.words import rates
 from flashferry.tcp.sample import Sample, intervals
 
+Point = tuple[float, float]
+
+_TICKS = 5
+
+_MINUTES_FROM_S = 180.0
+
+_RATES = ((1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
+
+_LEAST_IN_MB = 1e4
+
+_SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """An axis from 0 to its last tick.
+
+    Attributes:
+        end: Value at its end, > 0, in its unit.
+        step: Distance of its ticks, > 0.
+        unit: Unit of what it shows.
+        divisor: What a value in base units (bytes, seconds, bytes per second) is divided by.
+        names: What stands at 0, 1, 2, ... instead of figures: dates of nights, say; empty for figures.
+    """
+
+    end: float
+    step: float
+    unit: str
+    divisor: float
+    names: tuple[str, ...] = ()
+
+    @property
+    def ticks(self) -> tuple[float, ...]:
+        """Return the ticks, in the axis's unit, 0 first."""
+        return tuple(number * self.step for number in range(round(self.end / self.step) + 1))
+
+    def share(self, value: float) -> float:
+        """Return where a value in base units lies, 0 to 1."""
+        return min(1.0, max(0.0, value / self.divisor / self.end))
+
+    def label(self, tick: float) -> str:
+        """Return a tick in figures, with as many decimals as the step asks for; or its name, where it has one."""
+        if self.names:
+            return self.names[round(tick)]
+        decimals = max(0, -math.floor(math.log10(self.step) + 1e-9))
+        return f"{tick:.{decimals}f}"
+
+    def label_of(self, value: float) -> str:
+        """Return a value in base units in figures, with the unit: `5.43 MB/s`."""
+        return f"{value / self.divisor:.3g} {self.unit}"
+
+
+def rate_axis(largest_bytes_per_s: float) -> Axis:
+    """Return an axis for rates of payload: in MB/s, as every text has them, unless that were zeros and no figures."""
+    return _axis(largest_bytes_per_s, _RATES[:1] if largest_bytes_per_s >= _LEAST_IN_MB else _RATES)
+
+
+def size_axis(largest_bytes: float) -> Axis:
+    """Return an axis for bytes."""
+    return _axis(largest_bytes, _SIZES)
+
+
+def rtt_axis(largest_s: float) -> Axis:
+    """Return an axis for round-trip times."""
+    return _axis(largest_s, _TIMES)
+
+
+def seconds_axis(largest_s: float) -> Axis:
+    """Return an axis for what devices take to do something: in seconds, as every text has it, however short it is."""
+    return _axis(largest_s, _TIMES[:1])
+
+
+def time_axis(duration_s: float) -> Axis:
+    """Return an axis that ends with the transfer, not at a round figure behind it; minutes from three on."""
+    length_s = duration_s if duration_s > 0 else 1.0
+    divisor, unit = (60.0, "min") if length_s >= _MINUTES_FROM_S else (1.0, "s")
+    return Axis(end=length_s / divisor, step=_step(length_s / divisor), unit=unit, divisor=divisor)
+
+
+def named_axis(names: Sequence[str]) -> Axis:
+    """Return an axis for places that have names, one behind the other: nights, say; at least one of them."""
+    end = max(1, len(names) - 1)
+    named = tuple(names) if len(names) > 1 else (*names, *names)
+    return Axis(end=end, step=math.ceil(end / _TICKS), unit="", divisor=1.0, names=named)
+
+
+def _axis(largest: float, units: Sequence[tuple[float, str]]) -> Axis:
+    divisor, unit = next((one for one in units if largest >= one[0]), units[-1])
+    value = largest / divisor if largest > 0 else 1.0
+    step = _step(value)
+    return Axis(end=math.ceil(value / step - 1e-9) * step, step=step, unit=unit, divisor=divisor)
+
+
+def _step(length: float) -> float:
+    """Return the step of 1, 2 or 5 times a power of ten that gives about five ticks."""
+    rough = length / _TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+
+
+def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
+    """Return at most so many points: of each stretch its least and its greatest, so that no spike is lost.
+
+    Args:
+        points: Points in the order of their time.
+        most: How many may stay, >= 4.
+    """
+    if len(points) <= most:
+        return tuple(points)
+    inner, stretches = points[1:-1], (most - 2) // 2
+    kept: list[Point] = [points[0]]
+    for number in range(stretches):
+        part = inner[number * len(inner) // stretches : (number + 1) * len(inner) // stretches]
+        if part:
+            low, high = min(part, key=_height_of), max(part, key=_height_of)
+            kept += sorted({low, high})
+    return (*kept, points[-1])
+
+
+def evenly(count: int, most: int) -> tuple[int, ...]:
+    """Return which of so many readings to keep, first and last among them; >= 2 may stay."""
+    if count <= most:
+        return tuple(range(count))
+    return tuple(round(number * (count - 1) / (most - 1)) for number in range(most))
+
+
+def _height_of(point: Point) -> float:
+    return point[1]
+
+
 MOST_POINTS = 150
+
 """More than a line of a printed page shows."""
 
 FEW_READINGS = 10
+
 """Below this a graph is a hint, and says so."""
 
 _IN_RANGE = 2.5
+
 """A limit so many times above all that was measured would flatten the line, so it is stated in words."""
 
 
@@ -282,3 +415,170 @@ def _range(line: Line, up: Axis) -> str:
     values = line.values or (0.0,)
     low, high = up.label_of(min(values)), up.label_of(max(values))
     return high if low == high else f"{low} to {high}"
+
+
+WIDTH, HEIGHT = 640, 340
+
+"""Of the field; one more line of words below takes more height."""
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 34, 74, 70
+
+_LINE, _EDGE = 26, 4
+
+LARGEST_LETTERS = 22
+
+"""Pixels of the field that letters may have without running into each other."""
+
+_FEW = 12
+
+"""Of a line with so few points each is marked."""
+
+_LETTER = 12.4
+
+"""How wide a letter of the largest size is on average; fonts differ."""
+
+GRAPH_STYLE = """
+svg.graph{display:block;width:100%;height:auto;font-family:inherit}
+.graph text{fill:var(--ink,#1b1f24);font-size:17px}
+.graph .t{font-size:18px;font-weight:600}
+.graph .n{fill:var(--quiet,#57606a)}
+.graph .u text{text-anchor:end}
+.graph .v text{text-anchor:middle}
+.graph path{fill:none;stroke-linejoin:round}
+.graph .g{stroke:var(--rule,#d5d9de)}
+.graph .x{stroke:var(--quiet,#57606a)}
+.graph .a{stroke:var(--line-a,#0b4f9e);stroke-width:3.5}
+.graph .b{stroke:var(--line-b,#b0480e);stroke-width:3;stroke-dasharray:12 6}
+.graph .c{stroke:var(--line-c,#444);stroke-width:3;stroke-dasharray:2 5}
+.graph .m{stroke-width:8;stroke-linecap:round;stroke-dasharray:none}
+"""
+
+"""Colours, dashes and letters; a page may set --ink, --quiet, --rule, --line-a, --line-b and --line-c for its own."""
+
+
+def standalone(graph: Graph) -> str:
+    """Return a graph as an SVG file of its own."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" width="{WIDTH}" height="{_height(graph)}"'
+    style = f"<style>{GRAPH_STYLE}</style>"
+    opening, _, rest = svg(graph).partition(">")
+    return f"{opening.replace('<svg', head, 1)}>{style}{rest}\n"
+
+
+def svg(graph: Graph, *, marks: str = "") -> str:
+    """Return a graph as an `svg` element.
+
+    Args:
+        graph: The graph.
+        marks: SVG of the caller's own, drawn above all lines; `place_of` returns where a point lies.
+    """
+    field = f"0 0 {WIDTH} {_height(graph)}"
+    head = (
+        f'<svg class="graph" viewBox="{field}" role="img" aria-label="{escape(graph.description)}">'
+        f'<text class="t" x="{_EDGE}" y="22">{escape(graph.title)}, {escape(graph.up.unit)}</text>'
+    )
+    if not graph.lines:
+        return f"{head}{_words(_foot(graph), HEIGHT // 2)}</svg>"
+    return "".join(
+        (head, *_axes(graph), *_legend(graph), *(_drawn(line, graph) for line in graph.lines), marks, "</svg>")
+    )
+
+
+def _axes(graph: Graph) -> Iterator[str]:
+    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
+    rows = [(tick, _down(graph, tick * graph.up.divisor)) for tick in graph.up.ticks]
+    columns = [(tick, _over(graph, tick * graph.across.divisor)) for tick in graph.across.ticks]
+    columns = [(tick, over) for tick, over in columns if tick <= graph.across.end * (1 + 1e-9)]
+    grid = "".join(f"M{_LEFT} {down}H{right}" for _, down in rows[1:])
+    marks = "".join(f"M{over} {bottom}v6" for _, over in columns)
+    yield f'<path class="g" d="{grid}"/><path class="x" d="M{_LEFT} {_TOP}V{bottom}H{right}{marks}"/>'
+    beside = (f'<text x="{_LEFT - 8}" y="{down + 6}">{graph.up.label(tick)}</text>' for tick, down in rows)
+    units = {columns[-1][0]: f" {graph.across.unit}".rstrip()}
+    below = (
+        f'<text x="{over}" y="{bottom + 28}">{graph.across.label(tick)}{units.get(tick, "")}</text>'
+        for tick, over in columns
+    )
+    yield f'<g class="u">{"".join(beside)}</g><g class="v">{"".join(below)}</g>'
+    yield _words(_foot(graph), HEIGHT - 10)
+
+
+def _foot(graph: Graph) -> list[str]:
+    """Return the words below a graph, in lines that fit whatever the size of the letters."""
+    readings = counted(graph.readings, graph.reading) if graph.readings else f"no {graph.reading}s"
+    lines: list[str] = []
+    for part in (readings if graph.lines else f"not measured: {readings}", *filter(None, graph.note.split("; "))):
+        if lines and len(lines[-1]) + len(part) + 2 <= (WIDTH - 2 * _EDGE) / _LETTER:
+            lines[-1] += f"; {part}"
+        else:
+            lines.append(part)
+    return lines
+
+
+def _words(lines: list[str], down: int) -> str:
+    return "".join(
+        f'<text class="n" x="{_EDGE}" y="{down + place * _LINE}">{escape(line)}</text>'
+        for place, line in enumerate(lines)
+    )
+
+
+def _height(graph: Graph) -> int:
+    return HEIGHT + _LINE * (len(_foot(graph)) - 1)
+
+
+def _legend(graph: Graph) -> Iterator[str]:
+    over = _LEFT
+    for line in graph.lines:
+        yield f'<path class="{line.stroke.value}" d="M{over} 48h36"/>'
+        yield f'<text x="{over + 44}" y="54">{escape(line.label)}</text>'
+        over += 64 + round(_LETTER * len(line.label))
+
+
+def _drawn(line: Line, graph: Graph) -> str:
+    places = [(_over(graph, at_s), _down(graph, value)) for at_s, value in line.points]
+    stretches = _steps(places, line.gaps) if line.is_step else [places]
+    path = f'<path class="{line.stroke.value}" d="{"".join(_moves(stretch) for stretch in stretches)}"/>'
+    if len(line.points) > _FEW or line.is_step or len(line.points) == 2:
+        return path
+    dots = "".join(f"M{over} {down}h0" for over, down in places)
+    return f'{path}<path class="{line.stroke.value} m" d="{dots}"/>'
+
+
+def _steps(places: list[tuple[int, int]], gaps: frozenset[int]) -> list[list[tuple[int, int]]]:
+    """Return the corners of a staircase: a place's height holds since the place before, the first's since the start."""
+    stretches: list[list[tuple[int, int]]] = [[]]
+    before = _LEFT
+    for number, (over, down) in enumerate(places):
+        if number in gaps:
+            stretches.append([])
+        else:
+            stretches[-1] += [(before, down), (over, down)]
+        before = over
+    return [stretch for stretch in stretches if stretch]
+
+
+def _moves(places: list[tuple[int, int]]) -> str:
+    """Return places as path data, each move relative to the one before; those that go nowhere are left out."""
+    over, down = places[0]
+    moves = [f"M{over} {down}"]
+    for place in places[1:]:
+        right, below = place[0] - over, place[1] - down
+        if right and below:
+            moves.append(f"l{right}{' ' if below > 0 else ''}{below}")
+        elif right:
+            moves.append(f"h{right}")
+        elif below:
+            moves.append(f"v{below}")
+        over, down = place
+    return "".join(moves)
+
+
+def _over(graph: Graph, at_s: float) -> int:
+    return _LEFT + round(graph.across.share(at_s) * (WIDTH - _LEFT - _RIGHT))
+
+
+def _down(graph: Graph, value: float) -> int:
+    return HEIGHT - _BOTTOM - round(graph.up.share(value) * (HEIGHT - _TOP - _BOTTOM))
+
+
+def place_of(graph: Graph, point: Point) -> tuple[int, int]:
+    """Return where a point of seconds and a value lies in the field: for those who mark something in a graph."""
+    return _over(graph, point[0]), _down(graph, point[1])

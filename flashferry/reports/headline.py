@@ -11,7 +11,7 @@ from flashferry.reports.sites import counts
 from flashferry.reports.words import devices, duration
 
 _MOST_REASONS = 3
-_LEFT = frozenset({Proof.NOT_PROVEN.value, Proof.UNDER_WAY.value, Proof.UNKNOWN.value})
+_LEFT = frozenset({Proof.NOT_PROVEN.value, Proof.IN_PROGRESS.value, Proof.UNKNOWN.value})
 _FINE = frozenset({Proof.PROVEN.value, Proof.UNTOUCHED.value})
 _DONE = {
     "stage": ("has the image, proven by its hash", "have the image, proven by its hash"),

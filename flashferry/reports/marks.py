@@ -28,7 +28,7 @@ _SIGNS = {Tone.GOOD: Marks.GOOD, Tone.QUIET: Marks.OPEN, Tone.WARN: Marks.WARN, 
 _PROOF_TONES = {
     Proof.PROVEN: Tone.GOOD,
     Proof.UNTOUCHED: Tone.GOOD,
-    Proof.UNDER_WAY: Tone.QUIET,
+    Proof.IN_PROGRESS: Tone.QUIET,
     Proof.UNKNOWN: Tone.WARN,
 }
 
@@ -38,7 +38,7 @@ PROOF_WORDS = {
     Proof.UNTOUCHED: "untouched",
     Proof.FOREIGN: "changed by others",
     Proof.NOT_PROVEN: "not proven",
-    Proof.UNDER_WAY: "under way",
+    Proof.IN_PROGRESS: "under way",
     Proof.UNKNOWN: "not known",
 }
 """What is known about a configuration, for narrow columns."""

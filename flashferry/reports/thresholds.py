@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import Outcome, Phase
-from flashferry.reports.model import LEFT, NOT_BEGUN, UNDER_WAY, DeviceReport, Proof, Report
+from flashferry.reports.model import IN_PROGRESS, LEFT, NOT_BEGUN, DeviceReport, Proof, Report
 from flashferry.reports.words import duration, rate, share
 from flashferry.tcp.verdict_rules import VerdictKind
 
@@ -113,7 +113,7 @@ def _measured(device: DeviceReport) -> Check:
 
 
 def _not_done(name: str, device: DeviceReport) -> Check:
-    if device.outcome in {NOT_BEGUN, UNDER_WAY}:
+    if device.outcome in {NOT_BEGUN, IN_PROGRESS}:
         return Check(name=name, status=Status.SKIPPED, message=device.label)
     reason = f"{device.step}: {device.reason}" if device.reason else f"the run says no more than '{device.label}'"
     wrong = device.outcome in {Outcome.FAILED, Outcome.REFUSED}
@@ -126,7 +126,7 @@ def _configuration(device: DeviceReport) -> Check:
         return Check(name=name, status=Status.PASSED)
     seen = [found.label, *found.foreign, found.running_difference, found.failure]
     message = "; ".join(part for part in seen if part)
-    if found.proof is Proof.UNDER_WAY or found.is_accepted:
+    if found.proof is Proof.IN_PROGRESS or found.is_accepted:
         return Check(name=name, status=Status.SKIPPED, message=message)
     # A dead run's device may be as it was or not; so may one of which the journal says nothing.
     is_wrong = found.proof is Proof.FOREIGN or (found.proof is Proof.NOT_PROVEN and device.outcome != LEFT)

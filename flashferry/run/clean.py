@@ -24,7 +24,7 @@ from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.leases import Lease, lease_by_name, lease_on
 from inventory.host_view import HostView, view
-from tasks.clean import STEP, CleanLook, OldFile, delete_old, look_for_old
+from tasks.clean import STEP, OldFile, RemovableImages, delete_old, find_old_images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +47,14 @@ class CleanRecord:
     host: str
     site: str | None = None
     outcome: Outcome
-    look: CleanLook | None = None
+    look: RemovableImages | None = None
     deleted: tuple[OldFile, ...] = ()
     free_bytes_after: int | None = None
     failure: Failure | None = None
     seconds: float = 0.0
 
 
-Confirm = Callable[[str, CleanLook], bool]
+Confirm = Callable[[str, RemovableImages], bool]
 """Returns whether all files found on a device may be deleted; called for one device after the other."""
 
 
@@ -133,7 +133,7 @@ class _Cleaning:
         record = CleanRecord(host=device.name, site=device.site, outcome=Outcome.DONE)
         try:
             session = self._session(task, device)
-            found = look_for_old(session, kept=self._kept(device), only=self._cleaning.only)
+            found = find_old_images(session, kept=self._kept(device), only=self._cleaning.only)
             record = replace(record, look=found, outcome=Outcome.REFUSED if found.reason else Outcome.DONE)
         except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others'
             record = _failed(record, error, task)

@@ -25,21 +25,27 @@ from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import offer_to
 from flashferry.run.run import RunOptions
-from flashferry.run.server import depot_for, own_fingerprints, port_notices, server_notes, serving
-from flashferry.run.transports import left_out, reach_by, served_for
+from flashferry.run.server import (
+    depot_for,
+    left_out,
+    own_fingerprints,
+    port_notices,
+    served_for,
+    server_notes,
+    serving,
+    transports_to_reach,
+)
 from flashferry.store.leases import Lease, leases
 from flashferry.store.staged import doubts
 from flashferry.tcp.syn import SynOptions
-from flashferry.transports.algorithms import ssh_offer
-from flashferry.transports.choice import allowed
-from flashferry.transports.server_view import ServerView
-from flashferry.transports.transport import Transport
+from flashferry.transports.choice import allowed, ssh_offer
+from flashferry.transports.transport import ServerView, Transport
 from inventory.access import state_directory
 from inventory.host_view import HostView, view
 from inventory.transport_policy import AS_USUAL, AUTO
-from tasks.check import CheckReport, Wanted
+from tasks.check import CheckReport, TargetImage
 from tasks.connectivity import ConnectivityReport, check_connectivity
-from tasks.source_address import own_addresses
+from tasks.fetch_check import own_addresses
 from tasks.tcp_config import plan_tune
 
 REACH_BYTES = 16_384
@@ -56,7 +62,7 @@ _OF_TRANSPORT = frozenset({Kind.NO_CLIENT, Kind.NO_LOGIN, Kind.NO_DATA})
 
 def reach_fleet(
     nornir: Nornir,
-    wanted: Wanted | None,
+    wanted: TargetImage | None,
     options: RunOptions,
     *,
     state: Path | None = None,
@@ -79,7 +85,7 @@ def reach_fleet(
     folder = state_directory(state)
     with ExitStack() as stack:
         depot, options, note = stack.enter_context(depot_for(options, folder))
-        choices = reach_by([view(host) for host in nornir.inventory.hosts.values()], options)
+        choices = transports_to_reach([view(host) for host in nornir.inventory.hosts.values()], options)
         served = served_for(choices)
         image = stack.enter_context(random_image(REACH_BYTES, folder, "reach.bin"))
         server = stack.enter_context(serving((image,), options, state=folder, transports=served, depot=depot))
@@ -151,7 +157,7 @@ class _ReachTask:
 
     server: ServerClient
     image: Path
-    wanted: Wanted | None
+    wanted: TargetImage | None
     options: RunOptions
     emit: Emit
     interrupted: Callable[[], bool]

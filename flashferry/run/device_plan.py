@@ -20,8 +20,7 @@ from flashferry.transports.transport import Offer, Transport, offer_of, return_p
 from inventory.host_view import HostView
 from inventory.transport_policy import AS_USUAL
 from tasks.check import CheckReport
-from tasks.fetching.ceilings import Ceiling, ceilings
-from tasks.fetching.fit import trust_refusal
+from tasks.fetch_check import Ceiling, ceilings, trust_refusal
 from tasks.restore_plan import plan_restore
 from tasks.tcp_config import Change, TcpLines, TunePlan, plan_tune
 from tasks.verify import commands_for

@@ -27,15 +27,14 @@ from flashferry.planning.local_images import wanted_image
 from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.run.request import FleetRequest
 from flashferry.run.run import RunOptions
-from flashferry.run.transports import served_for, transports_of
+from flashferry.run.server import served_for, transports_of
 from flashferry.store.leases import Lease, leases
 from flashferry.store.staged import dead_man_proven, doubts
-from flashferry.transports.listening import free_port
+from flashferry.transports.serving import free_port
 from flashferry.transports.transport import Transport, checked_name
 from inventory.host_view import view
-from tasks.add import NOTHING_TO_ADD_TO
-from tasks.check import CheckReport, Wanted
-from tasks.install import without_add
+from tasks.add import NOTHING_TO_ADD_TO, without_add
+from tasks.check import CheckReport, TargetImage
 from tasks.run_marker import local_owner, mark_line
 from tasks.software_state import Mode, mode_of
 
@@ -135,7 +134,7 @@ def _port(transport: Transport, options: RunOptions) -> int:
 
 def _planned(
     task: Task,
-    wanted: Wanted,
+    wanted: TargetImage,
     options: RunOptions,
     links: LinkRates,
     transport: Transport,

@@ -11,7 +11,7 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
 from flashferry.depot.paths import AUTO
-from flashferry.depot.status import DepotFound, look_for_depot
+from flashferry.depot.status import DepotFound, find_depot
 from flashferry.fileserver import (
     DESCRIPTORS_PER_SESSION,
     CongestionControl,
@@ -21,10 +21,9 @@ from flashferry.fileserver import (
     probe_capabilities,
 )
 from flashferry.transports import TRANSPORTS, USUAL
-from flashferry.transports.choice import wish_of
-from flashferry.transports.listening import HOST_KEYS
+from flashferry.transports.choice import transport_request
 from flashferry.transports.scp import described_keys
-from flashferry.transports.serving import check_files
+from flashferry.transports.serving import HOST_KEYS, check_files
 from flashferry.transports.transport import Transport
 from inventory.access import state_directory
 from inventory.transport_policy import AS_USUAL
@@ -73,7 +72,7 @@ def look_at_host(
         depot: The host's depot: `auto`, `never`, or the path of its socket.
     """
     capabilities = probe_capabilities()
-    found = look_for_depot(state_directory(state), depot)
+    found = find_depot(state_directory(state), depot)
     return (
         *(_congestion_control(grant) for grant in capabilities.congestion_controls if grant.name != "reno"),
         _port(found),
@@ -159,7 +158,7 @@ def _other_ports(depot: DepotFound | None) -> Iterator[Finding]:
 
 def _ssh() -> Finding:
     """Return whether our SSH server's library is there."""
-    missing = wish_of(AS_USUAL).missing
+    missing = transport_request(AS_USUAL).missing
     encrypted = [one for one in TRANSPORTS if not one.is_clear_text and one.takes_vrf]
     lacking = next((missing[one.name] for one in encrypted if one.name in missing), None)
     return Finding(
@@ -197,7 +196,7 @@ def _certificate(certificate: Path | None, key: Path | None) -> Finding:
         found = "none given, so that no device fetches by HTTPS; --certificate and --key have one looked at"
         return Finding(name="certificate", is_good=True, found=found)
     try:
-        wish_of(AS_USUAL, certificate=certificate, key=key)
+        transport_request(AS_USUAL, certificate=certificate, key=key)
         assert certificate is not None
         assert key is not None
         check_files(certificate, key)

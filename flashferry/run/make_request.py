@@ -20,9 +20,9 @@ from flashferry.model.waves import WaveDevice, WavePolicy, waves
 from flashferry.planning.local_images import named_image
 from flashferry.run.request import FleetRequest
 from flashferry.store.history import History
-from flashferry.store.journal_rows import NewDevice
+from flashferry.store.journal import NewDevice
 from flashferry.store.status import last_hash_speeds
-from flashferry.transports.choice import Wish, candidates
+from flashferry.transports.choice import TransportRequest, candidates
 from inventory.host_view import SSH_PORT, HostView, view
 from inventory.platforms import platform_of
 from inventory.transport_policy import AUTO
@@ -226,7 +226,7 @@ def _transports(views: Iterable[HostView], images: Mapping[str, Path], history: 
     """
     found = {}
     for one in views:
-        tried = [each.name for each in candidates(one.name, one.transport_policy, Wish(asked=asked))]
+        tried = [each.name for each in candidates(one.name, one.transport_policy, TransportRequest(asked=asked))]
         path = images[one.name]
         size_bytes = path.stat().st_size if path.is_file() else 1
         fastest = history.fastest(one.name, tried, size_bytes=size_bytes) if len(tried) > 1 else None

@@ -36,8 +36,8 @@ from flashferry.store.journal import Journal
 from tasks.partial_file import describe_partial_file
 from tasks.read_config import read_running
 from tasks.restore import RestoreReport, restore_device
-from tasks.rollback_risks import pending_change
-from tasks.run_marker import LOOK
+from tasks.run_marker import SHOW_OUR_LINES
+from tasks.snapshot import pending_change
 from tasks.tcp_config import marks_in
 
 PATIENCE_S = 900.0
@@ -340,7 +340,7 @@ def _damaged(entry: DamagedEntry) -> RecoveryRecord:
             step="recover",
             reason=f"run {entry.run_id} left its lock and the journal knows nothing of it: the journal was lost, or an "
             "older one put in its place; which devices that run had in hand is not known",
-            hint=f"Put the journal back, or look with '{LOOK}' on the devices of that night, then run "
+            hint=f"Put the journal back, or look with '{SHOW_OUR_LINES}' on the devices of that night, then run "
             f"'flashferry recover --forget {entry.run_id}'",
             kind=Kind.JOURNAL_UNUSABLE,
         )
@@ -348,7 +348,7 @@ def _damaged(entry: DamagedEntry) -> RecoveryRecord:
     failure = Failure(
         step="recover",
         reason=f"the journal's entry of {entry.address} is damaged",
-        hint=f"Compare the lines of '{LOOK}' on the device by hand, then run 'flashferry recover "
+        hint=f"Compare the lines of '{SHOW_OUR_LINES}' on the device by hand, then run 'flashferry recover "
         f"--forget {entry.host}'",
         kind=Kind.JOURNAL_UNUSABLE,
     )

@@ -15,11 +15,10 @@ from flashferry.images.image import PlannedImage
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored, State
 from flashferry.run.recover import RecoveryRecord
-from flashferry.run.request import Resumed
-from flashferry.run.stored_request import KeptRequest, from_stored
-from flashferry.store.deciding_attempt import restore_source
+from flashferry.run.request import KeptRequest, Resumed, from_stored
 from flashferry.store.journal import Journal
 from flashferry.store.stored_run import StoredDevice, read_run
+from flashferry.store.summaries import restore_source
 
 DONE_BEFORE = "done before the run was resumed; 'flashferry report' has all of it"
 _AS_BEFORE = frozenset({Restored.UNTOUCHED.value, Restored.RESTORED.value, Restored.FOREIGN_CHANGE.value})

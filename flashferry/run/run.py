@@ -1,9 +1,9 @@
-"""One run over a fleet: the server, the journal and a Nornir task per device, put together."""
+"""One run over a fleet: server, journal, waves, and the final check of configurations."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,6 +20,7 @@ from flashferry.images.image import check_published
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.link_rates import LinkRates
 from flashferry.model.record import DeviceRecord, RunReport
+from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline, left_out, now_utc
 from flashferry.planning.image_platforms import GivenImages
@@ -27,18 +28,24 @@ from flashferry.run.concurrency import SlotPools
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl
 from flashferry.run.device.workflow import stage_device
-from flashferry.run.final_config_check import check_configs_again
 from flashferry.run.neighbours.board import Neighbourhood, may_serve
-from flashferry.run.options import RunOptions
-from flashferry.run.request import FleetRequest
+from flashferry.run.recover import RecoveryRecord, recover
+from flashferry.run.request import FleetRequest, RunOptions, to_stored
 from flashferry.run.resume import with_earlier
 from flashferry.run.runner import share_arenas
 from flashferry.run.scheduler import Fleet, WaveScheduler
-from flashferry.run.server import depot_for, own_fingerprints, port_notices, server_notes, serving, site_caps
-from flashferry.run.stored_request import to_stored
-from flashferry.run.transports import may_push, served_for, transports_of
-from flashferry.store.journal import Journal
-from flashferry.store.journal_rows import NewDevice
+from flashferry.run.server import (
+    depot_for,
+    may_push,
+    own_fingerprints,
+    port_notices,
+    served_for,
+    server_notes,
+    serving,
+    site_caps,
+    transports_of,
+)
+from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.ssh_preferences import SshPreferences
 from flashferry.store.staged import dead_man_proven
 from flashferry.store.status import last_hash_speeds
@@ -53,6 +60,53 @@ if TYPE_CHECKING:
     from flashferry.fileserver import ServerClient
 
 __all__ = ["RunOptions", "run_fleet", "run_waves", "selected"]
+
+
+def check_configs_again(
+    nornir: Nornir,
+    journal: Journal,
+    run_id: str,
+    records: Mapping[str, DeviceRecord],
+    *,
+    emit: Emit,
+    interrupted: Callable[[], bool],
+) -> dict[str, DeviceRecord]:
+    """Return the records of a run that has ended, with what became of devices that had to be looked at again.
+
+    Args:
+        nornir: The devices, with credentials.
+        journal: The run's journal; the run is marked as ended there.
+        run_id: The run.
+        records: What became of each device so far.
+        emit: Takes events.
+        interrupted: Whether the operator wants to stop: then the devices stay in the journal.
+    """
+    waiting = {host for host, record in records.items() if _is_to_be_seen_again(record)}
+    if not waiting or interrupted():
+        return dict(records)
+    try:
+        found = recover(nornir, journal, emit=emit, interrupted=interrupted, only=run_id)
+    except ConfigInvalid:
+        # Another recovery is running; it finds these devices, too.
+        return dict(records)
+    recovered = {one.host: one for one in found if one.host in waiting}
+    return {host: _with(record, recovered.get(host)) for host, record in records.items()}
+
+
+def _is_to_be_seen_again(record: DeviceRecord) -> bool:
+    report = record.restore
+    return (
+        record.restored is Restored.INCOMPLETE and report is not None and report.held_by is not None and report.passes
+    )
+
+
+def _with(record: DeviceRecord, found: RecoveryRecord | None) -> DeviceRecord:
+    if found is None:
+        return record
+    if found.failure is not None:
+        return replace(record, restore=found.restore or record.restore, restore_failure=found.failure)
+    state = State.DONE if record.failure is None else State.FAILED
+    return replace(record, state=state, restored=found.restored, restore=found.restore, restore_failure=None)
 
 
 def selected(nornir: Nornir, names: tuple[str, ...]) -> Nornir:
@@ -313,7 +367,7 @@ class _Run:
             certificate=self._options.server.certificate_and_key,
             not_served=self._options.not_served,
             given=GivenImages(),
-            slots=SlotPools(limits, site_copies=fleet.site_copies(limits.of_site), gate=server.slot_gate),
+            slots=SlotPools(limits, site_copies=fleet.site_copies(limits.of_site), gate=server.slot_reservations),
             fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices), self._options),
             ssh_preferences=SshPreferences.read(self._journal.directory).by_model,
             neighbourhood=self._neighbourhood(fleet),

@@ -18,8 +18,8 @@ from flashferry.core.safe_quote import counted
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import FileServerError, ImageFile
 from flashferry.model.lease import JournalUnusable
+from flashferry.model.limits import pause_before_retry
 from flashferry.model.record import DeviceRecord, Failure, failure_of
-from flashferry.model.retry import pause_before_retry
 from flashferry.model.states import Outcome, Phase, Restored
 from flashferry.model.waves import Wave, may_go_on
 from flashferry.monitor.events import Event

@@ -1,12 +1,9 @@
-"""The file server of a run: its own, or the host's depot; its images, where it listens, and the caps of sites.
-
-A run that finds a depot uses it: its port and the caps and slots of its sites are shared with all other runs then.
-"""
+"""The transports and the file server of a run: its own, or the host's depot."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.paths import AUTO as DEPOT_AUTO
-from flashferry.depot.paths import NobodyThere, NotForUs, socket_of
+from flashferry.depot.paths import DepotNotRunning, DepotNotUsable, socket_of
 from flashferry.fileserver import (
     EventKind,
     FileServer,
@@ -26,24 +23,165 @@ from flashferry.fileserver import (
 )
 from flashferry.images.errors import ImageError
 from flashferry.model.link_rates import payload_cap_bytes_per_s
-from flashferry.run.options import RunOptions
-from flashferry.transports import TRANSPORTS, USUAL
-from flashferry.transports.choice import not_served_by
-from flashferry.transports.listening import HOST_KEYS, listener_at, listeners_at, listening_error, port_notice
+from flashferry.run.request import RunOptions
+from flashferry.transports import PUSH, TRANSPORTS, USUAL
+from flashferry.transports.choice import TransportRequest, candidates, not_served_by, transport_request, unserved
+from flashferry.transports.serving import (
+    HOST_KEYS,
+    check_files,
+    is_certified,
+    listener_at,
+    listeners_at,
+    listening_error,
+    port_notice,
+)
 from flashferry.transports.transport import ListenOptions, Transport
 from inventory.host_view import HostView
+from inventory.transport_policy import AS_USUAL, AUTO
 
 if TYPE_CHECKING:
     from flashferry.depot.client import DepotClient
     from flashferry.fileserver import Welcome
 
+
+def transports_of(
+    devices: Iterable[HostView], options: RunOptions, *, first: Mapping[str, str] | None = None
+) -> dict[str, tuple[Transport, ...]]:
+    """Return by what the copy of each device is tried, the first one first.
+
+    Args:
+        devices: The devices.
+        options: What is asked for, and where our server is.
+        first: By device: the one to begin with where `auto` is asked for, for it was measured, or planned.
+
+    Raises:
+        ConfigInvalid: What is asked for is not allowed, or our side cannot serve it; no device was touched.
+    """
+    devices = tuple(devices)
+    requested = _requested(options)
+    known = first or {}
+    found = {
+        one.name: candidates(one.name, one.transport_policy, requested, fastest=known.get(one.name)) for one in devices
+    }
+    _check_certificate(devices, found, options)
+    return {name: _fetching(name, allowed_ones) for name, allowed_ones in found.items()} if options.to_null else found
+
+
+def _check_certificate(
+    devices: Iterable[HostView], choices: Mapping[str, tuple[Transport, ...]], options: RunOptions
+) -> None:
+    """Check that our certificate is valid for the devices that may fetch by it.
+
+    Where our address is found out by a device's session it is held against the certificate's names only then.
+
+    Raises:
+        ConfigInvalid: It is not valid for them; the sentence names the device that uses another address.
+    """
+    if (files := options.server.certificate_and_key) is None:
+        return
+    meant = [one for one in devices if any(map(is_certified, choices[one.name]))]
+    if meant:
+        check_files(*files)
+    for one in meant:
+        address = options.server.address or one.server_address
+        if address is None:
+            continue
+        try:
+            check_files(*files, told=(address,))
+        except ConfigInvalid as error:
+            raise ConfigInvalid(error.message, host=one.name, hint=error.hint) from None
+
+
+def _fetching(host: str, allowed_ones: tuple[Transport, ...]) -> tuple[Transport, ...]:
+    """Return those by which a device fetches: to `null:` nothing can be pushed.
+
+    Raises:
+        ConfigInvalid: There is none.
+    """
+    fetching = tuple(one for one in allowed_ones if one is not PUSH)
+    if not fetching:
+        raise ConfigInvalid(
+            f"--transport {PUSH.name}: expected one by which devices fetch, for a speed test goes to 'null:', which no "
+            "push can",
+            host=host,
+            hint=f"Stage by it ('flashferry stage --transport {PUSH.name}'): 'flashferry history' then has its rate",
+        )
+    return fetching
+
+
+def transports_to_reach(devices: Iterable[HostView], options: RunOptions) -> dict[str, tuple[Transport, ...]]:
+    """Return by what a look tries each device: all that its inventory names or leaves, or what was asked for.
+
+    Of a device of which the inventory says nothing the usual one, as a run would take it.
+
+    Args:
+        devices: The devices.
+        options: What is asked for, and where our server is.
+
+    Raises:
+        ConfigInvalid: What is asked for is not allowed, or our side cannot serve it; no device was touched.
+    """
+    requested = _requested(options)
+    everything = replace(requested, asked=AUTO)
+    devices, tried = tuple(devices), {}
+    for one in devices:
+        is_open = requested.asked == AS_USUAL and _is_stated(one)
+        # What a run would take is complained of where our side cannot serve it.
+        taken = candidates(one.name, one.transport_policy, requested)
+        choice = candidates(one.name, one.transport_policy, everything) if is_open else taken
+        # A tiny copy goes to `null:`, as a speed test does.
+        tried[one.name] = _fetching(one.name, choice)
+    _check_certificate(devices, tried, options)
+    return tried
+
+
+def left_out(device: HostView, options: RunOptions) -> tuple[str, ...]:
+    """Return what a look that tries several transports leaves out though the inventory allows it, a sentence each.
+
+    Empty where only one is tried: there was no choice.
+    """
+    requested = _requested(options)
+    is_open = requested.asked == AUTO or (requested.asked == AS_USUAL and _is_stated(device))
+    return unserved(device.transport_policy, requested) if is_open else ()
+
+
+def _requested(options: RunOptions) -> TransportRequest:
+    """Return what is asked for, with what our server, or the depot, can serve."""
+    return transport_request(
+        options.policy.transport,
+        certificate=options.server.certificate,
+        key=options.server.key,
+        not_served=options.not_served,
+    )
+
+
+def _is_stated(device: HostView) -> bool:
+    """Return whether the inventory says by what a device may fetch."""
+    return bool(device.transports) or device.clear_text is not None
+
+
+def served_for(choices: Mapping[str, tuple[Transport, ...]]) -> tuple[Transport, ...]:
+    """Return what our server has to serve for some devices, in the usual order; nothing where all are pushed to."""
+    needed = {one.name for choice in choices.values() for one in choice}
+    served = tuple(one for one in TRANSPORTS if one.name in needed)
+    return served if served or may_push(choices) else (USUAL,)
+
+
+def may_push(choices: Mapping[str, tuple[Transport, ...]]) -> bool:
+    """Return whether the image of any device may be pushed."""
+    return any(PUSH in choice for choice in choices.values())
+
+
 SERVER_RESTARTS = 3
+
 """How often in a run a server whose process died is replaced; after that a person should find the cause."""
 
 DEPOT_STARTS_S = 5.0
+
 """A depot whose socket is there and that does not answer may just be starting anew."""
 
 _LOOPBACK = "127.0.0.1"
+
 _RETRY_S = 0.25
 
 
@@ -68,7 +206,7 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
         return
     try:
         depot = _connected(path, options)
-    except (NobodyThere, NotForUs) as error:
+    except (DepotNotRunning, DepotNotUsable) as error:
         if options.server.depot != DEPOT_AUTO:
             raise ConfigInvalid(
                 f"--depot: {error}",
@@ -89,7 +227,7 @@ def _connected(path: Path, options: RunOptions) -> DepotClient:
     while True:
         try:
             return DepotClient(path, options.verb, sample_interval_s=options.sample_interval_s)
-        except NobodyThere:
+        except DepotNotRunning:
             # One that is insisted on may be between its end and its new start: then its socket is not there either.
             if (options.server.depot == DEPOT_AUTO and not path.exists()) or time.monotonic() >= until_s:
                 raise

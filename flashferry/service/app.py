@@ -8,7 +8,6 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from flashferry.service.access import ROUTES, Access, routes_in
-from flashferry.service.access_log import AccessLog
 from flashferry.service.api import audit as audit_api
 from flashferry.service.api import health, images, journal, live, openapi, people, plans, schedules
 from flashferry.service.api import hooks as hooks_api
@@ -16,9 +15,9 @@ from flashferry.service.api import jobs as jobs_api
 from flashferry.service.api import runs as runs_api
 from flashferry.service.api import sign_in as sign_in_api
 from flashferry.service.api import sites as sites_api
-from flashferry.service.api.bodies import Bodies
 from flashferry.service.api.guard import guarded
-from flashferry.service.api.headers import SecurityHeaders
+from flashferry.service.api.limits import Bodies
+from flashferry.service.api.middleware import AccessLog, SecurityHeaders
 from flashferry.service.api.problems import answer_problems
 from flashferry.service.background import BackgroundTasks
 from flashferry.service.live.collect import SnapshotReader
@@ -31,8 +30,7 @@ from flashferry.service.pages import schedules as schedule_pages
 from flashferry.service.pages import sites as site_pages
 from flashferry.service.pages.frame import problem_page
 from flashferry.service.people.oidc import provider_of
-from flashferry.service.people.refusals import DenialLog
-from flashferry.service.people.sign_in import PasswordLogin
+from flashferry.service.people.sign_in import DenialLog, PasswordLogin
 from flashferry.service.service import Service
 
 ROUTERS = (

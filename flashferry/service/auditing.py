@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.service.errors import ServiceError
 from flashferry.service.principal import Actor
 from flashferry.service.service import Service

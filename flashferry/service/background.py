@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.service.service import Service
 
 _LOG = logging.getLogger("flashferry.service.background")

@@ -9,7 +9,7 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.configuration.reading import USUAL_NAME, write_template
 from flashferry.service.people.accounts import NewPerson, add_person
-from flashferry.service.people.passwords import Passwords
+from flashferry.service.people.sign_in import Passwords
 from flashferry.service.principal import Actor, Grant, Role
 from flashferry.service.service import Service
 from flashferry.store.service.people import active_admins

@@ -6,7 +6,7 @@ Nothing here knows HTTP; `flashferry.service.api.problems` turns each error into
 from __future__ import annotations
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 
 
 class ServiceError(Exception):

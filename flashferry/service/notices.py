@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from flashferry.core.outside import told
+from flashferry.core.redaction import redact_json
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment, moment_of
 from flashferry.store.service.hooks import OutboxRow, hooks, put_out, reminders, set_reminder
@@ -97,7 +97,7 @@ class Notice:
             "facts": dict(self.facts),
             "link": self.link,
         }
-        return json.dumps(told(document), sort_keys=True, separators=(",", ":"))
+        return json.dumps(redact_json(document), sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Notice:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.service.errors import ServiceError, Unavailable
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
             if deadline.is_over:
                 raise NoAnswer(f"no answer within {most_s:g} s") from None
-            raise NoAnswer(f"no answer: {shown(str(error)) or type(error).__name__}") from None
+            raise NoAnswer(f"no answer: {sanitize(str(error)) or type(error).__name__}") from None
         if deadline.is_over:
             # A body without a length ends with its connection, so what was cut off looks whole.
             raise NoAnswer(f"no answer within {most_s:g} s")

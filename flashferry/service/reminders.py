@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from flashferry.service.background import PeriodicTask
-from flashferry.service.jobs.auto_recovery import RECOVERY_PAUSES_S
-from flashferry.service.live.action_items import ActionItem, Urgency, action_items
+from flashferry.service.jobs.supervisor import RECOVERY_PAUSES_S
 from flashferry.service.live.collect import Snapshot, SnapshotReader
+from flashferry.service.live.presenters import ActionItem, Urgency, action_items
 from flashferry.service.notices import AGAIN_AFTER, NoticeKind, announce_lasting
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment, moment_of

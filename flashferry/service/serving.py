@@ -31,14 +31,14 @@ from flashferry.core.log_file import logging_to
 from flashferry.core.state_folder import lock, make_private_directory, open_private
 from flashferry.service import reminders
 from flashferry.service.app import build_app
-from flashferry.service.audit import verifying
+from flashferry.service.audit import reading
 from flashferry.service.background import BackgroundTasks, PeriodicTask
 from flashferry.service.hooks import delivery
-from flashferry.service.images import reconcile
+from flashferry.service.images import lifecycle
 from flashferry.service.jobs import supervisor, tidying
 from flashferry.service.metrics.collector import Figures
-from flashferry.service.people.refusals import FIRST_WINDOW_S, DenialLog
-from flashferry.service.plans import planning, waves
+from flashferry.service.people.sign_in import FIRST_WINDOW_S, DenialLog
+from flashferry.service.plans import deciding, planning
 from flashferry.service.schedules import scheduler
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
@@ -49,11 +49,11 @@ TASKS: tuple[PeriodicTask, ...] = (
     supervisor.TASK,
     scheduler.TASK,
     planning.TASK,
-    waves.TASK,
+    deciding.TASK,
     delivery.TASK,
-    verifying.TASK,
+    reading.TASK,
     reminders.TASK,
-    reconcile.TASK,
+    lifecycle.TASK,
     tidying.TASK,
 )
 """Of all subjects."""

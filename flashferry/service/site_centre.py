@@ -15,9 +15,8 @@ from flashferry.service.run_visibility import Sites, sites_of
 from flashferry.service.service import Service
 from flashferry.sites.centre.overview import RunOverview, SiteOverview, overview, run_overview
 from flashferry.sites.centre.settings import USUAL_NAME, CentreSettings, load_centre
-from flashferry.store.sites.database import SitesDatabase
+from flashferry.store.sites.database import FILE, SitesDatabase
 from flashferry.store.sites.runs import SiteRun, last_ended, open_runs, run_of
-from flashferry.store.sites.schema import FILE
 
 STOPPED = "it was stopped for a reason that concerns other sites, too"
 """Shown to callers of some sites: the real reason may name a device of another."""

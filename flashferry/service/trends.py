@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from flashferry.reports.graphs import Graph, Line, Stroke
-from flashferry.reports.scales import named_axis, rate_axis
-from flashferry.store.measurement import Measurement
+from flashferry.reports.graphs import Graph, Line, Stroke, named_axis, rate_axis
+from flashferry.store.history import Measurement
 
 MOST_DAYS = 60
 """Days in the graph of the fleet."""

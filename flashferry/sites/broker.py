@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
 from flashferry.core.extras import extra_hint
-from flashferry.core.outside import masked, shown_lines
+from flashferry.core.redaction import masked, sanitize_lines
 from flashferry.sites.broker_settings import BrokerSettings, check_broker, tls_of, tls_trouble, url_with_login
 
 __all__ = ["Broker", "BrokerSettings", "Worker", "check_broker", "control_queue", "site_queue"]
@@ -439,7 +439,7 @@ class _Retelling(logging.Handler):
         if now_s - self._logged_at.get(str(record.msg), -_REPEAT_S) < _REPEAT_S:
             return
         self._logged_at[str(record.msg)] = now_s
-        lines = shown_lines(record.getMessage()).splitlines() or [""]
+        lines = sanitize_lines(record.getMessage()).splitlines() or [""]
         _LOG.log(record.levelno, "broker: %s", lines[0])
 
 

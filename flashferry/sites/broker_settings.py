@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.sites.keys import check_secret_file
 
 _NOT_PROVEN = re.compile(r"certificate verify failed: (.*)")

@@ -25,9 +25,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from flashferry.core.atomic_write import sync_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import reading
+from flashferry.core.files import reading, sync_folder
 
 _ALGORITHM = "ed25519"
 _ID_DIGITS = 16

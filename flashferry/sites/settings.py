@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from flashferry.core.atomic_write import write_new
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import write_new
 from flashferry.depot.sync.source import Source
 from flashferry.model.file_keys import (
     Key,
@@ -25,10 +25,11 @@ from flashferry.model.file_keys import (
     present_file,
     read_section,
     text,
+    toml_form,
+    toml_of,
     whole,
     word,
 )
-from flashferry.model.toml_file import toml_form, toml_of
 from flashferry.sites.broker import BrokerSettings, check_broker
 from flashferry.sites.keys import PublicKey, check_secret_file
 

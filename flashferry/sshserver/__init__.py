@@ -5,7 +5,7 @@ who may come and what is sent is the file server's, as with every protocol. Ever
 `flashferry.fileserver`.
 """
 
+from flashferry.sshserver.algorithms import TRANSPORTS, ssh_listener
 from flashferry.sshserver.host_keys import HostKey, found_host_keys, load_host_keys
-from flashferry.sshserver.settings import TRANSPORTS, ssh_listener
 
 __all__ = ["TRANSPORTS", "HostKey", "found_host_keys", "load_host_keys", "ssh_listener"]

@@ -1,23 +1,63 @@
-"""What is offered to a client before it names a user: by its address, and by the tickets that are good for it.
+"""The SSH server's settings, and the algorithms it offers."""
 
-Facts
------
+from __future__ import annotations
 
-- Of both sides' lists the client's order decides (RFC 4253 7.1): what we do not offer to an address is how a device is
-  steered, without a line of its configuration.
-- A CSR 16.8 offers as client `diffie-hellman-group-exchange-sha1` and `-group14-sha1` for the exchange of keys (`show
-  run all`), a C2960-class device CBC ciphers alone. Such devices alone are served by the profile `legacy`.
-- Group exchange takes a round trip more than a group that both know, and a client that prefers it takes it where it is
-  offered at all; a server cannot wait for the client's list, for that costs the same round trip. Every list that was
-  seen on a device has `diffie-hellman-group14-sha1` beside it, every modern client a curve. So it is offered to an
-  address whose last connection found nothing else in common, and to no other: the first copy of such a device fails
-  before its login, its next one works.
-- Triple DES and MD5 are offered where a ticket names them, the group of 1024 bits never.
-"""
-
+import os
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
-from flashferry.fileserver.tickets import SshOffer
+from flashferry.core.extras import extra_hint
+from flashferry.fileserver import ListenerSettings, SettingsInvalid
+from flashferry.fileserver.ticket_accounts import SshOffer
+from flashferry.sshserver.host_keys import load_host_keys
+
+PROTOCOL = "flashferry.sshserver.protocol:SshListener"
+
+"""Where a file server finds SSH."""
+
+TRANSPORTS = ("scp", "sftp")
+
+"""What is served there, as tickets name it."""
+
+PROCESS = "ssh"
+
+"""asyncssh wants asyncio's loop, and ciphers take processor time that other protocols need not wait for."""
+
+
+def ssh_listener(
+    *,
+    host_keys: Path,
+    listen_address: str = "0.0.0.0",  # noqa: S104 - routers reach us by any interface; tickets decide who gets what
+    port: int = 0,
+) -> ListenerSettings:
+    """Return a listener for SCP and SFTP; see `ListenerSettings`.
+
+    Args:
+        host_keys: Folder that keeps the server's keys; those that are not there yet are made.
+        listen_address: Address to listen on.
+        port: 0 takes any free one.
+
+    Raises:
+        SettingsInvalid: The extra `scp` is not installed, a key cannot be used, or an argument is out of its range.
+    """
+    if find_spec("asyncssh") is None:
+        raise SettingsInvalid(
+            "SCP and SFTP: expected the package asyncssh, found none",
+            hint=extra_hint("scp"),
+        )
+    listener = ListenerSettings(
+        protocol=PROTOCOL,
+        listen_address=listen_address,
+        port=port,
+        transports=TRANSPORTS,
+        process=PROCESS,
+        # As bytes, for a folder's name need not be UTF-8.
+        options={"host_keys": os.fsencode(host_keys.absolute())},
+    )
+    load_host_keys(host_keys)
+    return listener
+
 
 _MODERN_EXCHANGES = (
     "curve25519-sha256",
@@ -29,14 +69,19 @@ _MODERN_EXCHANGES = (
     "diffie-hellman-group18-sha512",
     "diffie-hellman-group14-sha256",
 )
+
 _LEGACY_EXCHANGES = ("diffie-hellman-group14-sha1",)
+
 _MODERN_GROUP_EXCHANGES = ("diffie-hellman-group-exchange-sha256",)
+
 _LEGACY_GROUP_EXCHANGES = ("diffie-hellman-group-exchange-sha1",)
 
 GROUP_EXCHANGES = frozenset(_MODERN_GROUP_EXCHANGES + _LEGACY_GROUP_EXCHANGES)
+
 """Exchanges in which the client asks for a group first; see the facts."""
 
 _MODERN_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
+
 _LEGACY_KEYS = ("ssh-rsa",)
 
 _MODERN_CIPHERS = (
@@ -47,7 +92,9 @@ _MODERN_CIPHERS = (
     "aes192-ctr",
     "aes256-ctr",
 )
+
 _LEGACY_CIPHERS = ("aes128-cbc", "aes192-cbc", "aes256-cbc")
+
 _NAMED_CIPHERS = ("3des-cbc",)
 
 _MODERN_MACS = (
@@ -56,20 +103,27 @@ _MODERN_MACS = (
     "hmac-sha2-256",
     "hmac-sha2-512",
 )
+
 _LEGACY_MACS = ("hmac-sha1-etm@openssh.com", "hmac-sha1", "hmac-sha1-96")
+
 _NAMED_MACS = ("hmac-md5",)
 
 CIPHERS = (*_MODERN_CIPHERS, *_LEGACY_CIPHERS, *_NAMED_CIPHERS)
+
 """Every cipher that a ticket may name."""
 
 MACS = (*_MODERN_MACS, *_LEGACY_MACS, *_NAMED_MACS)
+
 """Every MAC that a ticket may name."""
 
 BLOCKS_OF_64_BITS = frozenset(_NAMED_CIPHERS)
+
 """Ciphers whose keys are to be renewed after a gigabyte."""
 
 SHORT_REKEY_BYTES = 1 << 30
+
 LONG_REKEY_BYTES = 1 << 35
+
 """A cipher with blocks of 128 bits carries 2^32 of them, 64 GB (RFC 4344 3.2), by one key. So no image makes us ask an
 old device for new keys in mid-copy; where the device asks for them it gets them."""
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import asyncssh
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.clients.client_session import Visitor
-from flashferry.fileserver.tickets import Refusal
+from flashferry.fileserver.client_session import Visitor
+from flashferry.fileserver.ticket_accounts import Refusal
+from flashferry.sshserver.algorithms import TRANSPORTS
 from flashferry.sshserver.connection import Connection, channel_of
 from flashferry.sshserver.session import Session
-from flashferry.sshserver.settings import TRANSPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

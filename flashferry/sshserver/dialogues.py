@@ -1,21 +1,247 @@
-"""The two dialogues by which a client gets the image: SCP's and SFTP's. What they say is in `scp` and `sftp`."""
+"""Sending an image over an SSH channel, and the dialogue with its client."""
 
+from __future__ import annotations
+
+import errno
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from flashferry.sshserver import scp, sftp
-from flashferry.sshserver.sending import AnsweredSending
-from flashferry.sshserver.sftp import Kind, Request, Status
+from flashferry.fileserver import sockets
+from flashferry.fileserver.image_stream import Ending, ImageSending, Retrieval
+from flashferry.sshserver import scp
+from flashferry.sshserver.scp import Kind, Request, Status
+from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.sample import ChannelReading
 
 if TYPE_CHECKING:
-    from flashferry.fileserver.image_stream import Retrieval
+    from flashferry.fileserver.image_stream import Retrieval, SendingHost
+    from flashferry.fileserver.protocol import Client
+    from flashferry.fileserver.transfer import TransferStart
     from flashferry.images.image import ImageFile
-    from flashferry.sshserver.sending import ChannelSending
+    from flashferry.sshserver.connection import Channel, Connection
     from flashferry.sshserver.session import Session
 
+_MOST_PIECES = 1000
+
+NAME = "SSH connection"
+
+"""What it is called in a reason."""
+
+
+class ChannelWriter:
+    """Hands pieces of an image to a channel, and counts those that arrived; see `flashferry.fileserver.image_stream`.
+
+    Args:
+        connection: The connection.
+        channel: The channel on it.
+        trailer: What stands behind the last byte.
+        first_window_bytes: The window that the client opened with.
+    """
+
+    may_half_close = False
+
+    def __init__(
+        self, connection: Connection, channel: Channel, trailer: bytes = b"", first_window_bytes: int = 0
+    ) -> None:
+        self._connection, self._channel, self._trailer = connection, channel, trailer
+        self._window_bytes = first_window_bytes
+        self._known_bytes = 0
+        self.payload_bytes = 0
+
+    @property
+    def has_space(self) -> bool:
+        """Whether a piece may be handed over now."""
+        return self._connection.has_space and self._channel.takes_data
+
+    def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
+        """Hand over a piece, see `Writer`."""
+        if not self.has_space:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        self._note_window()
+        data = os.pread(file_descriptor, min(most_bytes, self._connection.piece_bytes(self._channel)), offset_bytes)
+        if data:
+            self.payload_bytes += len(data)
+            self._connection.send_data(self._channel, data)
+        return len(data)
+
+    def will_send(self, payload_bytes: int) -> None:
+        """Count bytes of the image that are handed over in this turn, and were not before."""
+        self._note_window()
+        self.payload_bytes += payload_bytes
+
+    def finish(self) -> None:
+        """Hand over what stands behind the last byte."""
+        if self._trailer:
+            self._connection.send_data(self._channel, self._trailer)
+
+    def payload_of(self, acked_bytes: int) -> int:
+        """Return how much of the image is among bytes of the connection that were acknowledged, at the least.
+
+        What was known once is known still: bytes of SSH that are sent since take nothing back.
+        """
+        self._known_bytes = max(self._known_bytes, self.payload_bytes - (self._connection.sent_bytes - acked_bytes))
+        return self._known_bytes
+
+    def reading(self, asked_bytes: int | None = None) -> ChannelReading | None:
+        """Return what the channel shows, and what the client has asked for, if it has to ask."""
+        if not self._connection.is_open:
+            return None
+        self._note_window()
+        waiting, window = self._channel.waiting_bytes, self._window_bytes or None
+        return ChannelReading(waiting_bytes=waiting, window_bytes=window, asked_bytes=asked_bytes)
+
+    def _note_window(self) -> None:
+        self._window_bytes = max(self._window_bytes, self._channel.window_bytes)
+
+
+class ChannelSending(ImageSending):
+    """An image on its way through a channel.
+
+    Args:
+        client: Whose transfer it is.
+        host: Its session.
+        retrieval: What to send.
+        raw_info: TCP_INFO of the connection.
+        transport: `scp` or `sftp`.
+        connection: The connection.
+        writer: How the image goes over it.
+        base_acked_bytes: What TCP_INFO said was acknowledged before the connection had sent anything.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        host: SendingHost,
+        retrieval: Retrieval,
+        raw_info: bytes,
+        *,
+        transport: str,
+        connection: Connection,
+        writer: ChannelWriter,
+        base_acked_bytes: int,
+    ) -> None:
+        self._ssh, self._channel_writer = connection, writer
+        self._base_acked_bytes = base_acked_bytes
+        super().__init__(
+            client,
+            host,
+            retrieval,
+            raw_info,
+            transport=transport,
+            data_syn=client.control_syn,
+            writer=writer,
+            base_acked_bytes=base_acked_bytes,
+            name=NAME,
+            cipher=connection.cipher,
+            client_name=connection.client_version,
+        )
+
+    def confirmed(self) -> None:
+        """Note that the client says it has all of it."""
+        if not self.fails_for_change():
+            self._fail("", Ending.DELIVERED)
+
+    def refused(self, reason: str) -> None:
+        """Note that the client says it could not keep it; the connection may end well all the same."""
+        self._fail(reason, Ending.DELIVERED)
+        self._lift_abort()
+
+    def give_up(self, silent_s: float) -> None:
+        """End a transfer of which nothing was acknowledged for so long, or that the client did not confirm."""
+        if self.transfer.all_acked:
+            self._fail(f"all was sent, and the client confirmed nothing for {silent_s:.0f} s", Ending.SILENT)
+        else:
+            super().give_up(silent_s)
+
+    def _start(self, **given: Any) -> TransferStart:
+        return super()._start(**{**given, "mac": self._ssh.mac})
+
+    def _drain(self) -> None:
+        self._is_sending = False
+        self._host.leave_loop()
+        self._channel_writer.finish()
+
+    def _has_everything(self) -> bool:
+        """Return that it has not: a client that has it confirms."""
+        return False
+
+    def _read_channel(self) -> ChannelReading | None:
+        return self._channel_writer.reading()
+
+    def _read_raw(self) -> bytes | None:
+        return sockets.read_info_bytes(self._connection)
+
+    def _lift_abort(self) -> None:
+        sockets.set_abort_on_close(self._connection, False)
+
+
+class AnsweredSending(ChannelSending):
+    """An image of which the client asks for pieces, in any order and any number of times.
+
+    Attributes:
+        _covered: Pieces that were sent, as begin and end, apart from each other and in order.
+    """
+
+    def begin(self) -> None:
+        """Answer from now on."""
+        self._covered: list[tuple[int, int]] = []
+        super().begin()
+
+    def write(self) -> None:
+        """Do nothing by itself: the client asks."""
+
+    def answer(self, size: int, offset_bytes: int) -> None:
+        """Note that a piece is sent in this turn."""
+        fresh = self._cover(offset_bytes, offset_bytes + size)
+        if len(self._covered) > _MOST_PIECES:
+            self._fail(f"the client asked for more than {_MOST_PIECES} pieces apart from each other", Ending.CUT)
+            return
+        self._channel_writer.will_send(fresh)
+        self.transfer.wrote(fresh, self._client.tickets.clock())
+
+    def closed(self) -> None:
+        """Note that the client has closed the file: it has all of it, or it never will."""
+        self._take_reading()
+        if self.transfer.all_written:
+            self.confirmed()
+        else:
+            size, sent = self.transfer.to_send_bytes, self.transfer.written_bytes
+            self.refused(f"the client closed the file behind {sent} of {size} bytes")
+
+    def _has_everything(self) -> bool:
+        """Return whether the client has all of it, whatever else it did since."""
+        self._take_reading()
+        return self.transfer.all_acked and not self.retrieval.file_changed()
+
+    def _take_reading(self) -> None:
+        raw_info = self._read_raw()
+        if raw_info is not None:
+            self.transfer.take(raw_info, self._client.tickets.clock())
+
+    def _read_channel(self) -> ChannelReading | None:
+        raw_info, writer = self._read_raw(), self._channel_writer
+        acked = (parse_tcp_info(raw_info).bytes_acked or 0) if raw_info is not None else 0
+        asked = writer.payload_bytes - writer.payload_of(max(0, acked - self._base_acked_bytes))
+        return writer.reading(asked)
+
+    def _cover(self, begin: int, end: int) -> int:
+        """Note that a piece was sent; return how many bytes of it were not before."""
+        before = sum(high - low for low, high in self._covered)
+        merged: list[tuple[int, int]] = []
+        for low, high in sorted([*self._covered, (begin, end)]):
+            if merged and low <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+            else:
+                merged.append((low, high))
+        self._covered = merged
+        return sum(high - low for low, high in merged) - before
+
+
 _NOT_AVAILABLE = "Not available."
+
 _MOST_WAITING_BYTES = 64 * 1024
+
 _TURN_BYTES = 256 * 1024
 
 
@@ -44,7 +270,7 @@ class ScpDialogue:
         name: The base name that the client asked for.
     """
 
-    def __init__(self, session: "Session", name: str) -> None:
+    def __init__(self, session: Session, name: str) -> None:
         self._session, self._name = session, name
         self._answers = scp.Answers()
         self._retrieval: Retrieval | None = None
@@ -112,9 +338,9 @@ class SftpDialogue:
         session: Where it is spoken.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._requests = sftp.Requests()
+        self._requests = scp.Requests()
         self._is_greeted = self._is_paused = False
         self._sending: AnsweredSending | None = None
         self._retrieval: Retrieval | None = None
@@ -131,8 +357,8 @@ class SftpDialogue:
             Kind.FSTAT: self._fstat,
             Kind.OPENDIR: self._open_folder,
             Kind.READDIR: self._read_folder,
-            Kind.REALPATH: lambda request: (sftp.name(request.number, sftp.real_path(request.text)),),
-            Kind.READLINK: lambda request: (sftp.status(request.number, Status.NO_SUCH_FILE, _NOT_AVAILABLE),),
+            Kind.REALPATH: lambda request: (scp.name(request.number, scp.real_path(request.text)),),
+            Kind.READLINK: lambda request: (scp.status(request.number, Status.NO_SUCH_FILE, _NOT_AVAILABLE),),
         }
 
     def begin(self) -> None:
@@ -180,43 +406,43 @@ class SftpDialogue:
             if request.kind != Kind.INIT:
                 raise ValueError(f"expected the first request of SFTP, found one of kind {request.kind}")
             self._is_greeted = True
-            return (sftp.version(),)
+            return (scp.version(),)
         answer = self._answers.get(request.kind)
         if answer is not None:
             return answer(request)
-        if request.kind in sftp.WRITING:
-            return (sftp.status(request.number, Status.PERMISSION_DENIED, "Nothing can be changed here."),)
-        return (sftp.status(request.number, Status.UNSUPPORTED, "Not supported."),)
+        if request.kind in scp.WRITING:
+            return (scp.status(request.number, Status.PERMISSION_DENIED, "Nothing can be changed here."),)
+        return (scp.status(request.number, Status.UNSUPPORTED, "Not supported."),)
 
-    def _image(self, path: bytes) -> "ImageFile | None":
+    def _image(self, path: bytes) -> ImageFile | None:
         """Look a path up; nothing but its last word counts, as with SCP."""
         try:
-            return self._session.client.image(sftp.real_path(path).rsplit(b"/", 1)[-1].decode())
+            return self._session.client.image(scp.real_path(path).rsplit(b"/", 1)[-1].decode())
         except UnicodeDecodeError:
             return None
 
     def _stat(self, request: Request) -> tuple[bytes, ...]:
-        if sftp.real_path(request.text) == b"/":
-            return (sftp.attributes(request.number, sftp.FOLDER),)
+        if scp.real_path(request.text) == b"/":
+            return (scp.attributes(request.number, scp.FOLDER),)
         image = self._image(request.text)
         if image is None:
-            return (sftp.status(request.number, Status.NO_SUCH_FILE, _NOT_AVAILABLE),)
-        return (sftp.attributes(request.number, sftp.image_attributes(image.size_bytes)),)
+            return (scp.status(request.number, Status.NO_SUCH_FILE, _NOT_AVAILABLE),)
+        return (scp.attributes(request.number, scp.image_attributes(image.size_bytes)),)
 
     def _open(self, request: Request) -> tuple[bytes, ...]:
-        if request.length != sftp.READ_FLAG:
-            return (sftp.status(request.number, Status.PERMISSION_DENIED, "Nothing can be changed here."),)
+        if request.length != scp.READ_FLAG:
+            return (scp.status(request.number, Status.PERMISSION_DENIED, "Nothing can be changed here."),)
         image = self._image(request.text)
         retrieval = self._session.retrieve(image, "sftp") if image is not None else None
         self._session.client.note("open" if retrieval is not None else "open: not available")
         if retrieval is None:
-            return (sftp.status(request.number, Status.NO_SUCH_FILE, _NOT_AVAILABLE),)
+            return (scp.status(request.number, Status.NO_SUCH_FILE, _NOT_AVAILABLE),)
         sending = self._session.send(retrieval, "sftp")
         if not isinstance(sending, AnsweredSending):
             return ()
         self._retrieval, self._sending = retrieval, sending
         self._file_handle = self._new_handle()
-        return (sftp.handle(request.number, self._file_handle),)
+        return (scp.handle(request.number, self._file_handle),)
 
     def _new_handle(self) -> bytes:
         self._last_handle += 1
@@ -227,11 +453,11 @@ class SftpDialogue:
 
     def _read(self, request: Request) -> tuple[bytes, ...]:
         if not self._is_open(request) or self._sending is None or self._retrieval is None:
-            return (sftp.status(request.number, Status.FAILURE, "Not open."),)
+            return (scp.status(request.number, Status.FAILURE, "Not open."),)
         size_bytes = self._retrieval.account.grant.image.size_bytes
-        length = min(request.length, sftp.MOST_READ_BYTES, size_bytes - request.offset)
+        length = min(request.length, scp.MOST_READ_BYTES, size_bytes - request.offset)
         if length <= 0:
-            return (sftp.status(request.number, Status.EOF, "End of file."),)
+            return (scp.status(request.number, Status.EOF, "End of file."),)
         try:
             data = os.pread(self._retrieval.file.fileno(), length, request.offset)
         except OSError as error:
@@ -241,13 +467,13 @@ class SftpDialogue:
             self._sending.fails_for_missing()
             return ()
         self._sending.answer(len(data), request.offset)
-        return sftp.data_header(request.number, len(data)), data
+        return scp.data_header(request.number, len(data)), data
 
     def _fstat(self, request: Request) -> tuple[bytes, ...]:
         if not self._is_open(request) or self._retrieval is None:
-            return (sftp.status(request.number, Status.FAILURE, "Not open."),)
+            return (scp.status(request.number, Status.FAILURE, "Not open."),)
         size_bytes = self._retrieval.account.grant.image.size_bytes
-        return (sftp.attributes(request.number, sftp.image_attributes(size_bytes)),)
+        return (scp.attributes(request.number, scp.image_attributes(size_bytes)),)
 
     def _close(self, request: Request) -> tuple[bytes, ...]:
         if request.text in self._folders:
@@ -257,17 +483,17 @@ class SftpDialogue:
             self._session.client.note("close")
             sending.closed()
         else:
-            return (sftp.status(request.number, Status.FAILURE, "Not open."),)
-        return (sftp.status(request.number, Status.OK),)
+            return (scp.status(request.number, Status.FAILURE, "Not open."),)
+        return (scp.status(request.number, Status.OK),)
 
     def _open_folder(self, request: Request) -> tuple[bytes, ...]:
-        if sftp.real_path(request.text) != b"/" or self._folders:
-            return (sftp.status(request.number, Status.NO_SUCH_FILE, _NOT_AVAILABLE),)
+        if scp.real_path(request.text) != b"/" or self._folders:
+            return (scp.status(request.number, Status.NO_SUCH_FILE, _NOT_AVAILABLE),)
         folder = self._new_handle()
         self._folders.add(folder)
-        return (sftp.handle(request.number, folder),)
+        return (scp.handle(request.number, folder),)
 
     def _read_folder(self, request: Request) -> tuple[bytes, ...]:
         is_open = request.text in self._folders
         code, text = (Status.EOF, "Nothing to see.") if is_open else (Status.FAILURE, "Not open.")
-        return (sftp.status(request.number, code, text),)
+        return (scp.status(request.number, code, text),)

@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
 )
 
-from flashferry.core.atomic_write import sync_folder
+from flashferry.core.files import sync_folder
 from flashferry.fileserver import SettingsInvalid
 
 _Private = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from flashferry.fileserver import sockets
 from flashferry.fileserver.protocol import BACKLOG, ServingContext
-from flashferry.fileserver.tickets import plain_address
-from flashferry.sshserver.algorithms import algorithms_for
+from flashferry.fileserver.ticket_accounts import plain_address
+from flashferry.sshserver.algorithms import TRANSPORTS, algorithms_for
 from flashferry.sshserver.client import SshClient
 from flashferry.sshserver.connection import attach, options_for
 from flashferry.sshserver.host_keys import load_host_keys
-from flashferry.sshserver.settings import TRANSPORTS
 
 _PAUSE_S = 0.5
 _MOST_REMEMBERED = 4096

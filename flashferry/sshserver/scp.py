@@ -1,22 +1,13 @@
-"""The bytes of SCP, from the side that sends: what a client asks for, and what it answers. No I/O in here.
+"""The SCP and SFTP dialogues."""
 
-Facts
------
+from __future__ import annotations
 
-- SCP has no standard; `scp.c` of OpenSSH is what all follow. The client runs `scp -f PATH` here, with flags before the
-  path (`-v`, `-p`, `-r`, `-d`), and is the sink. PATH is not quoted by OpenSSH: a shell would have been there to take
-  it apart, here nothing is.
-- The sink speaks first: a byte of 0. The line `C0644 SIZE NAME` may be on its way by then, for a sink reads nothing
-  before it has said so (sink() of scp.c); that saves a round trip. It answers the line; then come SIZE bytes and a byte
-  of 0, it answers.
-- An answer is a byte of 0; or one of 1 or 2, a text and a line feed. The last one comes when the file is where it
-  belongs: the device's own word of delivery, or why not, such as no space.
-- NAME must be the base name that the client asked for, or OpenSSH refuses it (`filename does not match request`).
-"""
-
+import struct
 from dataclasses import dataclass
+from enum import IntEnum
 
 MOST_ANSWER_BYTES = 2048
+
 """A sink whose answer is longer is no sink."""
 
 _OK, _WARNING, _FATAL = 0, 1, 2
@@ -98,6 +89,7 @@ def header(size_bytes: int, name: str) -> bytes:
 
 
 TRAILER = b"\0"
+
 """What stands behind a file's last byte: we have read all of it."""
 
 
@@ -110,3 +102,204 @@ def readable(text: bytes, most: int = 200) -> str:
     """Return a stranger's text on one line of so many letters at most, without what a terminal would obey."""
     decoded = text.decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else " " for letter in decoded).strip()[:most]
+
+
+MOST_PACKET_BYTES = 34_000
+
+"""A request of ours holds a name and no data; OpenSSH's longest packet is 256 kB, with data."""
+
+MOST_READ_BYTES = 256 * 1024
+
+"""More is not sent for one request; a client asks again for the rest."""
+
+_NUMBER = struct.Struct(">I")
+
+_READ = struct.Struct(">QI")
+
+_LEAST_BODY = 5
+
+
+class Kind(IntEnum):
+    """Kinds of requests, section 3 of the draft."""
+
+    INIT = 1
+    OPEN = 3
+    CLOSE = 4
+    READ = 5
+    LSTAT = 7
+    FSTAT = 8
+    OPENDIR = 11
+    READDIR = 12
+    REALPATH = 16
+    STAT = 17
+    READLINK = 19
+
+
+WRITING = frozenset({6, 9, 10, 13, 14, 15, 18, 20})
+
+"""Kinds that would change something: write, setstat, fsetstat, remove, mkdir, rmdir, rename, symlink."""
+
+
+class Status(IntEnum):
+    """What became of a request, section 7 of the draft."""
+
+    OK = 0
+    EOF = 1
+    NO_SUCH_FILE = 2
+    PERMISSION_DENIED = 3
+    FAILURE = 4
+    BAD_MESSAGE = 5
+    UNSUPPORTED = 8
+
+
+READ_FLAG = 1
+
+"""Of an open request: for reading. All other flags write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request.
+
+    Attributes:
+        kind: Its kind, known or not.
+        number: What the answer carries; of INIT the client's version.
+        text: Path or handle, of those that have one.
+        offset: Where to read.
+        length: How much to read, or the flags of an open.
+    """
+
+    kind: int
+    number: int
+    text: bytes = b""
+    offset: int = 0
+    length: int = 0
+
+
+_WITH_TEXT = frozenset(Kind) - {Kind.INIT}
+
+
+class Requests:
+    """Takes a client's requests apart, however they are cut."""
+
+    def __init__(self) -> None:
+        self._left = bytearray()
+        self._at = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What was fed and not asked for yet."""
+        return len(self._left) - self._at
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes in."""
+        if self._at:
+            del self._left[: self._at]
+            self._at = 0
+        self._left += data
+
+    def next(self) -> Request | None:
+        """Return the next request; None while it is not whole.
+
+        Raises:
+            ValueError: This is no request, or one that is longer than any of ours.
+        """
+        if self.waiting_bytes < _NUMBER.size:
+            return None
+        (length,) = _NUMBER.unpack_from(self._left, self._at)
+        if not _LEAST_BODY <= length <= MOST_PACKET_BYTES:
+            raise ValueError(f"expected a request of {_LEAST_BODY} to {MOST_PACKET_BYTES} bytes, found {length}")
+        if self.waiting_bytes < _NUMBER.size + length:
+            return None
+        begin = self._at + _NUMBER.size
+        self._at = begin + length
+        return _request(bytes(self._left[begin : self._at]))
+
+
+def _request(body: bytes) -> Request:
+    kind, number = body[0], _NUMBER.unpack_from(body, 1)[0]
+    if kind not in _WITH_TEXT:
+        return Request(kind, number)
+    try:
+        end = 9 + _NUMBER.unpack_from(body, 5)[0]
+        text = body[9:end]
+        if len(body) < end:
+            raise ValueError(f"expected a text of {end - 9} bytes, found {len(text)}")
+        if kind == Kind.READ:
+            offset, length = _READ.unpack_from(body, end)
+            return Request(kind, number, text, offset, length)
+        flags = _NUMBER.unpack_from(body, end)[0] if kind == Kind.OPEN else 0
+    except struct.error as error:
+        raise ValueError(f"a request of kind {kind} that is too short") from error
+    return Request(kind, number, text, 0, flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """The attributes of a file or folder: size in bytes and mode."""
+
+    size_bytes: int
+    mode: int
+
+    def encoded(self) -> bytes:
+        """Return it as in the draft's section 5, with size and permissions."""
+        return struct.pack(">IQI", 0x1 | 0x4, self.size_bytes, self.mode)
+
+
+FOLDER = Attributes(0, 0o040555)
+
+"""The one folder that there is."""
+
+
+def image_attributes(size_bytes: int) -> Attributes:
+    """Return the attributes of an image."""
+    return Attributes(size_bytes, 0o100444)
+
+
+def _packet(kind: int, number: int, rest: bytes) -> bytes:
+    return struct.pack(">IBI", 5 + len(rest), kind, number) + rest
+
+
+def _string(text: bytes) -> bytes:
+    return _NUMBER.pack(len(text)) + text
+
+
+def version() -> bytes:
+    """Answer the first request; no extensions are offered."""
+    return struct.pack(">IBI", 5, 2, 3)
+
+
+def status(number: int, code: Status, text: str = "") -> bytes:
+    """Answer by what became of a request."""
+    return _packet(101, number, _NUMBER.pack(code) + _string(text.encode()) + _string(b""))
+
+
+def handle(number: int, name: bytes) -> bytes:
+    """Answer by a handle."""
+    return _packet(102, number, _string(name))
+
+
+def data_header(number: int, length: int) -> bytes:
+    """Return what stands before the data that answer a read."""
+    return struct.pack(">IBII", 9 + length, 103, number, length)
+
+
+def name(number: int, path: bytes) -> bytes:
+    """Answer by one name without attributes."""
+    return _packet(104, number, _NUMBER.pack(1) + _string(path) + _string(path) + _NUMBER.pack(0))
+
+
+def attributes(number: int, of: Attributes) -> bytes:
+    """Answer with the attributes of a file."""
+    return _packet(105, number, of.encoded())
+
+
+def real_path(path: bytes) -> bytes:
+    """Return a path from the one folder on, without `.`, `..` and double slashes."""
+    words: list[bytes] = []
+    for word in path.split(b"/"):
+        if word == b"..":
+            words[-1:] = []
+        elif word not in (b"", b"."):
+            words.append(word)
+    return b"/" + b"/".join(words)

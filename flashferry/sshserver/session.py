@@ -11,9 +11,16 @@ from flashferry.fileserver import sockets
 from flashferry.fileserver.image_stream import Ending, Retrieval
 from flashferry.fileserver.protocol import report_loop_error
 from flashferry.fileserver.records import EventKind, TransferState
-from flashferry.sshserver.dialogues import Dialogue, ScpDialogue, SftpDialogue
+from flashferry.sshserver.dialogues import (
+    NAME,
+    AnsweredSending,
+    ChannelSending,
+    ChannelWriter,
+    Dialogue,
+    ScpDialogue,
+    SftpDialogue,
+)
 from flashferry.sshserver.scp import requested_name
-from flashferry.sshserver.sending import NAME, AnsweredSending, ChannelSending, ChannelWriter
 
 if TYPE_CHECKING:
     from flashferry.fileserver.ticket_accounts import Account

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import State
-from flashferry.store.reader import find_run, reading, unknown_run
-from flashferry.store.run_lock import is_run_alive
+from flashferry.store.reader import find_run, is_run_alive, reading, unknown_run
 from flashferry.store.stored_run import StoredRun
 from flashferry.store.tables import RunRow, run_row, waiting_runs
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flashferry.store.tables import WishRow
+from flashferry.store.tables import SteerRow
 
 
-class WishKind(StrEnum):
+class SteerKind(StrEnum):
     """What may be wanted of a run that is under way."""
 
     PAUSE = "pause"
@@ -33,12 +33,12 @@ class Asker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SteerRequest:
     """A request to steer a run, as it is recorded.
 
     Attributes:
         at: When, ISO 8601, UTC.
-        what: What, by the words of `WishKind`.
+        what: What, by the words of `SteerKind`.
         wave: With `approve`: up to which wave.
         actor: Who.
         via: How he came.
@@ -53,7 +53,7 @@ class Wish:
     reason: str
 
     @classmethod
-    def of(cls, row: WishRow) -> Wish:
+    def of(cls, row: SteerRow) -> SteerRequest:
         """Return what stands in a row."""
         return cls(at=row.at, what=row.what, wave=row.wave, actor=row.actor, via=row.via, reason=row.reason)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from flashferry.core.atomic_write import write_whole
 from flashferry.core.codec import CodecError, decode, to_json
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import write_whole
 
 Kept = TypeVar("Kept")
 

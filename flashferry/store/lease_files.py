@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from flashferry.core.atomic_write import sync_folder, write_whole
+from flashferry.core.files import sync_folder, write_whole
 from flashferry.core.state_folder import check_regular, make_private_directory, open_private
 from flashferry.model.lease import DamagedEntry, LeasedDevice, leased_device
 from flashferry.store.schema import seal_of

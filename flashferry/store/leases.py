@@ -16,8 +16,7 @@ from flashferry.devices.identity import Identity, is_same
 from flashferry.devices.session import Facts
 from flashferry.model.lease import DamagedEntry, LeasedDevice
 from flashferry.store.lease_files import LeaseFiles
-from flashferry.store.reader import reading
-from flashferry.store.run_lock import is_run_alive
+from flashferry.store.reader import is_run_alive, reading
 from flashferry.store.tables import DeviceRow, held_devices
 from inventory.host_view import HostView
 

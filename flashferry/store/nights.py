@@ -15,7 +15,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
-from flashferry.store.database_file import execute_all, make_private, open_to_read, schema_of, use_log
+from flashferry.store.database import execute_all, make_private, open_to_read, schema_of, use_log
 
 FILE = "nights.sqlite3"
 

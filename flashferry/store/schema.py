@@ -15,7 +15,7 @@ import hashlib
 import sqlite3
 from pathlib import Path
 
-from flashferry.store.database_file import OtherSchema, execute_all, schema_of
+from flashferry.store.database import OtherSchema, execute_all, schema_of
 
 FILE = "journal.sqlite3"
 TABLES = ("runs", "devices", "attempts", "transfers", "wishes")

@@ -14,10 +14,9 @@ from typing import Any
 from flashferry.core.json_access import parsed
 from flashferry.model.states import ENDED, Outcome, State
 from flashferry.store.control import ControlRequest
-from flashferry.store.control_requests import Wish
+from flashferry.store.control_requests import SteerRequest
 from flashferry.store.lease_files import LeaseFile, LeaseFiles
-from flashferry.store.reader import LATEST_RUNS, reading
-from flashferry.store.run_lock import RunState, is_run_alive, locked_runs, run_state
+from flashferry.store.reader import LATEST_RUNS, RunState, is_run_alive, locked_runs, reading, run_state
 from flashferry.store.stored_run import held_applet, held_phase
 from flashferry.store.summaries import summarized_devices
 from flashferry.store.tables import (
@@ -219,7 +218,7 @@ class FollowedRun:
     actor: str | None = None
     events: str | None = None
     plan_digest: str | None = None
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[SteerRequest, ...] = ()
 
 
 class StatusReader:
@@ -305,7 +304,7 @@ class StatusReader:
             actor=row.actor,
             events=row.events,
             plan_digest=row.plan_digest,
-            wishes=tuple(Wish.of(one) for one in wishes_of(database, row.run_id)),
+            wishes=tuple(SteerRequest.of(one) for one in wishes_of(database, row.run_id)),
         )
         if row.finished_at is not None and not is_held:
             self._over[row] = made

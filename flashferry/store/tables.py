@@ -38,7 +38,7 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class WishRow:
+class SteerRow:
     """A request to steer a run."""
 
     TABLE: ClassVar = "wishes"
@@ -187,7 +187,7 @@ class EndedCopy:
     rate_bytes_per_s: float
 
 
-Row = TypeVar("Row", RunRow, WishRow, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow)
+Row = TypeVar("Row", RunRow, SteerRow, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow)
 
 _THIS_DEVICE = "WHERE run_id = ? AND host = ?"
 
@@ -237,9 +237,9 @@ def run_of_job(database: sqlite3.Connection, job: str) -> str | None:
     return None if found is None else str(found[0])
 
 
-def wishes_of(database: sqlite3.Connection, run_id: str) -> list[WishRow]:
+def wishes_of(database: sqlite3.Connection, run_id: str) -> list[SteerRow]:
     """Return what people wanted of a run, the oldest first."""
-    return _rows(database, WishRow, "WHERE run_id = ? ORDER BY rowid", (run_id,))
+    return _rows(database, SteerRow, "WHERE run_id = ? ORDER BY rowid", (run_id,))
 
 
 # Devices and their attempts.

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.transports.ftp import FTP
-from flashferry.transports.http import HTTP
-from flashferry.transports.https import HTTPS
+from flashferry.transports.http import HTTP, HTTPS
 from flashferry.transports.neighbour import NEIGHBOUR as NEIGHBOUR
 from flashferry.transports.push import PUSH as PUSH
-from flashferry.transports.scp import SCP
-from flashferry.transports.sftp import SFTP
+from flashferry.transports.scp import SCP, SFTP
 from flashferry.transports.transport import Transport
 
 TRANSPORTS: tuple[Transport, ...] = (FTP, HTTP, SCP, HTTPS, SFTP)

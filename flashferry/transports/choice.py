@@ -1,30 +1,75 @@
-"""Which transports a device's copy may be tried by, in which order, and what our side serves. Pure.
+"""Which SSH algorithms a device is offered. Pure.
 
-The inventory says what is allowed (`inventory.transport_policy`), the operator what is asked for, our side what it can
-serve, and earlier copies what was the fastest. One that is not allowed is never tried, whatever was asked for or fails;
-so a copy never falls to clear text where that is forbidden.
+Facts
+-----
+* As a client IOS chooses: the first of its own list that our server has. So what our server offers decides, and the
+  device's configuration stays as it is.
+* A CSR1000V 16.8.1 knows `diffie-hellman-group-exchange-sha1` and `diffie-hellman-group14-sha1` for the keys' exchange,
+  and `ssh-rsa`; a C2960C with 15.2 the same, and CBC ciphers alone. The lists of 17.x as a client were not seen; those
+  of its server (17.16) have neither CBC nor SHA-1 by default.
+* Where nothing is in common `%SSH-3-NO_MATCH` stands in the device's log, and the copy fails before a byte came.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.fileserver import SshOffer
 from flashferry.transports import PUSH, TRANSPORTS, WAYS, transport_named
 from flashferry.transports.transport import Transport
+from inventory.releases import read_release
 from inventory.transport_policy import AS_USUAL, AUTO, TransportPolicy
 
+MODERN, LEGACY = "modern", "legacy"
+
+_MODERN_FROM = 17
+
+_SSH = "ssh"
+
+
+def profile_for(release: str) -> str:
+    """Return which algorithms a release is offered: LEGACY before 17, and where it is not known.
+
+    The older ones are offered to the device's address alone, and only while its ticket is good.
+    """
+    found = read_release(release)
+    return MODERN if found is not None and found.numbers[0] >= _MODERN_FROM else LEGACY
+
+
+def ssh_offer(transport: Transport, release: str) -> SshOffer | None:
+    """Return what a device is offered besides the common algorithms; None for nothing, and without SSH."""
+    if transport.listener_name != _SSH or profile_for(release) == MODERN:
+        return None
+    return SshOffer(profile=LEGACY)
+
+
+def offer_alone(transport: Transport, offer: SshOffer | None, *, cipher: str, mac: str) -> SshOffer | None:
+    """Return an offer that leaves a device one cipher to pick, and one MAC where one is named."""
+    if transport.listener_name != _SSH:
+        return offer
+    return replace(offer or SshOffer(), encryption=(cipher,), mac=(mac,) if mac else ())
+
+
+def names_by_ssh() -> tuple[str, ...]:
+    """Return the names of the transports that speak SSH, the usual one first."""
+    return tuple(one.name for one in TRANSPORTS if one.listener_name == _SSH)
+
+
 SEPARATOR = ","
+
 """Between the names of transports that are asked for."""
 
 _NEEDS_SSH = ("scp", "sftp")
+
 _SSH_LIBRARY = "asyncssh"
 
 _MORE_ROUND_TRIPS = {"https": 2.0, "scp": 10.0, "sftp": 10.0, "push": 10.0}
+
 """A TLS handshake; and an SSH login, from TCP's first packet to the first byte 0.95 to 1.04 s at 100 ms.
 
 FTP's own login, some six round trips, is in the figures that set-up was measured with, and is not taken off: a forecast
@@ -38,7 +83,7 @@ def more_round_trips(name: str) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class TransportRequest:
     """What is asked for, and what our side can do.
 
     Attributes:
@@ -56,6 +101,7 @@ class Wish:
 
 
 NotServed: TypeAlias = Mapping[str, tuple[str, str]]
+
 """By the name of a transport that our side does not serve: why, and what to do about that."""
 
 
@@ -66,9 +112,9 @@ def not_served_by(depot: str, served: Collection[str]) -> NotServed:
     return {one.name: (lacking, hint) for one in TRANSPORTS if one.name not in served}
 
 
-def wish_of(
+def transport_request(
     asked: str, *, certificate: Path | None = None, key: Path | None = None, not_served: NotServed | None = None
-) -> Wish:
+) -> TransportRequest:
     """Return what is asked for, with what our side can serve on this host.
 
     A depot that serves in our place (`not_served` has what it does not serve) has a certificate of its own.
@@ -91,7 +137,7 @@ def wish_of(
     if importlib.util.find_spec(_SSH_LIBRARY) is None:
         lacking = f"expected the package {_SSH_LIBRARY}, found none"
         missing = dict.fromkeys(_NEEDS_SSH, (lacking, "Install flashferry with its extra: flashferry[scp]")) | missing
-    return Wish(asked=check_asked(asked), missing=missing)
+    return TransportRequest(asked=check_asked(asked), missing=missing)
 
 
 def allowed(policy: TransportPolicy) -> tuple[Transport, ...]:
@@ -100,7 +146,7 @@ def allowed(policy: TransportPolicy) -> tuple[Transport, ...]:
     return tuple(by_name[name] for name in policy.names if name in by_name)
 
 
-def unserved(policy: TransportPolicy, request: Wish) -> tuple[str, ...]:
+def unserved(policy: TransportPolicy, request: TransportRequest) -> tuple[str, ...]:
     """Return which transports the inventory allows a device and our side cannot serve, a sentence each."""
     lacking = [one for one in allowed(policy) if one.name in request.missing]
     reasons = {one.name: request.missing[one.name] for one in lacking}
@@ -108,7 +154,7 @@ def unserved(policy: TransportPolicy, request: Wish) -> tuple[str, ...]:
 
 
 def candidates(
-    host: str, policy: TransportPolicy, request: Wish, *, fastest: str | None = None
+    host: str, policy: TransportPolicy, request: TransportRequest, *, fastest: str | None = None
 ) -> tuple[Transport, ...]:
     """Return by which transports a device's copy is tried, in order.
 
@@ -142,7 +188,7 @@ def candidates(
     return tuple(_served(host, transport_named(name), request) for name in request.names)
 
 
-def _served(host: str, transport: Transport, request: Wish) -> Transport:
+def _served(host: str, transport: Transport, request: TransportRequest) -> Transport:
     """Return a transport that our side can serve.
 
     Raises:
@@ -154,7 +200,7 @@ def _served(host: str, transport: Transport, request: Wish) -> Transport:
     return transport
 
 
-def _none_left(host: str, choice: tuple[Transport, ...], request: Wish) -> ConfigInvalid:
+def _none_left(host: str, choice: tuple[Transport, ...], request: TransportRequest) -> ConfigInvalid:
     """Return the complaint that nothing can be tried."""
     if not choice:
         return ConfigInvalid(

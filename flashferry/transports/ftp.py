@@ -17,8 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.transports.server_view import FailureCause
-from flashferry.transports.transport import ListenOptions, Messages, Ports, Transport, source_setting
+from flashferry.transports.transport import FailureCause, ListenOptions, Messages, Ports, Transport, source_setting
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings

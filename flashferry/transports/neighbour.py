@@ -23,8 +23,15 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import ChannelWindow, Platform
-from flashferry.transports.server_view import FailureCause
-from flashferry.transports.transport import ListenOptions, Messages, Offer, Ports, Transport, source_setting
+from flashferry.transports.transport import (
+    FailureCause,
+    ListenOptions,
+    Messages,
+    Offer,
+    Ports,
+    Transport,
+    source_setting,
+)
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import Setting
-from flashferry.transports.server_view import FailureCause
-from flashferry.transports.transport import ListenOptions, Messages, Offer, Ports, Transport
+from flashferry.transports.transport import FailureCause, ListenOptions, Messages, Offer, Ports, Transport
 from inventory.transport_policy import PUSH as NAME
 
 if TYPE_CHECKING:

@@ -22,17 +22,17 @@ Facts
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import CopyQuestion, Offered
-from flashferry.transports.server_view import FailureCause
 from flashferry.transports.transport import (
     SAYS_LITTLE,
     SERVER_ASKED,
     SOURCE_ASKED,
+    FailureCause,
     ListenOptions,
     Messages,
     Offer,
@@ -49,8 +49,8 @@ NO_COMMON = (
     "Have the device take one of our server's for the time of the copy ('ip ssh client algorithm encryption', 'mac' or "
     "'kex'; 'no ip ssh client algorithm ...' where its list was shortened), or take another transport"
 )
-"""What to do where device and server have no algorithm in common. Before 17 the older ones are offered anyway."""
 
+"""What to do where device and server have no algorithm in common. Before 17 the older ones are offered anyway."""
 
 _QUESTIONS = (
     SERVER_ASKED,
@@ -69,6 +69,7 @@ _QUESTIONS = (
         wants_password=True,
     ),
 )
+
 """What the copy command asks about an SSH server. The host key's question is known by its words alone."""
 
 
@@ -179,3 +180,5 @@ SCP = Ssh(
     questions=_QUESTIONS,
     words=words_of("SCP"),
 )
+
+SFTP = replace(SCP, name="sftp", title="SFTP", words=words_of("SFTP"))

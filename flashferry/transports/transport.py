@@ -1,4 +1,4 @@
-"""A transport: what all have in common beside what their files in this folder say, and where a device fetches by it."""
+"""What our server saw of a device, and why its copy failed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, Kind
 from flashferry.devices.platforms.platform import (
     ChannelWindow,
     CopyQuestion,
@@ -18,13 +19,91 @@ from flashferry.devices.platforms.platform import (
     Setting,
     ValueKind,
 )
-from flashferry.transports.server_view import FailureCause
 from inventory.host_view import WORD
 
 if TYPE_CHECKING:
-    from flashferry.fileserver import ListenerSettings, Ticket
+    from flashferry.fileserver import ListenerSettings, Ticket, TransferProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerView:
+    """What our server saw of a device, from its first packet on; nothing is forgotten when it leaves.
+
+    Attributes:
+        client_seen: Whether a client connected from the device's address, or logged in for it.
+        logged_in: Whether its ticket was used.
+        came_from: Address that the login came from, or None.
+        acked_bytes: Bytes of the file that it acknowledged; this only ever grows.
+        failure: The last thing that went wrong by our server's account, or None.
+        other_users: Users that were tried in vain from the device's address, masked.
+        delivered: Whether it acknowledged the whole image, from the first byte on; None where no server of ours counts
+            what the device fetches.
+    """
+
+    client_seen: bool = False
+    logged_in: bool = False
+    came_from: str | None = None
+    acked_bytes: int = 0
+    failure: str | None = None
+    other_users: tuple[str, ...] = ()
+    delivered: bool | None = None
+    is_over: bool = False
+
+
+class FailureCause(StrEnum):
+    """Why a copy failed."""
+
+    NO_CLIENT = "no client seen"
+    NO_LOGIN = "no login"
+    WRONG_SOURCE = "wrong source address"
+    NO_DATA = "no data connection"
+    BROKEN_OFF = "broken off"
+
+    @property
+    def kind(self) -> Kind:
+        """Return the kind of failure that a device with it has."""
+        return _KINDS[self]
+
+
+_KINDS = {
+    FailureCause.NO_CLIENT: Kind.NO_CLIENT,
+    FailureCause.NO_LOGIN: Kind.NO_LOGIN,
+    FailureCause.WRONG_SOURCE: Kind.WRONG_SOURCE,
+    FailureCause.NO_DATA: Kind.NO_DATA,
+    FailureCause.BROKEN_OFF: Kind.BROKEN_OFF,
+}
+
+
+def view_of(progress: TransferProgress) -> ServerView:
+    """Return what a ticket's progress shows of the device that has it."""
+    from flashferry.fileserver import TransferState
+
+    return ServerView(
+        client_seen=progress.state is not TransferState.WAITING,
+        logged_in=progress.state not in {TransferState.WAITING, TransferState.CONNECTED},
+        acked_bytes=progress.bytes_acked,
+        failure=progress.last_error,
+        delivered=delivered_whole(progress),
+        is_over=progress.state.is_final,
+    )
+
+
+def delivered_whole(progress: TransferProgress) -> bool:
+    """Return whether the client of a ticket acknowledged the whole image.
+
+    A transfer from the middle of the image (FTP's REST, HTTP's Range) delivers its rest alone, and no copy of ours
+    starts
+    there: nothing is at the target before it.
+    """
+    from flashferry.fileserver import TransferState
+
+    record = progress.record
+    has_end = progress.state is TransferState.DELIVERED or progress.bytes_acked >= progress.size_bytes
+    return has_end and (record is None or record.offset_bytes == 0)
+
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
 """File names that a URL and a command line carry unquoted: no blank, no `?` (help), no `%` (escape), no `|`."""
 
 
@@ -34,7 +113,9 @@ def offered(name: str, pattern: str, offers: Offered, answer: str = "\n") -> Cop
 
 
 SERVER_ASKED = offered("server address", r"Address or name of remote host \[([^\]]*)\]\? ?", Offered.SERVER)
+
 SOURCE_ASKED = offered("source file", r"Source filename \[([^\]]*)\]\? ?", Offered.SOURCE)
+
 """Some releases ask for both although the URL has them (ASR903, XE 3.16)."""
 
 
@@ -54,9 +135,11 @@ class Ports:
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 -- routers reach us by any interface; tickets decide who gets what
 
 SAYS_LITTLE = re.compile(r"I/O error", re.IGNORECASE)
+
 """What the clients of HTTP and SSH say whatever went wrong before the first byte."""
 
 _NO_COMMON = "algorithm in common"
+
 """Of our SSH server's sentence, which has both lists."""
 
 
@@ -201,7 +284,7 @@ class Transport(ABC):
 
     @abstractmethod
     def listener(self, options: ListenOptions) -> ListenerSettings:
-        """Return what the file server needs to listen for it; see `flashferry.transports.listening`.
+        """Return what the file server needs to listen for it; see `flashferry.transports.serving`.
 
         Raises:
             ConfigInvalid: It needs what the options do not have.

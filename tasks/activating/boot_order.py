@@ -26,8 +26,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
-from tasks.configuration import Fingerprint, difference
-from tasks.read_config import Configured, read_running, read_startup
+from tasks.read_config import Configured, Fingerprint, difference, read_running, read_startup
 
 STEP = "boot order"
 SAVE_LIMIT_S = 120.0

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from flashferry.devices.dialogue import Dialogue, PromptWait, Question, WaitLimits
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, InstallRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
-from tasks.install import InstallAnswer, InstallOutcome, run_install
+from tasks.add import InstallAnswer, InstallOutcome, run_install
 
 STEP = "activate"
 RELOAD_LIMIT_S = 60.0

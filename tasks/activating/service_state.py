@@ -24,9 +24,9 @@ from nornir.core.task import Result, Task
 from flashferry.core.safe_quote import counted
 from flashferry.devices.connection import session_of
 from flashferry.devices.session import DeviceSession
-from tasks.members import HOT, READY_STATE
+from tasks.file_system import HOT, READY_STATE
 from tasks.software_state import Answer, SoftwareState, asked, read_software
-from templates.ntc import ntc_rows
+from templates.version import ntc_rows
 
 ROUTES_SHARE = 0.9
 """So many of the routes before must be there again: a routing table breathes."""

@@ -16,10 +16,8 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import TransferStalled
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue
-from flashferry.transports.server_view import ServerView
-from flashferry.transports.transport import Offer, copy_command
-from tasks.copy import STEP, CopyReport, checked_result
-from tasks.copy_watch import CopyLimits, CopyWatch
+from flashferry.transports.transport import Offer, ServerView, copy_command
+from tasks.copy import STEP, CopyLimits, CopyReport, CopyWatch, checked_result
 
 LEAST_BYTES_A_MARK = 512
 """A mark stands for one block at least, of the smallest size that there is."""
@@ -59,7 +57,7 @@ def fetch_image(
     Raises:
         CopyFailed: The device gave up, or copied another number of bytes.
         TransferStalled: A limit was reached; the copy was interrupted.
-        FileInTheWay: There is a file already.
+        FileExists: There is a file already.
         DeviceRefused: The device does not take the command, or its question is one that we answer with no.
         OutputNotUnderstood: The device asked something unknown; the copy was interrupted.
         DeviceUnreachable: The session was lost; the copy may go on without it, or may be done.

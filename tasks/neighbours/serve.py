@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
-from flashferry.devices.platforms.named_line import NamedLine
+from flashferry.devices.platforms.platform import NamedLine
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.read_config import Configured, read_running, read_startup
 from tasks.restore_plan import undo_rank
-from tasks.rollback_risks import archives, kept_meanwhile, pending_change
 from tasks.run_marker import MARK, MARK_COMMAND, first_mark, is_mark, is_shown_of, mark_of, owner_of
+from tasks.snapshot import archives, kept_meanwhile, pending_change
 from tasks.step import Step
 from tasks.tcp_config import Change
 from tasks.tune import LATE_PAUSES_S

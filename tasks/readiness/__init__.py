@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.readiness.judging import judge
+from tasks.readiness.conditions import judge
 from tasks.readiness.values import Asked, Condition, Met, Readiness, Verdict
 
 __all__ = ["Asked", "Condition", "Met", "Readiness", "Verdict", "judge"]

@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flashferry.devices.platforms.platform import split_path
-from flashferry.images.file_name import read_file_name
-from flashferry.images.release import release_in
+from flashferry.images.file_name import read_file_name, release_in
 from tasks.file_system import file_named, free_bytes
 from tasks.readiness.values import Asked, Condition, Evidence, Held, Met
-from tasks.software.boot_variables import STANDBY, Boot
-from tasks.software_state import Answer, Mode, Topic
+from tasks.software_state import STANDBY, Answer, Boot, Mode, Topic
 from templates.rows import DirFile, rows
 
 PASSES_STARTUP_OVER = 0x40

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from flashferry.devices.platforms.platform import FileSystems
-from flashferry.images.file_name import read_file_name
+from flashferry.images.file_name import ImageRelease, read_file_name
 from flashferry.images.image import Image
-from flashferry.images.release import ImageRelease
-from tasks.configuration_state import ConfigurationState
-from tasks.signature import Signature
+from tasks.read_config import ConfigurationState
 from tasks.software_state import Answer, SoftwareState
+from tasks.verify import Signature
 
 
 class Met(StrEnum):

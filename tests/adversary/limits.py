@@ -20,14 +20,14 @@ CONSTANTS: dict[str, Any] = {
     "flashferry.run.device.copy_recovery.SETTLED_S": 1.0,
     "flashferry.run.device.copy_recovery.STALLED_S": 3.0,
     "tasks.authorization.LIMIT_S": 5.0,
-    "flashferry.devices.conversation.ECHO_LIMIT_S": 4.0,
+    "flashferry.devices.dialogue.ECHO_LIMIT_S": 4.0,
     "tasks.copy.LAST_ACK_S": 4.0,
-    "tasks.copy_watch.MEASURED_AFTER_S": 5.0,
+    "tasks.copy.MEASURED_AFTER_S": 5.0,
     "flashferry.devices.driver.LOGIN_LIMIT_S": 6.0,
     "flashferry.devices.driver.TOTAL_LIMITS": 3,
     "tasks.partial_file.LIMIT_S": 6.0,
-    "tasks.hashing.SILENCE_LIMIT_S": 4.0,
-    "tasks.hashing.START_LIMIT_S": 4.0,
+    "tasks.verify.SILENCE_LIMIT_S": 4.0,
+    "tasks.verify.START_LIMIT_S": 4.0,
 }
 """How long it waits, by module and name: each is longer than what a router of ours takes in good order."""
 
@@ -39,9 +39,9 @@ def shorten() -> list[str]:
     """Shorten every limit that is there; return the names of those that are not."""
     missing = [name for name, value in CONSTANTS.items() if not _set(name, value)]
     wrapped: dict[str, Callable[[Any], Any]] = {
-        "tasks.copy_watch.copy_limits": _of_copies,
-        "tasks.hashing.hash_limits": _of_hashes,
-        "flashferry.model.retry.pause_before_retry": _of_retries,
+        "tasks.copy.copy_limits": _of_copies,
+        "tasks.verify.hash_limits": _of_hashes,
+        "flashferry.model.limits.pause_before_retry": _of_retries,
     }
     missing += [name for name, wrap in wrapped.items() if not _wrap(name, wrap)]
     return missing + ([] if _shorten_exchanges() else ["flashferry.devices.driver.Connection.exchange"])

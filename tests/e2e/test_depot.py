@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.depot.messages import DepotView
-from flashferry.depot.status import look_for_depot
+from flashferry.depot.status import find_depot
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from flashferry.lab.world_spec import SiteSpec
 from flashferry.model.link_rates import payload_cap_bytes_per_s
@@ -64,7 +64,7 @@ class DepotRig(FleetRig):
 
     def seen(self) -> DepotView:
         """Return how the depot stands."""
-        found = look_for_depot(self.state)
+        found = find_depot(self.state)
         assert found is not None
         assert found.view is not None, found.trouble
         return found.view

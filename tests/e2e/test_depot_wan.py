@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.experiment.bulk.testbed import Sshd
+from flashferry.lab.experiment.bulk.play import Sshd
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, World, WorldSpec, start_world
 from tests.needs import lacking, need_root

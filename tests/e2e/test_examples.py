@@ -13,7 +13,7 @@ import pytest
 
 from flashferry.lab.link import DirectionProfile, LinkProfile
 from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 from tests.e2e.conftest import Rig
 from tests.patience import PATIENCE_S
 

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
-from flashferry.lab.world_spec import SiteSpec
+from flashferry.lab.world_spec import SiteSpec, write_inventory
 from tests.e2e.conftest import IMAGE_BYTES, Done, Rig, unstamped
 from tests.patience import PATIENCE_S
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 from flashferry.store.stored_run import StoredRun, read_run
 from tests.e2e.conftest import LARGE_IMAGE_BYTES, Rig
 from tests.patience import PATIENCE_S

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.service.people.accounts import NewPerson, add_person
-from flashferry.service.people.passwords import Passwords
 from flashferry.service.people.provisioning import grant_of
+from flashferry.service.people.sign_in import Passwords
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase

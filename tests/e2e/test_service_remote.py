@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from flashferry.lab.world_inventory import write_inventory
-from flashferry.service.images.lifecycle import approve_unpublished
-from flashferry.service.images.reconcile import reconcile_folder
+from flashferry.lab.world_spec import write_inventory
+from flashferry.service.images.lifecycle import approve_unpublished, reconcile_folder
 from flashferry.service.plans.deciding import approve
 from flashferry.service.principal import Actor, Grant, Role, Via
 from tests import patience

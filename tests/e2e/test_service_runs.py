@@ -16,13 +16,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.lab.demo.service.environment import IMAGES, Environment, opened_environment
+from flashferry.lab.demo.main_job import Before
+from flashferry.lab.demo.service.environment import IMAGES, Environment, Person, opened_environment
 from flashferry.lab.demo.service.scenario import ANNA, BEN, Scenario
-from flashferry.lab.demo.service.users import Person
-from flashferry.lab.demo.table import Before
 from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec
 from flashferry.store.service.database import ServiceDatabase, moment
-from flashferry.store.service.schedules import ScheduleState, set_schedule
+from flashferry.store.service.jobs import ScheduleState, set_schedule
 from tests.e2e.conftest import Rig
 from tests.patience import PATIENCE_S, until
 from tests.some import some

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, World, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 

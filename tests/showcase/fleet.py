@@ -16,11 +16,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import keep
+from flashferry.nightly.night import Fault
 from flashferry.store.journal import Journal
-from flashferry.store.journal_file import open_database
-from flashferry.store.run_lock import taken_lock
+from flashferry.store.journal_writer import open_database
+from flashferry.store.reader import taken_lock
 from tests.unit.nightly.conftest import BEGUN, made_night, played, steps
 from tests.unit.reports.conftest import real_record
 from tests.unit.store.test_status import touch

@@ -23,17 +23,26 @@ from flashferry.service.hooks.managing import HookSpec, add_hook
 from flashferry.service.images import golden
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.deciding import approve, deny
-from flashferry.service.plans.offering import offer
+from flashferry.service.plans.eligibility import offer
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.schedules.making import ScheduleSpec, Step, make_schedule, step
+from flashferry.service.schedules.scheduler import ScheduleSpec, Step, make_schedule, step
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.hooks import delivered, not_delivered, notices_of
 from flashferry.store.service.images import ImageState, StoredImage, add_image
-from flashferry.store.service.jobs import Job, JobKind, JobState, add_job
-from flashferry.store.service.schedules import Occasion, Outcome, ScheduleKind, claim_occasion, end_occasion
-from flashferry.store.service.sessions import TokenRow, insert_token
+from flashferry.store.service.jobs import (
+    Job,
+    JobKind,
+    JobState,
+    Occasion,
+    Outcome,
+    ScheduleKind,
+    add_job,
+    claim_occasion,
+    end_occasion,
+)
+from flashferry.store.service.people import TokenRow, insert_token
 from tests.showcase.fleet import IMAGES, SITES, Runs, fleet, hosts, lab_nights
 from tests.showcase.sites import centre
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flashferry.sites.centre.centre import our_release
 from flashferry.sites.keys import PublicKey
-from flashferry.store.own_database import moment
+from flashferry.store.database import moment
 from flashferry.store.sites.agents import AgentBeat, Fetching, take_beat, take_depot, take_fetching
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartDevice, PartState, SiteRun, add_run

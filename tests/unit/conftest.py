@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.store.journal import Journal
-from tasks.configuration import Fingerprint
+from tasks.read_config import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines
 

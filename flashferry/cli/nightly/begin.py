@@ -15,7 +15,7 @@ from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from flashferry.nightly.backend import Preflight
-    from flashferry.nightly.description.bootstrap import Tried
+    from flashferry.nightly.description.logins import Tried
 
 DEFAULT = Path("nightly.yaml")
 """The description that is meant where none is named."""
@@ -30,8 +30,8 @@ def init(
     json: JsonOption = False,
 ) -> None:
     """Write a commented description of a night to begin with; with --check, check one. No lab is made."""
-    from flashferry.nightly.description.bootstrap import write_template
-    from flashferry.nightly.faults import NightFault
+    from flashferry.nightly.description.logins import write_template
+    from flashferry.nightly.night import NightFault
 
     if offline and not check:
         raise ConfigInvalid("--offline: expected --check with it, found none", hint="Give it too, or leave both out")
@@ -47,7 +47,7 @@ def init(
 
 def _tell_written(file: Path, *, as_json: bool) -> None:
     """Tell that the template is there, and what is still to be filled in."""
-    from flashferry.nightly.description.bootstrap import tried
+    from flashferry.nightly.description.logins import tried
 
     try:
         tried(file)
@@ -72,7 +72,7 @@ def _tell_checked(file: Path, *, is_offline: bool, as_json: bool) -> None:
         ConfigInvalid: Something in the description is wrong.
         NightFault: The controller could not take the lab up.
     """
-    from flashferry.nightly.description.bootstrap import asked, missing_logins, tried
+    from flashferry.nightly.description.logins import asked, missing_logins, tried
 
     found = tried(file)
     notes = [str(error) for error in missing_logins(found.description)]
@@ -97,7 +97,7 @@ def _said(said: Preflight | None) -> list[str]:
 
 
 def _lines(found: Tried) -> list[str]:
-    from flashferry.nightly.artefacts.words import condition_words
+    from flashferry.nightly.artefacts.report import condition_words
 
     description, topology = found.description, found.topology
     count = counted(len(topology.nodes), "router")

@@ -13,7 +13,7 @@ from flashferry.cli.history import blocks
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import BAD, GOOD, console, is_wide, line, show
-from flashferry.core.atomic_write import write_asked
+from flashferry.core.files import write_asked
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 
@@ -111,47 +111,47 @@ def _print(nights: Sequence[Night], series: Sequence[Series]) -> None:
 
 def _print_reasons(nights: Sequence[Night]) -> None:
     """Print why a night was not good, and of the last one what was noticed."""
-    from flashferry.nightly.artefacts import words
+    from flashferry.nightly.artefacts import report
     from flashferry.nightly.night import Rating
 
     for night in reversed(nights):
-        for text in words.night_lines(night):
-            line(_name(night), text, BAD if words.night_tone(night) == "bad" else "")
+        for text in report.night_lines(night):
+            line(_name(night), text, BAD if report.night_tone(night) == "bad" else "")
     for one in nights[-1].judgements:
         if one.colour not in {Rating.GOOD, Rating.NO_HISTORY}:
-            line(words.title_of(one.key), one.sentence, BAD if one.colour is Rating.RED else "")
+            line(report.title_of(one.key), one.sentence, BAD if one.colour is Rating.RED else "")
 
 
 def _series_row(series: Series) -> dict[str, str | Text]:
     from rich.text import Text
 
-    from flashferry.nightly.artefacts import words
+    from flashferry.nightly.artefacts import report
 
     last = series.nights[-1].row
     compared = [one.row.tonight for one in series.nights if one.is_comparable]
     width = _LAST if is_wide() else _SHOWN
-    tone = _TONES.get(words.colour_tone(series.colour), "")
+    tone = _TONES.get(report.colour_tone(series.colour), "")
     return {
-        "series": words.title_of(series.key),
+        "series": report.title_of(series.key),
         "nights": str(len(series.nights)),
         "trend": blocks(compared[-width:]),
-        "last": words.figure_of(series.key, last.tonight),
-        "expected": words.figure_of(series.key, last.history_median),
-        "beyond": words.figure_of(series.key, last.threshold),
-        "judged": Text(words.colour_word(series.colour), style=tone),
+        "last": report.figure_of(series.key, last.tonight),
+        "expected": report.figure_of(series.key, last.history_median),
+        "beyond": report.figure_of(series.key, last.threshold),
+        "judged": Text(report.colour_word(series.colour), style=tone),
     }
 
 
 def _night_row(night: Night) -> dict[str, str | Text]:
     from rich.text import Text
 
-    from flashferry.nightly.artefacts import words
-    from flashferry.nightly.artefacts.history_page import night_line
+    from flashferry.nightly.artefacts import report
+    from flashferry.nightly.artefacts.page import night_line
 
     told = night_line(night)
     return {
         "night" if is_wide() else "begun": _name(night),
-        "result": Text(told.word, style=_TONES.get(words.night_tone(night), "")),
+        "result": Text(told.word, style=_TONES.get(report.night_tone(night), "")),
         "series": told.series or "-",
         "took": told.took,
         "kernel": _kernel(night),
@@ -161,7 +161,7 @@ def _night_row(night: Night) -> dict[str, str | Text]:
 
 def _name(night: Night) -> str:
     """Return a night's id, in which its beginning is; in a narrow terminal that alone, in UTC and without the year."""
-    from flashferry.nightly.artefacts.history_page import night_line
+    from flashferry.nightly.artefacts.page import night_line
 
     told = night_line(night)
     return told.night_id if is_wide() else told.began[5:16]

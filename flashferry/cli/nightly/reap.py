@@ -14,7 +14,7 @@ from flashferry.cli.terminal.output import echo, finish
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from flashferry.nightly.reaping import Reaped
+    from flashferry.nightly.clean_up import Reaped
 
 _WHOLE_S = 3600.0
 """A timer comes again every hour."""
@@ -28,10 +28,10 @@ def reap(
     json: JsonOption = False,
 ) -> None:
     """Remove labs that killed nights left. Others' labs, and those of nights that run, are left alone."""
+    from flashferry.nightly.clean_up import ReapRules
+    from flashferry.nightly.clean_up import reap as reap_labs
     from flashferry.nightly.deadline import Deadline
     from flashferry.nightly.description.reading import load_description
-    from flashferry.nightly.reaping import ReapRules
-    from flashferry.nightly.reaping import reap as reap_labs
     from flashferry.nightly.runner import locks_of, open_backend
 
     state = api.state_folder(state_dir)

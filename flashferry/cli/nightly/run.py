@@ -17,7 +17,7 @@ from flashferry.cli.nightly.begin import DEFAULT
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.core.units import duration
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _lines(begun: str, said: str) -> list[str]:
     Words are never broken: a path or an identifier is there to be copied. A figure keeps its unit. Secrets are masked
     before: one with a blank in it could be broken there, and would not be known for one any more.
     """
-    kept = _BEFORE_UNIT.sub(_NO_BREAK, shown(said))
+    kept = _BEFORE_UNIT.sub(_NO_BREAK, sanitize(said))
     below = " " * len(begun)
     wrapped = textwrap.wrap(
         begun + kept, _COLUMNS, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
@@ -137,7 +137,7 @@ def _lines(begun: str, said: str) -> list[str]:
 
 
 def _print(played: NightResult) -> None:
-    from flashferry.nightly.artefacts.words import night_lines, night_result
+    from flashferry.nightly.artefacts.report import night_lines, night_result
 
     night = played.night
     echo(f"{night.night_id}: {night_result(night)}")

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flashferry.api.runs import ReportFormat
 from flashferry.cli.command_line import AT_SERVICE, HERE, OUTPUT, SERVER, Offered
 from flashferry.cli.terminal.output import JSON_VARIABLE, remember
+from flashferry.reports.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from flashferry.store.control_requests import Asker, Origin
@@ -75,6 +77,7 @@ RunsOption = Annotated[
     typer.Option("--last", metavar="N", min=1, max=1000, help="How many runs to show."),
     Offered(help="How many runs to show; at a service 200 at most."),
 ]
+
 JsonOption = Annotated[
     bool,
     typer.Option(
@@ -84,6 +87,7 @@ JsonOption = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+
 StateOption = Annotated[
     Path | None,
     typer.Option(
@@ -96,6 +100,7 @@ StateOption = Annotated[
     ),
     HERE,
 ]
+
 CatalogueOption = Annotated[
     Path | None,
     typer.Option(
@@ -106,6 +111,7 @@ CatalogueOption = Annotated[
     ),
     HERE,
 ]
+
 DepotOption = Annotated[
     str | None,
     typer.Option(
@@ -118,6 +124,7 @@ DepotOption = Annotated[
     ),
     HERE,
 ]
+
 AddressOption = Annotated[
     str | None,
     typer.Option(
@@ -129,6 +136,7 @@ AddressOption = Annotated[
     ),
     HERE,
 ]
+
 PortOption = Annotated[
     int | None,
     typer.Option(
@@ -142,6 +150,7 @@ PortOption = Annotated[
     ),
     HERE,
 ]
+
 TranscriptOption = Annotated[
     Path | None,
     typer.Option(
@@ -165,6 +174,7 @@ EventsOption = Annotated[
     ),
     HERE,
 ]
+
 MetricsOption = Annotated[
     str | None,
     typer.Option(
@@ -187,12 +197,15 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
 # a user who can write the journal can write anything into it.
 
 JOB_VARIABLE = "FLASHFERRY_JOB"
+
 """The job of a service that this process is."""
 
 ACTOR_VARIABLE = "FLASHFERRY_ACTOR"
+
 """The user who asked the service for it."""
 
 VIA = "command-line"
+
 """How a request came that was typed."""
 
 ReasonOption = Annotated[
@@ -200,11 +213,13 @@ ReasonOption = Annotated[
     typer.Option("--reason", metavar="TEXT", help="Why, for the journal, which keeps who asked for it and when."),
     Offered(help="Why, for the service's audit and for the readers of the run."),
 ]
+
 ServiceReasonOption = Annotated[
     str,
     typer.Option("--reason", metavar="TEXT", help="Why, for the service's audit and for the readers of the run."),
     AT_SERVICE,
 ]
+
 TitleOption = Annotated[
     str,
     typer.Option(
@@ -212,6 +227,7 @@ TitleOption = Annotated[
     ),
     AT_SERVICE,
 ]
+
 ImageFileOption = Annotated[
     Path | None,
     typer.Option("--image", metavar="FILE", help="The image file."),
@@ -244,3 +260,40 @@ def actor() -> str:
     except KeyError:
         # A container's user need not have a name.
         return str(os.geteuid())
+
+
+ReportedRun = Annotated[str, typer.Argument(metavar="RUN|latest", help="The run; shortened where that is unique.")]
+
+FormatOption = Annotated[
+    ReportFormat | None, typer.Option("--format", help="How to write it (default: table).", rich_help_panel=OUTPUT)
+]
+
+ReportFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        envvar=OUTPUT_VARIABLE,
+        metavar="FILE",
+        help="Write to a file (default: standard output).",
+        rich_help_panel=OUTPUT,
+    ),
+]
+
+ThresholdOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--threshold",
+        metavar="NAME=VALUE",
+        help=f"Hold every device against this; may be repeated. {', '.join(THRESHOLDS)}. Shown by junit and table.",
+    ),
+]
+
+CheckOption = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help="Leave with 3 where an image, a configuration or a threshold is not as it must be, or nobody can tell "
+        "(default: 0 once the report is written, whatever it says).",
+    ),
+]

@@ -16,24 +16,34 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flashferry.api import Steered
 from flashferry.cli.command_line import SERVICE_TOKEN_VARIABLE
 from flashferry.cli.options.policy import AT_THE_START
-from flashferry.cli.remote.follow import Follower, continues, job_ended, leaving_alone, run_continues
-from flashferry.cli.remote.plans import approved, planned, roster_of_plan
-from flashferry.cli.remote.results import Document, code_of, error_in, gathered, result_of
+from flashferry.cli.remote.jobs import (
+    Document,
+    Follower,
+    approved,
+    code_of,
+    continues,
+    error_in,
+    gathered,
+    job_ended,
+    leaving_alone,
+    planned,
+    result_of,
+    roster_of_plan,
+    run_continues,
+)
 from flashferry.cli.result import Result, StatusPage, Watching, status_content
 from flashferry.cli.terminal.output import command, here, say
-from flashferry.core.atomic_write import write_whole
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import write_whole
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.limits import parse_until
-from flashferry.service.client.answers import ServiceUnusable, as_agreed, report_in
-from flashferry.service.client.client import ServiceClient
+from flashferry.service.client.client import ServiceClient, ServiceUnusable, as_agreed, report_in
 from flashferry.service.client.place import ServicePlace, checked_token, checked_url, token_in
 from flashferry.service.client.values import RemoteHistory, RemoteJob
 from flashferry.store.control import may_approve
-from flashferry.store.history import History
-from flashferry.store.measurement import Measurement
+from flashferry.store.history import History, Measurement
 from flashferry.store.reader import chosen as chosen_run
 from flashferry.store.status import Status
 
@@ -51,7 +61,7 @@ if TYPE_CHECKING:
     from flashferry.reports.model import Report
     from flashferry.run.recover import RecoveryRecord
     from flashferry.store.control import ControlRequest
-    from flashferry.store.control_requests import WishKind
+    from flashferry.store.control_requests import SteerKind
     from flashferry.store.status import RunStatus
     from flashferry.store.stored_run import StoredRun
 
@@ -249,7 +259,7 @@ class AtService:
         found = self._client.run(run_id)
         return found.stored(self._client.devices(run_id)), found.control
 
-    def steer(self, run: str, what: WishKind, reason: str) -> Steered:
+    def steer(self, run: str, what: SteerKind, reason: str) -> Steered:
         """Have a run pause, continue or stop."""
         if not reason.strip():
             raise ConfigInvalid(

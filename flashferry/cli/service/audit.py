@@ -12,15 +12,14 @@ import typer
 
 from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOption
-from flashferry.cli.service.opening import opened
-from flashferry.cli.service.serve import ConfigOption
+from flashferry.cli.service.serve import ConfigOption, opened
 from flashferry.cli.terminal.output import echo, finish, printed
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from flashferry.service.audit.verifying import Verified
+    from flashferry.service.audit.reading import Verified
 
 app = App(help="Look whether the audit is whole; export it.")
 
@@ -40,8 +39,8 @@ def verify(
     json: JsonOption = False,
 ) -> None:
     """Look at every entry: numbers without a gap, hashes, times. Exit code 3 where it is not whole."""
-    from flashferry.service.audit.verifying import parsed_head
-    from flashferry.service.audit.verifying import verify as verify_audit
+    from flashferry.service.audit.reading import parsed_head
+    from flashferry.service.audit.reading import verify as verify_audit
 
     known = [parsed_head(head) for head in heads or ()]
     with opened(config, state_dir) as (service, _), service.database.reading() as database:

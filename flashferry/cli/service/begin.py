@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry.cli.options.shared import JsonOption, StateOption
-from flashferry.cli.service.opening import given_password, opened
-from flashferry.cli.service.serve import ConfigOption
+from flashferry.cli.service.serve import ConfigOption, given_password, opened
 from flashferry.cli.terminal.output import command, echo, finish
 from flashferry.model.exit_codes import ExitCode
 

@@ -9,8 +9,7 @@ import typer
 
 from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, StateOption
-from flashferry.cli.service.opening import given_password, opened
-from flashferry.cli.service.serve import ConfigOption
+from flashferry.cli.service.serve import ConfigOption, given_password, opened
 from flashferry.cli.terminal.output import echo, finish
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
@@ -45,8 +44,8 @@ def add(
     """Enter somebody with a local account; the password is asked for, or made up and shown once."""
     from flashferry.service.bootstrap import made_password
     from flashferry.service.people.accounts import NewPerson, add_person
-    from flashferry.service.people.passwords import Passwords
     from flashferry.service.people.provisioning import grant_of
+    from flashferry.service.people.sign_in import Passwords
 
     grants = tuple(grant_of(word) for word in roles or ())
     with opened(config, state_dir) as (service, actor):
@@ -110,7 +109,7 @@ def password(
     """Give somebody another password and end his sessions; it is asked for, or made up and shown once."""
     from flashferry.service.bootstrap import made_password
     from flashferry.service.people.accounts import set_password
-    from flashferry.service.people.passwords import Passwords
+    from flashferry.service.people.sign_in import Passwords
 
     with opened(config, state_dir) as (service, actor):
         given = given_password(name)

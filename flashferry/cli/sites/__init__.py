@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flashferry.cli.command_line import App
 from flashferry.cli.sites import following, steering, table
-from flashferry.cli.sites.agent import agent
-from flashferry.cli.sites.keys import init, keys
+from flashferry.cli.sites.setup import agent, init, keys
 
 app = App(help="Sites that work for themselves: an agent at each, and what they have in hand.", no_args_is_help=True)
 app.command("init")(init)

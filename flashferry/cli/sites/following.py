@@ -1,37 +1,91 @@
-"""`flashferry sites follow|listen|report`: runs of sites driven by a terminal or a daemon, and reported."""
+"""Runs of sites: started from a plan, driven to their end, and reported."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from flashferry.cli.command_line import App
-from flashferry.cli.options.reports import FormatOption, ReportFileOption
+from flashferry.api.fleet import state_folder
+from flashferry.cli.command_line import OUTPUT, App
 from flashferry.cli.options.shared import (
     EventsOption,
+    FormatOption,
     JsonOption,
     MetricsOption,
+    ReportFileOption,
     StateOption,
     asker,
     is_typed,
 )
-from flashferry.cli.sites.options import RunArgument, SettingsOption, centre_of, ledger_of
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import command, finish, say
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode, run_exit_code
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
+from flashferry.sites.centre.centre import Centre, open_centre, read_plan_file
+from flashferry.sites.centre.settings import USUAL_NAME, CentreSettings, load_centre
+from flashferry.sites.centre.sharing import left_out, owners_of, shares, staged_from_here
+from flashferry.store.sites.database import SitesDatabase
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from flashferry.cli.result import Watching
     from flashferry.model.record import RunReport
     from flashferry.sites.centre.centre import Centre
     from flashferry.store.sites.runs import SiteRun
+
+SITES_VARIABLE = "FLASHFERRY_SITES"
+
+SettingsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--sites",
+        envvar=SITES_VARIABLE,
+        metavar="FILE",
+        help=f"The centre's settings of sites (default: {USUAL_NAME} in the state folder).",
+        rich_help_panel=OUTPUT,
+    ),
+]
+
+SiteOption = Annotated[
+    str | None, typer.Option("--site", metavar="NAME", help="This site alone (default: all that are not through).")
+]
+
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="Its identifier, the beginning or end of it, or 'latest'.")
+]
+
+
+def settings_of(given: Path | None, state_dir: Path | None) -> CentreSettings:
+    """Return the centre's settings.
+
+    Raises:
+        ConfigInvalid: They cannot be read, or are wrong.
+    """
+    return load_centre(given if given is not None else state_folder(state_dir) / USUAL_NAME)
+
+
+@contextmanager
+def centre_of(given: Path | None, state_dir: Path | None) -> Iterator[Centre]:
+    """Open the centre for the time of a block; errors as in `open_centre`."""
+    with open_centre(settings_of(given, state_dir), state_folder(state_dir)) as centre:
+        yield centre
+
+
+def ledger_of(state_dir: Path | None) -> SitesDatabase:
+    """Return the ledger, to be read.
+
+    Raises:
+        ConfigInvalid: It cannot be used.
+    """
+    return SitesDatabase(state_folder(state_dir))
 
 
 def register(app: App) -> None:
@@ -157,3 +211,48 @@ def report_run(
     asked = report_asked(form, output, None, json=json, is_typed=is_typed(ctx, "json"))
     ledger = ledger_of(state_dir)
     leave_with_report(report_of_sites(merged(ledger, run_in(ledger, run))), asked, checks=False)
+
+
+def stage_at_sites(
+    sites: Path, plan: Path, state_dir: Path | None, to: Watching, *, without: Collection[str], as_json: bool
+) -> NoReturn:
+    """Give each site its part of a plan, follow it, report, and leave with the exit code.
+
+    Args:
+        sites: The centre's settings.
+        plan: The plan's file.
+        state_dir: The state folder, or None: where the command line has it.
+        to: Where events go.
+        without: Sites and devices that are left out.
+        as_json: Whether the result is for programs.
+
+    Raises:
+        ConfigInvalid: Something given is wrong, or a site cannot be given its part; nothing was sent then.
+        BrokerUnreachable: The broker cannot be reached; nothing was sent.
+    """
+    read = read_plan_file(plan)
+    # Refused before anything is opened and sent.
+    settings = load_centre(sites)
+    left = left_out(read.plan, settings, without)
+    staged = frozenset(one.host for one in read.plan.of(Action.STAGE)) - {one.host for one in left}
+    found = shares(read.plan, settings, only=staged, called=str(plan))
+    say(f"plan {plan}: SHA-256 {read.plan.digest}, made at {read.plan.created_at}")
+    with centre_of(sites, state_dir) as centre:
+        run = centre.begin(read, found, asker(""), left_out=[one.host for one in left])
+        devices = sum(len(share.devices) for share in found)
+        say(f"run {run}: {counted(devices, 'device')} given to {counted(len(found), 'site')}")
+        _print_left_out(read.plan, settings, left, str(plan))
+        follow(centre, centre.run_named(run), events=to.events, metrics=to.metrics, stops=True, as_json=as_json)
+
+
+def _print_left_out(plan: FleetPlan, settings: CentreSettings, left: Sequence[PlannedDevice], called: str) -> None:
+    """Print which devices a run leaves out, and the command that stages those at no site."""
+    from flashferry.cli.view.layout import names
+
+    staged = [one for one in left if one.action is Action.STAGE]
+    if staged:
+        say(f"left out: {counted(len(staged), 'device')}: {names([one.host for one in staged])}")
+    if here := [one.host for one in staged if not owners_of(one, settings)]:
+        say(f"'{staged_from_here(plan, here, called)}' stages those at no site from here")
+    if plan.canaries and plan.canaries <= {one.host for one in left}:
+        say("the plan's canaries are among them: no site waits for them")

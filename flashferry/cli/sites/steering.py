@@ -13,11 +13,11 @@ import typer
 
 from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, ReasonOption, StateOption, asker, carried
-from flashferry.cli.sites.options import RunArgument, SettingsOption, SiteOption, centre_of
+from flashferry.cli.sites.following import RunArgument, SettingsOption, SiteOption, centre_of
 from flashferry.cli.terminal.output import finish
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
-from flashferry.store.control_requests import WishKind
+from flashferry.store.control_requests import SteerKind
 from flashferry.store.sites.runs import orders_to_send
 
 if TYPE_CHECKING:
@@ -77,19 +77,19 @@ def _steers(verb: Callable[..., None]) -> Callable[..., None]:
 @_steers
 def pause(asked: SteeringAsked) -> None:
     """Start no further device at the sites; those under way run to their end."""
-    _steer(asked, WishKind.PAUSE, "to pause: running devices finish, no new ones start")
+    _steer(asked, SteerKind.PAUSE, "to pause: running devices finish, no new ones start")
 
 
 @_steers
 def continue_run(asked: SteeringAsked) -> None:
     """Continue a run that is paused at the sites."""
-    _steer(asked, WishKind.CONTINUE, "to continue")
+    _steer(asked, SteerKind.CONTINUE, "to continue")
 
 
 @_steers
 def stop(asked: SteeringAsked) -> None:
     """End what is under way at the sites, restore every device and report."""
-    _steer(asked, WishKind.STOP, "to stop: what is under way is ended, every device is restored")
+    _steer(asked, SteerKind.STOP, "to stop: what is under way is ended, every device is restored")
 
 
 @_steers
@@ -101,16 +101,16 @@ def approve(
     ] = None,
 ) -> None:
     """Approve the next wave of a run at the sites."""
-    _steer(asked, WishKind.APPROVE, "", wave)
+    _steer(asked, SteerKind.APPROVE, "", wave)
 
 
-def _steer(asked: SteeringAsked, what: WishKind, words: str, wave: int | None = None) -> NoReturn:
+def _steer(asked: SteeringAsked, what: SteerKind, words: str, wave: int | None = None) -> NoReturn:
     """Send an order about a run to its sites, wait a moment for their agents' confirmation, print that, and leave."""
     from flashferry.sites.centre.centre import wave_to_approve
 
     with centre_of(asked.sites, asked.state_dir) as centre:
         found = centre.run_named(asked.run)
-        if what is WishKind.APPROVE:
+        if what is SteerKind.APPROVE:
             wave = wave_to_approve(found, wave)
             words = f"that wave {wave} may start"
         sites = centre.steer(found, what, asker(asked.reason), site=asked.site, wave=wave)
@@ -127,7 +127,7 @@ def _steer(asked: SteeringAsked, what: WishKind, words: str, wave: int | None = 
     raise AssertionError("unreachable")
 
 
-def _unconfirmed(centre: Centre, run: str, what: WishKind) -> int:
+def _unconfirmed(centre: Centre, run: str, what: SteerKind) -> int:
     """Send orders, and wait a moment for the agents' confirmations; return how many are missing."""
     until_s, left = time.monotonic() + _PATIENCE_S, 1
     while left and time.monotonic() < until_s:

@@ -9,7 +9,7 @@ import typer
 
 from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
-from flashferry.cli.sites.options import RunArgument, SettingsOption, centre_of, ledger_of, settings_of
+from flashferry.cli.sites.following import RunArgument, SettingsOption, centre_of, ledger_of, settings_of
 from flashferry.cli.terminal.output import finish
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.reader import LATEST_RUNS

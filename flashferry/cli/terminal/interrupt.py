@@ -1,40 +1,80 @@
-"""Ctrl-C once: stop taking new work, restore, report. The prompt comes back with every device as it was.
-
-Where nothing is changed, and so nothing has to be restored, a second one ends the process at once.
-
-Facts
------
-
-- Python runs signal handlers in the main thread alone, between two of its instructions. A main thread that waits for a
-  lock, as one that waits for its threads does, wakes for a signal that the kernel gives to itself, but not for one that
-  another thread was given, nor for one that came in the instant before it began to wait. Then nothing happens until the
-  wait is over: of 24 commands that were interrupted while they began to wait for a device, four did not react.
-- `signal.set_wakeup_fd` has a byte written at once, whichever thread the signal was given to.
-  `flashferry.cli.terminal.signal_queue` waits for that byte itself, and replaces what stands here for as long as it is
-  read.
-"""
+"""Ctrl-C once: stop taking new work, restore, report; a queue whose reader a signal wakes."""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Generic, Self, TypeVar
 
 from flashferry.cli.terminal.output import report_to_programs, say
 from flashferry.model.exit_codes import ExitCode
 
+T = TypeVar("T")
+
+
+class SignalQueue(Generic[T]):
+    """Entered and read by the main thread; all threads can put in."""
+
+    def __init__(self) -> None:
+        self._items: deque[T] = deque()
+        self._lock = threading.Lock()
+        self._out, self._in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._before = -1
+
+    def __enter__(self) -> Self:
+        self._before = signal.set_wakeup_fd(self._in, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.set_wakeup_fd(self._before)
+        with self._lock:
+            os.close(self._in)
+            os.close(self._out)
+            self._in = self._out = -1
+
+    def put(self, item: T) -> None:
+        """Put something in; the reader wakes. Nothing comes of it once the box is closed."""
+        with self._lock:
+            if self._in == -1:
+                return
+            self._items.append(item)
+            if len(self._items) == 1:
+                with suppress(BlockingIOError):  # full of signals: it wakes all the same
+                    os.write(self._in, b"i")
+
+    def take(self, timeout_s: float) -> list[T]:
+        """Return all that was put in since, in order; wait for the first, or a signal, for at most `timeout_s`."""
+        if not self._items:
+            select.select([self._out], [], [], timeout_s)
+        with self._lock:
+            with suppress(BlockingIOError):
+                while os.read(self._out, 4096):
+                    pass
+            found, self._items = list(self._items), deque()
+        return found
+
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 """Ctrl-C, a service that is stopped, and a terminal that is closed."""
 
 _NUMBERS = frozenset(SIGNALS)
+
 _NUDGE = signal.SIGURG
+
 """Wakes the main thread; nothing else sends it, and by default it is ignored."""
 
 _NUDGES_AFTER_S = (0.05, 0.25, 1.0)
+
 """More than one, for on a busy host the main thread may only just be about to wait."""
 
 

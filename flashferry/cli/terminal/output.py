@@ -1,6 +1,6 @@
 """What goes to the terminal: results on standard output, everything else on standard error.
 
-All of it passes the door to the outside (`flashferry.core.outside`): no other module of the command line writes by
+All of it passes the door to the outside (`flashferry.core.redaction`): no other module of the command line writes by
 itself, but for tables (`flashferry.cli.view.layout`). The copy lines of `flashferry serve` are what was asked for: they
 go out as they are.
 """
@@ -26,7 +26,7 @@ import typer
 from flashferry.cli.command_line import SERVICE_VARIABLE, words_from_verb
 from flashferry.core.codec import to_json
 from flashferry.core.errors import FlashferryError
-from flashferry.core.outside import shown, told
+from flashferry.core.redaction import redact_json, sanitize
 from flashferry.model.exit_codes import ExitCode
 from flashferry.monitor.events import Event
 
@@ -88,7 +88,7 @@ GONE = frozenset({errno.EPIPE, errno.EIO})
 
 def echo(text: str = "", *, err: bool = False) -> None:
     """Print a line."""
-    _write_line(shown(text), err=err)
+    _write_line(sanitize(text), err=err)
 
 
 def copy_line(text: str, *, err: bool = False) -> None:
@@ -128,7 +128,7 @@ def typed(above: Sequence[str], question: str, interrupted: Callable[[], bool]) 
         echo(text, err=True)
     with suppress(termios.error, OSError, ValueError):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    sys.stderr.write(f"{shown(question)} ")
+    sys.stderr.write(f"{sanitize(question)} ")
     sys.stderr.flush()
     _Question.is_open = True
     answer = ""
@@ -249,12 +249,12 @@ def result_document(verb: str, code: ExitCode, result: dict[str, object], meanin
         "exit_code": int(code),
         "meaning": meaning or code.meaning_for(verb),
     }
-    return json.dumps(told(head | to_json(result)), indent=2)
+    return json.dumps(redact_json(head | to_json(result)), indent=2)
 
 
 def print_document(document: Mapping[str, object]) -> None:
     """Print a document that another flashferry made, as one of ours is printed."""
-    typer.echo(json.dumps(told(dict(document)), indent=2))
+    typer.echo(json.dumps(redact_json(dict(document)), indent=2))
 
 
 class EventLines:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.core.safe_quote import counted
 from flashferry.devices.credentials import Credentials
 
@@ -126,10 +126,10 @@ class PromptSource:
     def _ask(name: str, username: str | None) -> Credentials:
         try:
             if not username:
-                sys.stderr.write(f"flashferry: no credentials for {shown(name)} and perhaps others; user name: ")
+                sys.stderr.write(f"flashferry: no credentials for {sanitize(name)} and perhaps others; user name: ")
                 sys.stderr.flush()
                 username = sys.stdin.readline().strip()
-            password = getpass.getpass(f"Password of {shown(username)}: ", stream=sys.stderr)
+            password = getpass.getpass(f"Password of {sanitize(username)}: ", stream=sys.stderr)
             enable = getpass.getpass("Enable secret (Enter if none): ", stream=sys.stderr)
         except EOFError:
             return Credentials()

@@ -13,12 +13,12 @@ from flashferry.core.safe_quote import counted
 from flashferry.model.states import Outcome
 
 if TYPE_CHECKING:
-    from flashferry.api.cleaning import CleanResult
+    from flashferry.api.readiness import CleanResult
     from flashferry.run.clean import CleanRecord
-    from tasks.clean import CleanLook, OldFile
+    from tasks.clean import OldFile, RemovableImages
 
 
-def to_be_deleted(host: str, found: CleanLook) -> tuple[str, ...]:
+def to_be_deleted(host: str, found: RemovableImages) -> tuple[str, ...]:
     """Return what stands above the question about a device: each file with date, size, and why it may go."""
     files, space = counted(len(found.files), "file"), _free_space(found.free_bytes)
     return (

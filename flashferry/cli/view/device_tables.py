@@ -1,4 +1,4 @@
-"""Results for people: what a check, a run, a dry run and a recovery found and did, device by device."""
+"""Results for people: what a check, a run, a dry run and a recovery did, device by device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from flashferry.cli.terminal.output import echo
+from flashferry.cli.terminal.output import command, echo
 from flashferry.cli.view.activation_table import print_activation
 from flashferry.cli.view.layout import (
     BAD,
@@ -24,12 +24,13 @@ from flashferry.cli.view.layout import (
     restored,
     show,
 )
-from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import link_rate, megabytes, milliseconds
 from flashferry.model.link_rates import payload_cap_bytes_per_s
-from flashferry.model.states import ACCEPTED_LABEL, Outcome, Restored
+from flashferry.model.states import ACCEPTED_LABEL, GOOD_OUTCOMES, Outcome, Restored
+from flashferry.reports.facts import record_facts
 from flashferry.reports.words import (
+    failure_sentence,
     line_families,
     lost_copy_sentence,
     partial_file_sentence,
@@ -40,22 +41,114 @@ from flashferry.reports.words import (
     unproven_sentence,
 )
 from inventory.transport_policy import USUAL
-from tasks.fetching.ceilings import announce, is_worth_telling
+from tasks.fetch_check import announce, should_announce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from flashferry.model.probe_result import Connectivity
-    from flashferry.model.record import DeviceRecord, RunReport
+    from flashferry.model.record import DeviceRecord, Failure, RunReport
     from flashferry.planning.inspection import CheckRecord
     from flashferry.run.dry_run import DryRecord
     from flashferry.run.recover import RecoveryRecord
-    from tasks.check_report import CheckReport
+    from tasks.check import CheckReport
     from tasks.restore import RestoreReport
     from tasks.tcp_config import TunePlan
 
+FEW = 5
+
+"""Of so many devices everything is shown."""
+
+MOST_ROWS = 60
+
+MOST_DETAILED = 10
+
+_FINE = GOOD_OUTCOMES | {Outcome.NOT_BEGUN}
+
+_LEFT = frozenset({Outcome.NOT_BEGUN, Outcome.INTERRUPTED})
+
+
+def in_order(devices: Sequence[DeviceRecord]) -> tuple[DeviceRecord, ...]:
+    """Return the devices of a run with many so that those that need attention come first; of few as they are."""
+    return tuple(devices) if len(devices) <= FEW else tuple(sorted(devices, key=_urgency))
+
+
+def rows_of(devices: Sequence[DeviceRecord]) -> tuple[DeviceRecord, ...]:
+    """Return the devices that get a row: as many as can be read, and in any case those that need attention."""
+    ordered = in_order(devices)
+    return ordered[: max(MOST_ROWS, sum(needs_attention(device) for device in ordered))]
+
+
+def print_details(report: RunReport, evidence: Callable[[DeviceRecord], None], *, is_kept: bool = True) -> None:
+    """Print the details of the rows: all where there are few devices, else of those that need attention.
+
+    Args:
+        report: The run.
+        evidence: Prints what was measured and proven of one device.
+        is_kept: Whether the run stays in a journal, so that a report of it can be read.
+    """
+    ordered = in_order(report.devices)
+    few = len(ordered) <= FEW
+    urgent = [device for device in ordered if few or needs_attention(device)]
+    for device in urgent if few else urgent[:MOST_DETAILED]:
+        evidence(device)
+    if not few and len(urgent) > MOST_DETAILED:
+        console().print(f"and {counted(len(urgent) - MOST_DETAILED, 'device')} more that need attention")
+    alike((str(fact), device.host) for device in ordered for fact in record_facts(device))
+    alike((note, device.host) for device in ordered for note in device.notes)
+    alike(((_sentence(why), device.host) for device in urgent for why in _complaints(device)), BAD)
+    if not few:
+        calm = [device for device in ordered if not needs_attention(device)]
+        alike((_sentence(why), device.host) for device in calm for why in _complaints(device))
+    _print_end(report, few=few, is_kept=is_kept)
+
+
+def needs_attention(device: DeviceRecord) -> bool:
+    """Return whether a device needs attention; one that was not started does not."""
+    restore = device.restore
+    return (
+        device.outcome not in _FINE
+        or device.restored in {Restored.INCOMPLETE, Restored.FOREIGN_CHANGE}
+        or (device.partial_file is not None and not device.partial_removed)
+        or (restore is not None and bool(restore.foreign or restore.startup_changed))
+    )
+
+
+def _urgency(device: DeviceRecord) -> int:
+    if device.restored is Restored.INCOMPLETE:
+        return 0
+    if needs_attention(device):
+        return 1
+    return 2 if device.outcome is Outcome.NOT_BEGUN else 3
+
+
+def _complaints(device: DeviceRecord) -> list[Failure]:
+    return [why for why in (device.failure, device.restore_failure) if why is not None]
+
+
+def _sentence(why: Failure) -> str:
+    return failure_sentence(why.step, why.reason, why.hint)
+
+
+def _print_end(report: RunReport, *, few: bool, is_kept: bool) -> None:
+    """Print what became of all, why the run ended early, how it goes on, and where everything stands."""
+    counts = Counter(device.outcome.phase for device in report.devices)
+    if (without_row := len(report.devices) - len(rows_of(report.devices))) > 0:
+        console().print(f"and {counted(without_row, 'device')} more that ended well or were not started")
+    if not few:
+        text = ", ".join(f"{count} {phase.label}" for phase, count in counts.most_common())
+        console().print(f"{counted(len(report.devices), 'device')}: {text}")
+    if report.stopped:
+        console().print(f"the run started nothing new: {report.stopped}", style=BAD)
+    if not is_kept:
+        return
+    if report.verb == "stage" and any(one.outcome in _LEFT and not one.is_left_by_plan for one in report.devices):
+        console().print(f"resume with: {command(f'stage --resume {report.run_id}')}", style=BAD)
+    console().print(f"report: {command(f'report {report.run_id}')}")
+
 
 _SHA512 = "/sha512"
+
 _UNSURE = "image unsure"
 
 
@@ -85,7 +178,7 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
         if record.check is not None:
             present = "; ".join(record.check.running.lines)
             line(record.host, f"lines that staging may set: {present or 'none (defaults)'}")
-            if is_worth_telling(record.check.ceilings):
+            if should_announce(record.check.ceilings):
                 line(record.host, announce(record.check.ceilings))
         for reached in record.reaches:
             _print_reach(record.host, reached, is_alone=len(record.reaches) == 1)
@@ -299,7 +392,7 @@ def _dry_lines(record: DryRecord) -> Iterator[str]:
         return
     if plan.transport != USUAL:
         yield f"  ! by {plan.transport}"
-    if is_worth_telling(plan.ceilings, by=plan.transport):
+    if should_announce(plan.ceilings, by=plan.transport):
         yield f"  ! {announce(plan.ceilings)}"
     if plan.window is not None:
         yield f"  ! window {plan.window.window_bytes}: {plan.window.reason}"
@@ -310,9 +403,9 @@ def _dry_lines(record: DryRecord) -> Iterator[str]:
     else:
         yield "  ! no line is changed"
     yield f"  {plan.copy}"
-    for command in plan.verify:
-        instead = f"    ! /md5 where the device refuses {_SHA512}" if f" {_SHA512} " in command else ""
-        yield f"  {command}{instead}"
+    for typed in plan.verify:
+        instead = f"    ! /md5 where the device refuses {_SHA512}" if f" {_SHA512} " in typed else ""
+        yield f"  {typed}{instead}"
     if plan.restore:
         yield from _configured("put back", plan.restore)
 

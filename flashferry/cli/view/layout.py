@@ -1,6 +1,6 @@
 """How results look: consoles, tables that fit the terminal, and figures in words.
 
-Whatever a console of ours prints has passed the door to the outside (`flashferry.core.outside`) before it is measured
+Whatever a console of ours prints has passed the door to the outside (`flashferry.core.redaction`) before it is measured
 and
 wrapped: a secret is masked before it could be cut, and a cell is as wide as what is shown of it.
 """
@@ -18,7 +18,7 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import here
 from flashferry.core import units
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.model.states import Outcome, Restored, Tone
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ShownConsole(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a text of ours as rich has it."""
-        return super().render_str(shown(text), **options)
+        return super().render_str(sanitize(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield what is written for something, and for all that is in it."""
@@ -90,12 +90,12 @@ class Verbatim:
 
 def _shown_cell(cell: RenderableType | None) -> RenderableType | None:
     if isinstance(cell, str):
-        return shown(cell)
+        return sanitize(cell)
     return _shown_text(cell) if isinstance(cell, Text) else cell
 
 
 def _shown_text(text: Text) -> Text:
-    found = shown(text.plain)
+    found = sanitize(text.plain)
     if found == text.plain:
         return text
     return Text(found, style=text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from flashferry.cli.view.layout import STYLES
 from flashferry.cli.view.layout import rate as rate_with_unit
-from flashferry.cli.view.live_cells import Line, TerminalSize, bar, clock, fit, joined, left, percent, rate
-from flashferry.cli.view.live_choice import Need
+from flashferry.cli.view.live_devices import Line, Need, TerminalSize, bar, clock, fit, joined, left, percent, rate
 from flashferry.monitor.progress import Device
 
 DIM, BAD, WARN, DONE = "dim", "bold red", "yellow", "cyan"

@@ -7,10 +7,24 @@ from dataclasses import dataclass
 
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import STYLES
-from flashferry.cli.view.live_cells import Line, TerminalSize, amount, bar, clock, cut, fit, joined, left, percent, rate
-from flashferry.cli.view.live_choice import LABELS, Need, choose
 from flashferry.cli.view.live_device_lines import WIDE_ENOUGH, device_header, device_lines, few_lines
-from flashferry.core.outside import shown
+from flashferry.cli.view.live_devices import (
+    LABELS,
+    Line,
+    Need,
+    TerminalSize,
+    amount,
+    bar,
+    choose,
+    clock,
+    cut,
+    fit,
+    joined,
+    left,
+    percent,
+    rate,
+)
+from flashferry.core.redaction import sanitize
 from flashferry.core.safe_quote import counted
 from flashferry.model.states import NOT_DONE, Phase
 from flashferry.monitor.progress import Fleet, Tally
@@ -66,7 +80,7 @@ def lines_of(
 
 
 def _shown(notes: Mapping[str, str] | None) -> dict[str, str]:
-    return {shown(site): shown(text) for site, text in (notes or {}).items()}
+    return {sanitize(site): sanitize(text) for site, text in (notes or {}).items()}
 
 
 def _few(fleet: Fleet, screen: TerminalSize, now_s: float, elapsed_s: float, notes: SiteNotes) -> list[Line]:
@@ -108,7 +122,7 @@ def _counts(fleet: Fleet, elapsed_s: float, screen: TerminalSize) -> Line:
     ]
     for phase in NOT_DONE:
         line += [(f"{devices[phase]} {phase.label}", STYLES[phase.tone]), (", ", "")] if devices[phase] else []
-    line += [(f"{devices[Phase.UNDER_WAY]} {Phase.UNDER_WAY.label}, {queued} {Phase.QUEUED.label}", "")]
+    line += [(f"{devices[Phase.IN_PROGRESS]} {Phase.IN_PROGRESS.label}, {queued} {Phase.QUEUED.label}", "")]
     length = sum(len(text) for text, _ in line)
     line.append((fit(clock(elapsed_s), max(0, screen.width - length), right=True), DIM))
     return line
@@ -195,7 +209,7 @@ def _fitting(fleet: Fleet, space: int, silent: Mapping[str, str]) -> tuple[list[
 
 
 def _site_order(tally: Tally) -> tuple[bool, bool, float]:
-    return tally.over == tally.total, not tally.devices[Phase.UNDER_WAY], -(tally.left_s or 0.0)
+    return tally.over == tally.total, not tally.devices[Phase.IN_PROGRESS], -(tally.left_s or 0.0)
 
 
 _NOT_DONE = "not done"
@@ -219,7 +233,7 @@ def _counts_of(name: str, tally: Tally, width: int) -> list[Line]:
     return [
         [(fit(name or "(none)", width), DIM if is_over else "")],
         [(fit(str(counts[Phase.DONE]), 4, right=True), GOOD if is_over and gravest is None else "")],
-        [(fit(str(counts[Phase.UNDER_WAY]), 4, right=True), "")],
+        [(fit(str(counts[Phase.IN_PROGRESS]), 4, right=True), "")],
         [(fit(str(counts[Phase.QUEUED]), 4, right=True), "")],
         [
             (

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, GOOD, STYLES, WIDE_COLUMNS, ShownConsole, ShownTable, console, names
-from flashferry.core.outside import outward
+from flashferry.core.redaction import sanitize_record
 from flashferry.core.safe_quote import counted
 from flashferry.reports import words
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
@@ -37,7 +37,7 @@ def report_text(report: Report, thresholds: Sequence[Threshold] = ()) -> str:
 
 
 def _print(out: Console, report: Report, thresholds: Sequence[Threshold]) -> None:
-    report = outward(report)
+    report = sanitize_record(report)
     for part in _parts(report, thresholds, is_wide=out.width >= WIDE_COLUMNS):
         out.print(part)
 

@@ -11,12 +11,12 @@ from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, STYLES, console, line, show
 from flashferry.core.safe_quote import counted
 from flashferry.model.states import Outcome, Phase, Restored, Tone, label_of, phase_of
-from flashferry.store.deciding_attempt import restore_source
-from flashferry.store.run_lock import RunState
+from flashferry.store.reader import RunState
+from flashferry.store.summaries import restore_source
 
 if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest
-    from flashferry.store.control_requests import Wish
+    from flashferry.store.control_requests import SteerRequest
     from flashferry.store.status import DeviceStatus, RunStatus
     from flashferry.store.stored_run import StoredDevice, StoredRun
 
@@ -59,7 +59,7 @@ def outcome_words(outcome: str | None, device: DeviceStatus | StoredDevice, *, i
     if outcome is not None:
         return label_of(outcome)
     phase = phase_of(None, device.state, is_alive=is_alive)
-    return progress(device) if phase is Phase.UNDER_WAY else phase.label
+    return progress(device) if phase is Phase.IN_PROGRESS else phase.label
 
 
 def _tallied(outcome: str | None, device: DeviceStatus | StoredDevice, *, is_alive: bool) -> str:
@@ -103,7 +103,7 @@ def print_run_state(run: StoredRun, control: ControlRequest) -> None:
         line("journal", text, BAD)
 
 
-def _request_line(wish: Wish) -> str:
+def _request_line(wish: SteerRequest) -> str:
     """Return who asked for what of a run, and why."""
     what = wish.what if wish.wave is None else f"{wish.what} up to wave {wish.wave}"
     return f"{wish.actor or 'someone'} asked for: {what}" + (f" ({wish.reason})" if wish.reason else "")

@@ -12,13 +12,12 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from flashferry.api.learned_rates import LearnedRates
-from flashferry.api.manual_tickets import ManualTickets, Offer
+from flashferry.api.serving import LearnedRates, ManualTickets, Offer
+from flashferry.cli.terminal.interrupt import SignalQueue
 from flashferry.cli.terminal.output import copy_line, echo, say
-from flashferry.cli.terminal.signal_queue import SignalQueue
 from flashferry.cli.view.layout import ShownTable, Verbatim, console
 from flashferry.core.codec import to_json
-from flashferry.core.outside import told
+from flashferry.core.redaction import redact_json
 from flashferry.core.units import coarse_rate, megabytes, milliseconds
 from flashferry.fileserver import (
     EventKind,
@@ -145,11 +144,11 @@ class _JsonLines(_View):
         # Not line by line: each piece wakes the thread that writes it out.
         for first in range(0, len(events), JSON_LINES_AT_ONCE):
             some = events[first : first + JSON_LINES_AT_ONCE]
-            lines = (json.dumps(told({"event": event.kind.value} | to_json(event))) + "\n" for event in some)
+            lines = (json.dumps(redact_json({"event": event.kind.value} | to_json(event))) + "\n" for event in some)
             print("".join(lines), end="", flush=True)  # noqa: T201
 
     def rate(self, text: str) -> None:
-        print(json.dumps(told({"event": "cap", "text": text})), flush=True)  # noqa: T201
+        print(json.dumps(redact_json({"event": "cap", "text": text})), flush=True)  # noqa: T201
 
 
 class PlainLines(_View):

@@ -20,7 +20,7 @@ from rich.text import Text
 from flashferry import api
 from flashferry.cli.terminal.output import say
 from flashferry.cli.view.layout import console
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import coarse_rate, duration, rate, size
 
@@ -76,7 +76,7 @@ class SyncBars:
             if key not in self._tasks:
                 for task in self._tasks.values():
                     self._bars.update(task, visible=False)
-                words = shown(f"{progress.phase.value} {progress.image}")
+                words = sanitize(f"{progress.phase.value} {progress.image}")
                 self._tasks[key] = self._bars.add_task(words, total=progress.size_bytes, completed=progress.done_bytes)
             self._bars.update(self._tasks[key], completed=progress.done_bytes, visible=True)
         elif time.monotonic() - self._printed_s >= _LINE_EVERY_S:
@@ -86,7 +86,7 @@ class SyncBars:
 
     def _say(self, text: str) -> None:
         if self._is_live:
-            self._bars.console.print(Text(shown(f"flashferry: {text}")))
+            self._bars.console.print(Text(sanitize(f"flashferry: {text}")))
         else:
             say(text)
 

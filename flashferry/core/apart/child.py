@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from flashferry.core.apart.folder import JobFolder
-from flashferry.core.apart.processes import claim
+from flashferry.core.apart.processes import JobFolder, claim
 from flashferry.core.state_folder import open_private
 
 TAKEN = 75

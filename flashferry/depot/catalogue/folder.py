@@ -17,34 +17,33 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flashferry.core.atomic_write import sync_folder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import sync_folder
 from flashferry.core.state_folder import lock, open_private
-from flashferry.depot.catalogue.errors import CatalogueBusy, disk_errors
 from flashferry.depot.catalogue.part import (
-    PART_SCHEMA,
-    Part,
-    here_bytes_of,
-    remove_part,
-    save_verified,
-    verified_bytes_of,
-    verified_of,
-)
-from flashferry.depot.catalogue.proof import (
     PART,
+    PART_SCHEMA,
     PLACE,
     PROOF,
     STATE,
+    CatalogueBusy,
     Held,
     HeldState,
+    Part,
     Proof,
     ProvenImage,
     beside,
+    disk_errors,
+    here_bytes_of,
     load_json,
     load_proof,
     names_with,
     now,
+    remove_part,
     save_proof,
+    save_verified,
+    verified_bytes_of,
+    verified_of,
 )
 from flashferry.images.errors import ImageError
 from flashferry.images.files import FileIdentity

@@ -1,36 +1,248 @@
-"""An image under way: its bytes under a hidden name, and which of its chunks are verified and on disk.
-
-Facts
------
-
-- A chunk counts once it was hashed, written and synced, in this order, and its state is replaced as a whole: a process
-  that is killed, or a host whose power fails, loses the chunk at hand and no other.
-- What a killed process had written of the chunk at hand is in the file still (the kernel has it). How far that goes
-  stands in a file of sixteen bytes that is written over and never synced: after a loss of power it may be wrong, then
-  the chunk's hash is, too, and the chunk is fetched again.
-- Room for the whole is taken before the first byte (posix_fallocate(3)): a disk that is too small is known then. A file
-  system without that function has it emulated; one that copies on write may still be full in the middle.
-- The state is bound to the manifest: of another image nothing counts.
-"""
+"""The files of a catalogue: proofs, parts of images, and errors of its disk."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import struct
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
-from flashferry.core.atomic_write import write_whole
-from flashferry.core.state_folder import check_regular
-from flashferry.depot.catalogue.errors import disk_errors, disk_full
-from flashferry.depot.catalogue.proof import PART, PLACE, STATE, beside, load_json
-from flashferry.images.manifest import Manifest
+from flashferry.core.codec import CodecError, decode, to_json
+from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
+from flashferry.core.files import write_whole
+from flashferry.core.state_folder import check_regular, open_private
+from flashferry.core.units import size
+from flashferry.images.files import FileIdentity
+from flashferry.images.manifest import Manifest, is_image_name
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class CatalogueBusy(FlashferryError):
+    """Another process has the catalogue: it is filled by one at a time."""
+
+    kind: ClassVar[Kind] = Kind.CATALOGUE_BUSY
+    advice: ClassVar[str | None] = "Let it end; what it brings is there then"
+
+
+class CatalogueFull(FlashferryError):
+    """The disk has no room for an image; what was verified of it is kept."""
+
+    kind: ClassVar[Kind] = Kind.CATALOGUE_FULL
+    advice: ClassVar[str | None] = "Make room there, then sync again: it goes on behind what is there"
+
+
+def disk_full(folder: Path, name: str, needed_bytes: int, free_bytes: int | None = None) -> CatalogueFull:
+    """Return the error for a full disk.
+
+    Args:
+        folder: The catalogue.
+        name: The image.
+        needed_bytes: What is still to be written of it.
+        free_bytes: What there is; None where the disk said no without a number.
+    """
+    found = "the disk says that it is full" if free_bytes is None else f"found {size(free_bytes)}"
+    return CatalogueFull(f"catalogue {folder}: expected room for {size(needed_bytes)} of {name}, {found}")
+
+
+@contextmanager
+def disk_errors(folder: Path, name: str, needed_bytes: int = 0) -> Iterator[None]:
+    """Raise an error of the disk in the block as one of ours.
+
+    Raises:
+        CatalogueFull: There is no room.
+        ConfigInvalid: It cannot be read or written for another reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise disk_full(folder, name, needed_bytes) from None
+        raise ConfigInvalid(
+            f"catalogue {folder}: {name}: {error.strerror or error}",
+            hint="Look at the disk and the folder's rights; what was verified is kept",
+        ) from None
+
+
+PROOF_SCHEMA = "flashferry.proof/1"
+
+PART, STATE, PLACE, PROOF = ".part", ".part.json", ".part.at", ".proof.json"
+
+"""Endings of the files beside an image: what is under way, how far it is, where it writes, and what was proven."""
+
+_MOST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What was proven of an image.
+
+    Attributes:
+        manifest: What it is made of.
+        proven_at: When its whole SHA-512 was found right, last.
+        source: Where it came from, without any login; empty: it was there.
+        identity: The state of the file that was read; None while it is given its name.
+    """
+
+    manifest: Manifest
+    proven_at: datetime
+    source: str = ""
+    identity: FileIdentity | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenImage:
+    """An image whose whole SHA-512 was found right, and whose file has not changed since.
+
+    Attributes:
+        path: The file.
+        proof: What was proven.
+    """
+
+    path: Path
+    proof: Proof
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        return self.proof.manifest.name
+
+    @property
+    def size_bytes(self) -> int:
+        """Return its size."""
+        return self.proof.manifest.size_bytes
+
+    @property
+    def sha512(self) -> str:
+        """Return its SHA-512."""
+        return self.proof.manifest.sha512
+
+    @property
+    def md5(self) -> str:
+        """Return its MD5."""
+        return self.proof.manifest.md5
+
+    @property
+    def proven_at(self) -> datetime:
+        """Return when it was proven, last."""
+        return self.proof.proven_at
+
+
+class HeldState(StrEnum):
+    """How a name in a catalogue stands."""
+
+    PROVEN = "proven"
+    UNPROVEN = "not proven"
+    """A file is there that no sync has put there, and what it should be is not known."""
+    DAMAGED = "damaged"
+    """It is not what was proven any more: 'depot verify' takes its name, the next sync what is wrong with it."""
+    PARTIAL = "under way"
+    """A part of it is there, under a hidden name."""
+    MISSING = "missing"
+    """It was proven, and its file is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A name in a catalogue.
+
+    Attributes:
+        name: The image's name.
+        state: How it stands.
+        size_bytes: Its size, as it should be.
+        sha512: What was proven, or is to be; empty where that is not known.
+        verified_bytes: How much of it is verified.
+        here_bytes: How much of it is on the disk, verified or not: the chunk at hand counts once it is whole.
+        proven_at: When it was proven, last; None where it is not.
+        source: Where it came from; empty where that is not known.
+        bad_chunks: Numbers of the chunks, from 0, that are not what they should be, where that was looked at.
+    """
+
+    name: str
+    state: HeldState
+    size_bytes: int
+    sha512: str = ""
+    verified_bytes: int = 0
+    here_bytes: int = 0
+    proven_at: datetime | None = None
+    source: str = ""
+    bad_chunks: tuple[int, ...] = ()
+
+
+def beside(folder: Path, name: str, ending: str) -> Path:
+    """Return the path of a file beside an image, by its ending."""
+    return folder / f".{name}{ending}"
+
+
+def names_with(folder: Path, ending: str) -> Iterator[str]:
+    """Yield the names of images that have a file of that ending beside them, in order.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    for path in sorted(folder.iterdir()):
+        name = path.name.removeprefix(".").removesuffix(ending)
+        if path.name == f".{name}{ending}" and is_image_name(name):
+            yield name
+
+
+def load_proof(folder: Path, name: str) -> Proof | None:
+    """Return the proof that is kept for a name; None where there is none, or it is none of ours.
+
+    Raises:
+        ConfigInvalid: A link or another user's file is in its place.
+        OSError: It cannot be read.
+    """
+    data = load_json(beside(folder, name, PROOF), PROOF_SCHEMA)
+    try:
+        found = None if data is None else decode(Proof, data)
+    except (CodecError, ValueError):
+        return None
+    return found if found is not None and found.manifest.name == name else None
+
+
+def save_proof(folder: Path, proof: Proof) -> None:
+    """Keep a proof; it is on disk when this returns.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path = beside(folder, proof.manifest.name, PROOF)
+    write_whole(path, json.dumps({"schema": PROOF_SCHEMA, **to_json(proof)}), is_private=True)
+
+
+def load_json(path: Path, schema: str) -> dict[str, object] | None:
+    """Return the object in a file of ours with that schema; None where there is no such thing.
+
+    Raises:
+        ConfigInvalid: A link or another user's file is in its place.
+        OSError: It cannot be read.
+    """
+    try:
+        with open_private(path, "rb") as file:
+            data = json.loads(file.read(_MOST_BYTES))
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) and data.get("schema") == schema else None
+
+
+def now() -> datetime:
+    """Return the time, to the second."""
+    return datetime.now(UTC).replace(microsecond=0)
+
 
 PART_SCHEMA = "flashferry.part/1"
+
 _PLACE = struct.Struct(">QQ")
+
 _PIECE_BYTES = 1 << 20
 
 

@@ -22,15 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.atomic_write import JsonCache, write_whole
 from flashferry.core.codec import CodecError, decode, to_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import check_regular, reading
-from flashferry.depot.catalogue.proof import load_proof
-from flashferry.depot.sync.line import Interrupted, check, never
+from flashferry.core.files import JsonCache, check_regular, reading, write_whole
+from flashferry.depot.catalogue.part import load_proof
+from flashferry.depot.sync.filling import Interrupted, check, never
+from flashferry.images.catalogue import HashCache
 from flashferry.images.errors import ImageError
 from flashferry.images.files import FileIdentity
-from flashferry.images.hash_cache import HashCache
 from flashferry.images.image import ImageFile
 from flashferry.images.manifest import (
     CATALOGUE_NAME,

@@ -1,9 +1,17 @@
-"""One copy by one method, timed, with the processor time of both ends, and looked at whether it is whole."""
+"""Run timed copies, and measure the ceilings of disk and link."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +19,380 @@ from typing import Protocol
 
 from flashferry.depot.probing.figures import Trial
 from flashferry.depot.probing.methods import Direction, Ends, Method, SshAccess, commands_of
-from flashferry.depot.probing.watching import run_pipeline
+
+STREAM = """
+import socket,sys,time
+role,host,port,size=sys.argv[1],sys.argv[2],int(sys.argv[3]),int(sys.argv[4])
+if role[0]=='l':
+    l=socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET); l.settimeout(20)
+    l.setsockopt(socket.SOL_SOCKET,socket.SO_REUSEADDR,1); l.bind((host,port)); l.listen(1); s=l.accept()[0]
+else:
+    for i in range(100):
+        try: s=socket.create_connection((host,port),10); break
+        except ConnectionRefusedError: time.sleep(0.05)
+    else: sys.exit(3)
+s.settimeout(60); b=bytearray(1<<20); t=time.monotonic(); n=0
+if role[1]=='s':
+    while n<size: n+=s.send(memoryview(b)[:size-n])
+    s.shutdown(1); s.recv(1)
+else:
+    while n<size:
+        k=s.recv_into(b)
+        if not k: break
+        n+=k
+print(n,time.monotonic()-t)
+"""
+
+"""Roles: `ls` listens and sends, `lr` listens and receives, `cs` and `cr` connect."""
+
+_STREAM_S = 90.0
+
+_BLOCK = 1 << 20
+
+_CONNECTS = 3
+
+_DD = re.compile(r"(\d+) bytes .*copied, ([0-9.e+-]+) s")
+
+_LEAST_S = 1e-6
+
+
+def stream_command(python: str, role: str, host: str, port: int, size_bytes: int) -> list[str]:
+    """Return the command of one end of a bare stream."""
+    return [python, "-c", STREAM, role, host, str(port), str(size_bytes)]
+
+
+def bare_tcp(
+    prefix: Sequence[str],
+    start_far: Callable[[str], None],
+    host: str,
+    port: int,
+    *,
+    size_bytes: int,
+    direction: Direction,
+    far_python: str = "python3",
+) -> float | None:
+    """Return what a bare TCP stream carries, in bytes per second, by the receiver's clock; None: it came to nothing.
+
+    Args:
+        prefix: Words before the command here.
+        start_far: Starts a command at the far end.
+        host: The far end's address, as seen from here.
+        port: A port there that is free, and open to here.
+        size_bytes: How much is sent.
+        direction: Whereto.
+        far_python: Python there.
+    """
+    listens, connects = ("ls", "cr") if direction == "pull" else ("lr", "cs")
+    anyone = "::" if ":" in host else "0.0.0.0"  # noqa: S104 -- one connection, zeros only
+    start_far(shlex.join(stream_command(far_python, listens, anyone, port, size_bytes)))
+    with suppress(subprocess.TimeoutExpired, OSError):
+        words = [*prefix, *stream_command(sys.executable, connects, host, port, size_bytes)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_STREAM_S, check=False)
+        count, took_s = done.stdout.split() or ("0", "0")
+        if int(count) == size_bytes and float(took_s) > 0:
+            return size_bytes / float(took_s)
+    return None
+
+
+def disk_here(folder: Path, size_bytes: int) -> tuple[float, float]:
+    """Return what the disk here takes, written and flushed, and what it gives, in bytes per second.
+
+    Raises:
+        OSError: The folder cannot be written, or has no room.
+    """
+    path = folder / f".ferry-probe-disk-{os.getpid()}"
+    try:
+        wrote_s = _wrote_s(path, max(1, size_bytes // _BLOCK))
+        read_s, count = _read_s(path)
+        return count / max(wrote_s, _LEAST_S), count / max(read_s, _LEAST_S)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _wrote_s(path: Path, blocks: int) -> float:
+    block, started_s = os.urandom(_BLOCK), time.monotonic()
+    with path.open("wb") as out:
+        for _ in range(blocks):
+            out.write(block)
+        out.flush()
+        os.fsync(out.fileno())
+    return time.monotonic() - started_s
+
+
+def _read_s(path: Path) -> tuple[float, int]:
+    with path.open("rb", buffering=0) as back:
+        # What is clean in the cache is dropped, so that it comes from the disk again.
+        os.posix_fadvise(back.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        started_s, room, count = time.monotonic(), bytearray(_BLOCK), 0
+        while got := back.readinto(room):
+            count += got
+        return time.monotonic() - started_s, count
+
+
+def rate_by_dd(text: str) -> float | None:
+    """Return bytes per second out of the last line of GNU `dd`, of its whole figures; None: there is none."""
+    found = _DD.search(text)
+    if found is None or float(found[2]) <= 0:
+        return None
+    return int(found[1]) / float(found[2])
+
+
+def connect_s(host: str, port: int, *, limit_s: float = 5.0) -> float | None:
+    """Return the least time of some TCP connects, which is about a round trip; None: the port is not reached so."""
+    found = []
+    for _ in range(_CONNECTS):
+        started_s = time.monotonic()
+        try:
+            socket.create_connection((host, port), limit_s).close()
+        except OSError:
+            return None
+        found.append(time.monotonic() - started_s)
+    return min(found)
+
+
+_PROC = Path("/proc")
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+_SAMPLE_EVERY_S = 0.04
+
+_KILL_CHECK_S = 0.05
+
+_MOST_ERROR = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """How a pipeline went.
+
+    Attributes:
+        wall_s: From its start until its last process had ended.
+        cpu_s: Processor time of all its processes.
+        busy_s: How long its busiest process ran or waited for a processor; None: not seen.
+        watched_busy_s: The same of the processes that were watched besides.
+        code: Of the first that failed, else 0.
+        error: What it printed on standard error.
+        output: What the last one printed, where it was kept.
+    """
+
+    wall_s: float
+    cpu_s: float
+    busy_s: float | None
+    watched_busy_s: float | None
+    code: int
+    error: str
+    output: bytes = b""
+
+
+@dataclass(slots=True)
+class _Tree:
+    """How long processes below some roots have run or waited, as last seen."""
+
+    roots: tuple[int, ...]
+    first: dict[int, float] = field(default_factory=dict)
+    last: dict[int, float] = field(default_factory=dict)
+    started: bool = False
+
+    def look(self) -> None:
+        for pid in _below(self.roots):
+            wanted = _waited_s(pid)
+            if wanted is None:
+                continue
+            # What was there before has its past; what comes later is counted from nothing.
+            self.first.setdefault(pid, 0.0 if self.started else wanted)
+            self.last[pid] = wanted
+        self.started = True
+
+    def busiest_s(self) -> float | None:
+        if not self.last:
+            return None
+        return max(value - self.first[pid] for pid, value in self.last.items())
+
+
+def _below(roots: Iterable[int]) -> list[int]:
+    found, waiting = [], list(roots)
+    while waiting:
+        pid = waiting.pop()
+        found.append(pid)
+        with suppress(OSError, ValueError):
+            text = (_PROC / str(pid) / "task" / str(pid) / "children").read_text(encoding="ascii")
+            waiting += [int(word) for word in text.split()]
+    return found
+
+
+def _waited_s(pid: int) -> float | None:
+    try:
+        ran, waited, _ = (_PROC / str(pid) / "schedstat").read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return None
+    return (int(ran) + int(waited)) / 1e9
+
+
+def reaped_s(pid: int) -> float | None:
+    """Return the processor time of a process and of all children that it has waited for; None: not to be seen."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        return sum(int(ticks) for ticks in fields[11:15]) / _TICKS_PER_S
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def has_children(pid: int) -> bool:
+    """Return whether a process has children at this moment."""
+    return len(_below((pid,))) > 1
+
+
+class _Watcher:
+    """Looks at processes for the length of a with block."""
+
+    def __init__(self, own: Sequence[int], watched: Sequence[int]) -> None:
+        self._own, self._watched = _Tree(tuple(own), started=True), _Tree(tuple(watched))
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="probe-watcher", daemon=True)
+
+    def __enter__(self) -> _Watcher:
+        self._watched.look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_SAMPLE_EVERY_S):
+            self._own.look()
+            self._watched.look()
+
+    def busiest_s(self) -> tuple[float | None, float | None]:
+        """Return how long the busiest process of the pipeline, and of those watched besides, was busy."""
+        return self._own.busiest_s(), self._watched.busiest_s()
+
+
+def run_pipeline(
+    commands: Sequence[Sequence[str]],
+    *,
+    stdin: str = "",
+    environment: Mapping[str, str] | None = None,
+    watched: Sequence[int] = (),
+    limit_s: float = 600.0,
+    keeps_output: bool = False,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Ran:
+    """Run commands, each reading what the one before it writes, and say what time they took.
+
+    Args:
+        commands: Each with its words; no shell is asked.
+        stdin: What the first one reads; empty: nothing.
+        environment: Their environment; None: ours.
+        watched: Processes whose children are looked at, too, such as a server's.
+        limit_s: When all of them are ended.
+        keeps_output: Whether what the last one prints is kept; else it is thrown away.
+        interrupted: Looked at while they run; true ends them.
+
+    Raises:
+        OSError: A program is not there.
+    """
+    with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as given:
+        given.write(stdin.encode())
+        given.seek(0)
+        started_s = time.monotonic()
+        running = _started(
+            commands, given.fileno(), out.fileno() if keeps_output else None, errors.fileno(), environment
+        )
+        with _Watcher([one.pid for one in running], watched) as watcher:
+            ended = _waited(running, started_s + limit_s, interrupted)
+            wall_s = time.monotonic() - started_s
+        own, theirs = watcher.busiest_s()
+        errors.seek(0)
+        out.seek(0)
+        return Ran(
+            wall_s=wall_s,
+            cpu_s=sum(cpu for _, cpu in ended),
+            busy_s=own,
+            watched_busy_s=theirs,
+            code=next((code for code, _ in ended if code), 0),
+            error=errors.read()[-_MOST_ERROR:].decode(errors="replace"),
+            output=out.read(),
+        )
+
+
+def _started(
+    commands: Sequence[Sequence[str]],
+    stdin: int,
+    stdout: int | None,
+    stderr: int,
+    environment: Mapping[str, str] | None,
+) -> list[subprocess.Popen[bytes]]:
+    running: list[subprocess.Popen[bytes]] = []
+    source: int = stdin
+    try:
+        for number, words in enumerate(commands):
+            is_last = number == len(commands) - 1
+            target = (stdout if stdout is not None else subprocess.DEVNULL) if is_last else subprocess.PIPE
+            # In a session of its own it can ask for nothing on the terminal.
+            one = subprocess.Popen(
+                list(words), stdin=source, stdout=target, stderr=stderr, env=environment, start_new_session=True
+            )
+            if running and running[-1].stdout is not None:
+                running[-1].stdout.close()
+            running.append(one)
+            source = one.stdout.fileno() if one.stdout is not None else stdin
+    except OSError:
+        _ended(running)
+        raise
+    return running
+
+
+def _waited(
+    running: Sequence[subprocess.Popen[bytes]], until_s: float, interrupted: Callable[[], bool]
+) -> list[tuple[int, float]]:
+    """Wait for all of them; return for each its code and processor time."""
+    done = threading.Event()
+
+    def guard() -> None:
+        while not done.wait(_KILL_CHECK_S):
+            if time.monotonic() > until_s or interrupted():
+                _killed(running)
+                return
+
+    guarding = threading.Thread(target=guard, name="probe-guard", daemon=True)
+    guarding.start()
+    try:
+        return [_reaped(one) for one in running]
+    finally:
+        done.set()
+        guarding.join()
+
+
+def _reaped(one: subprocess.Popen[bytes]) -> tuple[int, float]:
+    _, status, usage = os.wait4(one.pid, 0)
+    one.returncode = os.waitstatus_to_exitcode(status)
+    return one.returncode, usage.ru_utime + usage.ru_stime
+
+
+def _killed(running: Iterable[subprocess.Popen[bytes]]) -> None:
+    for one in running:
+        if one.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(one.pid, 9)
+
+
+def _ended(running: Iterable[subprocess.Popen[bytes]]) -> None:
+    """End what was started of a pipeline that never was whole."""
+    for one in running:
+        if one.stdout is not None:
+            one.stdout.close()
+        one.kill()
+        one.wait()
+
 
 LISTENING = (
     'h=$(printf ":%04X 0*:0000 0A" {port}); i=0; '
     'until grep -q "$h" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do '
     "i=$((i+1)); [ $i -gt 200 ] && break; sleep 0.02; done"
 )
+
 """Shell: wait until something listens on a port, four seconds at most (/proc/net/tcp, state 0A)."""
 
 _MOST_SHOWN = 300

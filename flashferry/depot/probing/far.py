@@ -22,8 +22,7 @@ from types import TracebackType
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.probing.copying import LISTENING
-from flashferry.depot.probing.methods import SshAccess
-from flashferry.depot.probing.offers import refusal_in
+from flashferry.depot.probing.methods import SshAccess, refusal_in
 
 _ANSWER_S = 60.0
 _LOGIN_S = 30.0

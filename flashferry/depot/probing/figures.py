@@ -292,7 +292,7 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
     return found
 
 
-def ranking_told(rows: Iterable[Row]) -> str:
+def ranking_text(rows: Iterable[Row]) -> str:
     """Say in a sentence by what rows are ranked, and why."""
     timed = [row for row in rows if row.rate is not None]
     if not timed:

@@ -1,18 +1,156 @@
-"""What a probe is asked, and what it finds: values that the command line shows and the state folder keeps."""
+"""What a probe of a path found: ranking, compressibility, and the ssh configuration block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flashferry.core import units
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.probing.figures import Ceilings, Row, best_of, in_order, is_by_cost, ranking_told
-from flashferry.depot.probing.methods import BLOCK_BYTES, COPIERS, SshAccess
-from flashferry.depot.probing.offers import Offers, authenticates_itself
-from flashferry.depot.probing.squeezing import Shrinking
+from flashferry.core.files import write_asked
+from flashferry.core.units import size
+from flashferry.depot.probing.figures import Ceilings, Row, best_of, in_order, is_by_cost, ranking_text
+from flashferry.depot.probing.methods import BLOCK_BYTES, COPIERS, Offers, SshAccess, authenticates_itself
 from flashferry.depot.probing.web import WebSource
 from flashferry.store.bulk_paths import BulkPath
+
+PIECES, PIECE_BYTES = 16, 64 << 10
+
+LEAST_RATIO = 1.05
+
+"""Less than this is not worth any processor time."""
+
+_LEVEL = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrinking:
+    """How far a sample shrinks.
+
+    Attributes:
+        ratio: Its size over its size when compressed; 1.0 and less: not at all.
+        sample_bytes: Of how much that is known.
+    """
+
+    ratio: float
+    sample_bytes: int
+
+    @property
+    def helps(self) -> bool:
+        """Whether compressing could pay on a link that is slow enough."""
+        return self.ratio >= LEAST_RATIO
+
+    def told(self) -> str:
+        """Say it in a sentence."""
+        if not self.sample_bytes:
+            return "Compression: off, for nothing of the file could be read to see whether it shrinks."
+        share = f"a sample of {size(self.sample_bytes)} shrinks by a ratio of {self.ratio:.2f} (deflate)"
+        if self.helps:
+            return (
+                f"Compression: {share}; it pays only where the link is slower than the compressor times "
+                f"{1 - 1 / self.ratio:.2f}."
+            )
+        return f"Compression: off, for {share}, less than {LEAST_RATIO:g}: it would only cost processor time."
+
+
+def offsets(size_bytes: int) -> list[int]:
+    """Return the numbers of the blocks of 64 KiB to look at, evenly spread over a file."""
+    blocks = max(1, size_bytes // PIECE_BYTES)
+    count = min(PIECES, blocks)
+    return [number * blocks // count for number in range(count)]
+
+
+def shrinking(pieces: Sequence[bytes]) -> Shrinking:
+    """Return how far some pieces of a file shrink, each by itself."""
+    whole = sum(len(piece) for piece in pieces)
+    squeezed = sum(len(zlib.compress(piece, _LEVEL)) for piece in pieces if piece)
+    return Shrinking(ratio=whole / squeezed if squeezed else 1.0, sample_bytes=whole)
+
+
+def shrinking_of(size_bytes: int, piece: Callable[[int], bytes]) -> Shrinking:
+    """Return how far a file shrinks.
+
+    Args:
+        size_bytes: Its size.
+        piece: Returns the block of 64 KiB of that number.
+    """
+    return shrinking([piece(number) for number in offsets(size_bytes)])
+
+
+_FORBIDDEN = Path("/etc/ssh")
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]*")
+
+_MARK = "# flashferry depot probe"
+
+
+def block(found: BulkPath, access: SshAccess) -> str:
+    """Return the block for a source.
+
+    Raises:
+        ConfigInvalid: SSH was not probed there, or the host's name is none that a block may name.
+    """
+    _check(found, access)
+    rate = f"{units.exact_rate(found.rate_bytes_per_s)}, bound by {found.bound_by or 'nothing that was seen'}"
+    lines = [
+        f"{_MARK}: {found.source}, {found.at}: {found.method}, {rate}",
+        f"Host {access.host}",
+        f"    Ciphers {','.join(found.ciphers)}",
+    ]
+    lines += [f"    MACs {','.join(found.macs)}"] if found.macs else []
+    lines += ["    Compression no", ""]
+    return "\n".join(lines)
+
+
+def _check(found: BulkPath, access: SshAccess) -> None:
+    if not found.ciphers:
+        raise ConfigInvalid(
+            f"{found.source}: expected ciphers that were measured, found none",
+            hint="Probe the path by SSH first (--ssh USER@HOST)",
+        )
+    if _PLAIN.fullmatch(access.host) is None:
+        raise ConfigInvalid(
+            f"{access.host!r}: expected a host name or address, found other signs in it",
+            hint="Probe it by a name that ssh_config can have",
+        )
+
+
+def replaces(path: Path) -> str:
+    """Say what writing a file would replace, and what else has to be done for it to be read."""
+    include = f"Have it read by a line at the top of ~/.ssh/config: Include {path.absolute()}"
+    try:
+        before = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return f"{path} is new. {include}"
+    except OSError as error:
+        raise ConfigInvalid(f"--write {path}: cannot be read ({error.strerror})", hint="Name another file") from None
+    kept = [line.strip() for line in before.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return f"{path} holds so far: {'; '.join(kept) or 'nothing'}. That is replaced. {include}"
+
+
+def write(path: Path, text: str) -> None:
+    """Write the block to a file of its own.
+
+    Raises:
+        ConfigInvalid: The file is the system's, is not ours, or cannot be written.
+    """
+    resolved = path.absolute().resolve()
+    own_config = (Path.home() / ".ssh" / "config").resolve()
+    if resolved.is_relative_to(_FORBIDDEN) or resolved == own_config:
+        raise ConfigInvalid(
+            f"--write {path}: expected a file of its own, found one that all of ssh reads",
+            hint="Name another file, and have it read by an Include line",
+        )
+    if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
+        raise ConfigInvalid(
+            f"--write {path}: expected none, or one that a probe has written, found another file there",
+            hint="Name another file; this one is left alone",
+        )
+    write_asked(path, text, option="--write")
+
 
 WAYS = ("http", *COPIERS)
 
@@ -98,7 +236,7 @@ class Group:
     @property
     def told(self) -> str:
         """By what they are ranked, in a sentence."""
-        return ranking_told(self.rows)
+        return ranking_text(self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,8 @@
-"""A probe of a path from its beginning to what was found: ceilings first, then group by group in rounds.
-
-Nothing of the source is changed: a folder in its /tmp holds the sample, and goes with the session. What lands here goes
-too. The way of a copy is from the source to here, as a depot's is.
-"""
+"""Probe a path to a source: methods in rounds, ranked."""
 
 from __future__ import annotations
 
+import random
 import re
 import shlex
 import shutil
@@ -14,30 +11,127 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from flashferry.core import units
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.probing import ceilings as measured
+from flashferry.depot.probing import copying as measured
 from flashferry.depot.probing.copying import Copier, Sample
 from flashferry.depot.probing.far import FarShell
-from flashferry.depot.probing.figures import Ceilings, Row, Trial, best_of, in_order
-from flashferry.depot.probing.findings import Group, PathFound, ProbeAsked, Report, best_with_mac
-from flashferry.depot.probing.methods import COPIERS, SQUEEZERS, Method, SshAccess
-from flashferry.depot.probing.offers import Offers, common, names_in, proposal_in, refusal_in
-from flashferry.depot.probing.rounds import in_rounds
-from flashferry.depot.probing.squeezing import PIECE_BYTES, Shrinking, shrinking_of
+from flashferry.depot.probing.figures import Ceilings, Login, Row, Trial, best_of, in_order, login_of, row_of
+from flashferry.depot.probing.findings import (
+    PIECE_BYTES,
+    Group,
+    PathFound,
+    ProbeAsked,
+    Report,
+    Shrinking,
+    best_with_mac,
+    shrinking_of,
+)
+from flashferry.depot.probing.methods import (
+    COPIERS,
+    SQUEEZERS,
+    Method,
+    Offers,
+    SshAccess,
+    common,
+    names_in,
+    proposal_in,
+    refusal_in,
+)
 from flashferry.depot.probing.web import WebSource
 
+Copy = Callable[[Method, int], Trial]
+
+"""Copies once by a method, in a round of that number; 0 is the one that does not count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """All trials of some methods.
+
+    Attributes:
+        methods: In the order in which they were given.
+        trials: All of them, copies of nothing too.
+    """
+
+    methods: tuple[Method, ...]
+    trials: tuple[Trial, ...]
+
+    def of(self, key: str) -> tuple[Trial, ...]:
+        """Return the trials of a method."""
+        return tuple(one for one in self.trials if one.key == key)
+
+    def login(self, method: Method) -> Login:
+        """Return what a copy of nothing takes by a method."""
+        return login_of(self.of(method.of_nothing.key))
+
+    def rows(self, ceilings: Ceilings) -> list[Row]:
+        """Return a row per method."""
+        return [row_of(one.key, self.of(one.key), self.login(one), ceilings) for one in self.methods]
+
+
+def in_rounds(
+    methods: Sequence[Method],
+    copy: Copy,
+    *,
+    rounds: int,
+    seed: int,
+    report: Callable[[str], None] = lambda _: None,
+    interrupted: Callable[[], bool] = lambda: False,
+    warms_up: bool = True,
+) -> Measured:
+    """Copy by each method in each round; a method that fails twice is left out of the rounds that follow.
+
+    Args:
+        methods: The methods.
+        copy: Copies once.
+        rounds: How many rounds count, >= 1.
+        seed: Of their orders.
+        report: Takes a line of what is going on.
+        interrupted: Whether the rest is to be left out.
+        warms_up: Whether a round that does not count comes first.
+    """
+    chance = random.Random(f"{seed} {len(methods)}")  # noqa: S311 -- an order, no secret
+    nothing = {one.of_nothing.key: one.of_nothing for one in methods if one.name != "http"}
+    trials: list[Trial] = []
+    for number in range(0 if warms_up else 1, rounds + 1):
+        order = [*methods, *nothing.values()]
+        chance.shuffle(order)
+        report(f"round {number} of {rounds}" if number else "a round to warm up, which does not count")
+        for method in order:
+            if interrupted():
+                return Measured(methods=tuple(methods), trials=tuple(trials))
+            if _has_failed(trials, method.key):
+                continue
+            trial = copy(method, number)
+            # One that was ended for us shows nothing of its method.
+            if (number or trial.error) and not (trial.error and interrupted()):
+                trials.append(trial)
+    return Measured(methods=tuple(methods), trials=tuple(trials))
+
+
+def _has_failed(trials: Sequence[Trial], key: str) -> bool:
+    return sum(1 for one in trials if one.key == key and one.error) > 1
+
+
 PILOT_BYTES = 4 << 20
+
 LEAST_BYTES, MOST_BYTES = 8 << 20, 256 << 20
+
 _COPY_S = 3.0
+
 _DISK_BYTES = 64 << 20
+
 _LOGIN_S = 45.0
+
 _LINK_S = 1.0
+
 _SETTING = re.compile(r"^(hostname|port|proxyjump|proxycommand) (.+)$", re.MULTILINE)
+
 _SSH_PORT = 22
 
 

@@ -22,12 +22,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.depot.probing.figures import Trial
 from flashferry.depot.probing.methods import Method
-from flashferry.depot.sync.errors import SourceChanged, SourceRefused, SourceUnreachable, SyncStopped
-from flashferry.depot.sync.filling import PIECE_BYTES
-from flashferry.depot.sync.line import Interrupted, never
+from flashferry.depot.sync.filling import (
+    PIECE_BYTES,
+    Interrupted,
+    SourceChanged,
+    SourceRefused,
+    SourceUnreachable,
+    SyncStopped,
+    never,
+)
 from flashferry.depot.sync.source import Login, Source
 
 CONTROL_HEADER = "Flashferry-Congestion-Control"

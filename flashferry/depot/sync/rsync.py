@@ -29,10 +29,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.catalogue.errors import CatalogueFull
-from flashferry.depot.sync.errors import SourceRefused, SourceUnreachable, SourceWrong
-from flashferry.depot.sync.filling import Filling, SyncPhase
-from flashferry.depot.sync.line import TURN_S, Interrupted, check, never
+from flashferry.depot.catalogue.part import CatalogueFull
+from flashferry.depot.sync.filling import (
+    TURN_S,
+    Filling,
+    Interrupted,
+    SourceRefused,
+    SourceUnreachable,
+    SourceWrong,
+    SyncPhase,
+    check,
+    never,
+)
 
 _TARGET = re.compile(r"(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*)@(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:]+\])"
                      r":(?P<folder>[A-Za-z0-9/._~+][A-Za-z0-9/._~+-]*)", re.ASCII)  # fmt: skip

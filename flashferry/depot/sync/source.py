@@ -26,10 +26,19 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_secret
-from flashferry.depot.sync.errors import SourceChanged, SourceRefused, SourceUnreachable, SourceWrong
-from flashferry.depot.sync.filling import Filling
-from flashferry.depot.sync.line import Connection, Interrupted, check, never, words_for
+from flashferry.core.redaction import keep_secret
+from flashferry.depot.sync.filling import (
+    Connection,
+    Filling,
+    Interrupted,
+    SourceChanged,
+    SourceRefused,
+    SourceUnreachable,
+    SourceWrong,
+    check,
+    never,
+    words_for,
+)
 from flashferry.images.manifest import CATALOGUE_NAME, Manifest
 
 _PORTS = {"http": 80, "https": 443}

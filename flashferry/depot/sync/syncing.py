@@ -20,11 +20,22 @@ from typing import Protocol, TypeVar
 from flashferry.core.codec import CodecError, decode
 from flashferry.core.units import duration
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.depot.catalogue.part import Part
-from flashferry.depot.catalogue.proof import ProvenImage
-from flashferry.depot.sync.errors import SourceChanged, SourceRefused, SourceUnreachable, SourceWrong
-from flashferry.depot.sync.filling import Filling, OnProgress, SyncPhase, SyncProgress, silent
-from flashferry.depot.sync.line import TURN_S, Interrupted, check, never
+from flashferry.depot.catalogue.part import Part, ProvenImage
+from flashferry.depot.sync.filling import (
+    TURN_S,
+    Filling,
+    Interrupted,
+    OnProgress,
+    SourceChanged,
+    SourceRefused,
+    SourceUnreachable,
+    SourceWrong,
+    SyncPhase,
+    SyncProgress,
+    check,
+    never,
+    silent,
+)
 from flashferry.images.errors import ManifestInvalid
 from flashferry.images.manifest import (
     CATALOGUE_NAME,

@@ -1,42 +1,27 @@
-"""Cisco IOS, and IOS-XE: IOS on Linux, with the command line of IOS in all that staging uses.
+"""How a device serves a file of its flash to devices beside it: the lines for that, typed and as they are shown.
 
 Facts
 -----
-* Every IOS-XE names in `show version` the Linux daemon that IOS runs in (`..._IOSD-...`) or its own family; IOS does
-  neither.
-* What differs by release and not by platform (`verify /sha512` from IOS-XE 16.5.1 on, selective acknowledgement by
-  default from 17.10.1) is tried, and taken back where it is refused or not shown.
-* TCP settings are global lines `ip tcp KEYWORD [VALUE]`, one per keyword. `window-size` takes 68 to 1073741823 (CLI
-  help); 4128 is its default by Cisco's books. `timestamp` and `path-mtu-discovery` are off by default
-  (IP Application Services Configuration Guide, "Configuring TCP").
-* Inside an SSH channel there is a window of its own. A CSR1000V 16.8.1 prints `ip ssh window-size 8192` among its
-  defaults; the line takes more since 16.6.1, and 65536 and 131072 were seen. `ip ssh bulk-mode N` is for client and
-  server, off by default before 17.10.1 and on with 131072 from then on, where the default configuration has the line
-  `ip ssh bulk-mode 131072`: `no` is not how it was there. 1073741824 was taken. The help of IOS 15 knows neither; what
-  the window is there was not seen. `ip ssh window-size 65536` answers with a warning, which is no refusal.
-* Bulk mode is known to break sessions on a Catalyst 9000v, and has selective acknowledgement on by itself.
-* The questions of `copy` below are all that were seen in captures and manuals; none of the answers destroys anything:
-  what exists is not overwritten, nothing is ever erased.
-* Enter at `Erase flash: before copying? [confirm]` means yes and empties the flash (c3640, IOS 12.2): always `n`.
-* A typed `y` at `Destination filename [x]?` becomes the file's name: Enter alone. `[confirm]` takes a single key;
-  `[yes/no]` and file names want Enter.
-* Only the line `N bytes copied` means success. A 2960X had I/O errors at the largest window, and copied well at a
-  smaller one (austind/iosfw issue 2).
-* An EXEC line ends at 254 characters; pyATS keeps to 253 on devices too.
-* `/md5` and `/sha512` print one dot per 65,536 bytes, plain `verify` one per
-  4,096, all on one line (captures: 43 dots for 2,814,938 bytes; 143,737 for 588,746,269).
-* `delete flash:x` asks `Delete filename [x]? ` (Enter) and `Delete flash:/x? [confirm]` (Enter, a single key). With
-  `/force` it asks nothing, with `/recursive` it takes whole folders: neither is ever used.
-* Old flash takes 80 kB/s (IOSv in the published experiment); below 50 kB/s a copy is not worth waiting for.
-* 400 MB took 12 minutes to hash on old ISR and ASR routers, 2 GB eight minutes on a Catalyst 9000
-  (networktocode/pyntc#410, cisco.ios#1093); half of the slowest ends our patience.
-* Without configuration, FTP clients were seen to advertise about 14.9 kB (CSR1000v 16.11) and 10 to 12 kB (IOSv 15.8).
+* `tftp-server FS:FILE [alias NAME] [N]` serves one file to the addresses that the standard access list N permits;
+  without N to all (Cisco IOS Configuration Fundamentals Command Reference; `tftp-server bootflash:ztp.py alias
+  ztp.py` on an IOS-XE router, `tftp-server flash:startup-config myconfig.file 11` in a published list). N is 1 to 99
+  there. That newer releases take a named list or a higher number was not seen, so a number is taken that all know.
+* A list that is not there permits every address (Cisco: an access list that is applied and not defined permits all). So
+  the list is typed before the line that refers to it, and taken back after it.
+* `no access-list N` takes the whole list, whatever follows N. A `host` word is not shown: `access-list 9 permit
+  10.0.0.1`. IOS-XE 17 shows the same list as `ip access-list standard 9` with numbered lines below it; that a remark is
+  shown there among them is assumed.
+* Not seen on hardware: how many options the server takes (a block size other than 512 bytes, RFC 2348), how many
+  devices it serves at once, what it answers to one that the list denies, and whether it answers within a VRF.
+* `ip tftp blocksize N` takes 512 to 8192 and is the client's; without it blocks have 512 bytes, and each of them costs
+  a round trip. Where a release does not know it the copy is slow, not wrong.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from flashferry.devices.dialogue import Question
 from flashferry.devices.platforms.platform import (
@@ -46,6 +31,7 @@ from flashferry.devices.platforms.platform import (
     CopyQuestion,
     Defaults,
     FileSystems,
+    NamedLine,
     Offered,
     Platform,
     Setting,
@@ -53,9 +39,104 @@ from flashferry.devices.platforms.platform import (
     TcpSettings,
     ValueKind,
     VerifyGrammar,
+    file_name,
 )
-from flashferry.devices.platforms.serving import SERVING
 from flashferry.tcp.receive_window import LARGEST_WINDOW_BYTES, SMALLEST_WINDOW_BYTES
+
+_NUMBER = re.compile(r"(?<![\w.:/-])\d{1,2}(?![\w.:/-])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How a platform serves a file to devices beside it, and fetches one from a device.
+
+    Attributes:
+        command: Start of the line that serves a file.
+        numbers: Numbers of lists that are tried, in order.
+        blocks: What widens the blocks of a client, the best first.
+    """
+
+    command: str
+    file: NamedLine
+    access_list: NamedLine
+    numbers: tuple[int, ...]
+    blocks: tuple[ChannelWindow, ...]
+
+    @property
+    def lines(self) -> tuple[NamedLine, ...]:
+        """Return the kinds of lines."""
+        return (self.file, self.access_list)
+
+    def file_line(self, path: str, number: int) -> str:
+        """Return the line that serves a file to those whom a list permits."""
+        return f"{self.command} {path} {number}"
+
+    def list_line(self, number: int, remark: str) -> str:
+        """Return the first line of a list: it permits no address, and names the list's owner."""
+        return f"access-list {number} remark {remark}"
+
+    def permit_line(self, number: int, address: str) -> str:
+        """Return the line that lets one address in by a list."""
+        return f"access-list {number} permit host {address}"
+
+    def free_number(self, configuration: str) -> int | None:
+        """Return the number of a list that a configuration names nowhere, or None.
+
+        A number that is only referred to is not free either: what refers to it would change with the list.
+        """
+        used = {int(one) for one in _NUMBER.findall(configuration)}
+        return next((one for one in self.numbers if one not in used), None)
+
+    def serves(self, path: str, lines: Iterable[str]) -> tuple[str, ...]:
+        """Return the global lines that serve a file of that name, from wherever, or everything."""
+        found = [line for line in lines if f"{line} ".startswith(f"{self.command} ")]
+        return tuple(line for line in found if _names(line.removeprefix(self.command), file_name(path)))
+
+
+def _names(served: str, name: str) -> bool:
+    """Return whether what follows the command means a file of that name, or a whole file system."""
+    words = served.split()
+    files = [words[0], *(words[at + 1] for at, word in enumerate(words[:-1]) if word == "alias")] if words else []
+    return any(one.rpartition(":")[2].rpartition("/")[2] in ("", name) for one in files)
+
+
+COMMAND = "tftp-server"
+
+SERVING = Serving(
+    command=COMMAND,
+    file=NamedLine(
+        what="served file",
+        keyword="served file {name}",
+        shown_as=re.compile(rf"{COMMAND} (?P<path>[\w-]+:/?(?P<name>[^\s:/][^\s:]*))(?P<rest> .*|)"),
+        off=f"no {COMMAND} {{path}}",
+    ),
+    access_list=NamedLine(
+        what="access list",
+        keyword="access list {name}",
+        shown_as=re.compile(
+            r"(?:access-list (?P<name>\d{1,2})(?P<rest> .*)|ip access-list standard (?P<head>\d{1,2}))"
+        ),
+        off="no access-list {name}",
+        entries=re.compile(r"permit \d{1,3}(?:\.\d{1,3}){3}"),
+    ),
+    numbers=tuple(range(99, 0, -1)),
+    blocks=(
+        ChannelWindow(
+            setting=Setting(
+                keyword="tftp blocksize",
+                command="ip tftp blocksize",
+                tail=r"(?: \d{3,4})?",
+                kind=ValueKind.BYTES,
+            ),
+            smallest_bytes=512,
+            largest_bytes=8192,
+            least_try_bytes=1024,
+            since=(12, 4),
+        ),
+    ),
+)
+
+"""Highest numbers first: people begin with the low ones."""
 
 _TAIL = r"(?: [\w-]+){0,3}"
 
@@ -84,9 +165,11 @@ def _channel(
 
 
 _BULK_MODE = _channel("bulk-mode", usual=131_072, largest_bytes=1_073_741_824, least_try_bytes=131_072, since=(17, 1))
+
 """That 16.x has none is assumed; 17.9 was seen to have it."""
 
 _SSH_WINDOW = _channel("window-size", usual=8192, largest_bytes=131_072, least_try_bytes=65_536, since=(16, 6))
+
 """No larger value of this one was seen anywhere, and a smaller one than was seen is hardly worth its line."""
 
 

@@ -18,11 +18,9 @@ from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, result_document
 from flashferry.core.errors import ConfigInvalid
-from flashferry.lab.cli.bulk import bulk
-from flashferry.lab.cli.bulk import ssh as ssh_study
 from flashferry.lab.cli.cml import LATENCIES, LatencyOption, keep_up, night
-from flashferry.lab.cli.experiment import experiment, fairness, sweep
-from flashferry.lab.cli.peers import peers
+from flashferry.lab.cli.experiment import bulk, experiment, fairness, peers, sweep
+from flashferry.lab.cli.experiment import ssh as ssh_study
 from flashferry.lab.cli.verb import LabVerb
 from flashferry.lab.demo.service.command import service_demo
 from flashferry.lab.demo.sites.command import sites_demo
@@ -74,8 +72,7 @@ def up(
     from flashferry.lab.namespaces import become_root_in_user_namespace
     from flashferry.lab.state import remove_state, write_state
     from flashferry.lab.world import best_rung, start_world
-    from flashferry.lab.world_file import load_world
-    from flashferry.lab.world_inventory import write_inventory
+    from flashferry.lab.world_spec import load_world, write_inventory
 
     try:
         spec = load_world(world, seed=seed)
@@ -202,8 +199,8 @@ def _known_hosts() -> Path:
 
 def _ask_link(site: str, what: str) -> None:
     """Ask something of a site's link in the running lab."""
-    from flashferry.lab.control import ask
     from flashferry.lab.errors import LabError
+    from flashferry.lab.state import ask
 
     state = _running()
     if not state.links:

@@ -68,7 +68,7 @@ def keep_up(latency: str, *, json: bool) -> None:
         ConfigInvalid: It cannot be built here, another lab is running, or the latency is no way to count.
     """
     from flashferry.lab.cml.routers.host_process import started_controller
-    from flashferry.lab.cml.routers.path import LatencyCounts
+    from flashferry.lab.cml.routers.node import LatencyCounts
     from flashferry.lab.errors import LabError
     from flashferry.lab.namespaces import become_root_in_user_namespace
     from flashferry.lab.state import remove_state, write_state
@@ -105,7 +105,7 @@ def night(
 ) -> None:
     """Play a whole night: a controller with stand-in routers, 'flashferry nightly run' on it, its report; all goes."""
     from flashferry.lab.cml.routers.host_process import started_controller
-    from flashferry.lab.cml.routers.path import LatencyCounts
+    from flashferry.lab.cml.routers.node import LatencyCounts
     from flashferry.lab.errors import LabError
     from flashferry.lab.namespaces import become_root_in_user_namespace
 

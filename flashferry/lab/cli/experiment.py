@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
-from flashferry.cli.terminal.output import finish, say
+from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.lab.cli.verb import check_packages
 from flashferry.model.exit_codes import ExitCode
@@ -19,8 +20,9 @@ from flashferry.model.exit_codes import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from flashferry.lab.experiment.cell import Cell
-    from flashferry.lab.experiment.measured import Measured
+    from flashferry.lab.experiment.bulk.report import Report
+    from flashferry.lab.experiment.cell import Cell, Measured
+    from flashferry.lab.experiment.peers.study import Found, PeersPlan, Tool
     from flashferry.lab.experiment.study import Plan
 
 OutputOption = Annotated[
@@ -34,9 +36,11 @@ OutputOption = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+
 DocsOption = Annotated[
     Path | None, typer.Option("--docs", metavar="FILE", help="Put the tables into this document, between its markers.")
 ]
+
 LinksOption = Annotated[
     int,
     typer.Option(
@@ -154,7 +158,7 @@ def _reported(
         LabError: The document lacks the markers, or cannot be written.
     """
     from flashferry.lab.experiment import documents, study
-    from flashferry.lab.experiment.evidence import put
+    from flashferry.lab.experiment.tables import put
 
     if seeds_section is not None:
         by_loss = study.write_seeds(done, plan)
@@ -188,7 +192,7 @@ def sweep(
     from flashferry.lab.errors import LabError
     from flashferry.lab.experiment import documents, study
     from flashferry.lab.experiment import sweep as grid
-    from flashferry.lab.experiment.sweep_report import write_sweep
+    from flashferry.lab.experiment.sweep import write_sweep
 
     if unknown := [each for each in window or () if each not in grid.WINDOWS]:
         raise ConfigInvalid(
@@ -232,8 +236,8 @@ def fairness(
     from flashferry.lab.errors import LabError
     from flashferry.lab.experiment import fairness as pairs
     from flashferry.lab.experiment import study
-    from flashferry.lab.experiment.evidence import put
     from flashferry.lab.experiment.servers import vsftpd_path
+    from flashferry.lab.experiment.tables import put
 
     if vsftpd_path() is None:
         raise ConfigInvalid(
@@ -268,3 +272,200 @@ def _command(
         for value in values or ():
             words += [option, f"{value:g}" if isinstance(value, float) else value]
     return shlex.join(words)
+
+
+_OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        envvar=OUTPUT_VARIABLE,
+        metavar="DIR",
+        help="Where results are kept; what is there is not run again (default: experiment-ssh, experiment-bulk).",
+        rich_help_panel=OUTPUT,
+    ),
+]
+
+_RoundsOption = Annotated[int, typer.Option("--runs", min=1, max=100, help="Rounds that count, each in its own order.")]
+
+_SizeOption = Annotated[
+    int, typer.Option("--size-mb", min=1, max=4096, help="MiB of a file; slow methods copy a part of it.")
+]
+
+_SeedOption = Annotated[int, typer.Option("--seed", help="Seeds the orders of the rounds.")]
+
+_SeriesOption = Annotated[
+    list[str] | None, typer.Option("--series", help="Only series whose name holds this; repeatable.")
+]
+
+_DocsOption = Annotated[
+    Path | None,
+    typer.Option("--docs", metavar="FILE", help="Put tables and graph into this document, between its markers."),
+]
+
+
+def ssh(
+    output: _OutputOption = None,
+    runs: _RoundsOption = 5,
+    size_mb: _SizeOption = 128,
+    seed: _SeedOption = 1,
+    series: _SeriesOption = None,
+    docs: _DocsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run the studies of scp again: ciphers, MACs, compression, and a board without AES instructions."""
+    _run("ssh", output, runs, size_mb, seed, series, docs, json=json)
+
+
+def bulk(
+    output: _OutputOption = None,
+    runs: _RoundsOption = 5,
+    size_mb: _SizeOption = 128,
+    seed: _SeedOption = 1,
+    series: _SeriesOption = None,
+    docs: _DocsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run the study of dd through ssh and nc again: block sizes, compressing pipes, ciphers."""
+    _run("bulk", output, runs, size_mb, seed, series, docs, json=json)
+
+
+def _run(
+    name: str,
+    output: Path | None,
+    runs: int,
+    size_mb: int,
+    seed: int,
+    series: list[str] | None,
+    docs: Path | None,
+    *,
+    json: bool,
+) -> None:
+    from flashferry.lab.errors import LabError
+    from flashferry.lab.experiment.bulk.report import Asked, run
+
+    folder = output or Path(f"experiment-{name}")
+    asked = Asked(
+        experiment=name,
+        folder=folder,
+        rounds=runs,
+        size_mib=size_mb,
+        seed=seed,
+        only=tuple(series or ()),
+        document=docs,
+        command=_bulk_command(name, runs, size_mb, series),
+    )
+    try:
+        with stop_on_signals() as stop:
+            report = run(asked, log=say, interrupted=stop.is_set)
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK if report.is_whole else ExitCode.DEVICES_FAILED
+    finish(f"lab-experiment-{name}", code, report.to_json(), as_json=json, human=lambda: _print(report, folder))
+
+
+def _print(report: Report, folder: Path) -> None:
+    echo(f"{report.text}\n")
+    if not report.is_whole:
+        echo("Some copies are not done; the same command goes on with the rest.")
+    echo(f"Figures: {folder / 'report.json'}, results.jsonl, conditions.json; graph: {folder / report.graph_name}")
+
+
+def _bulk_command(name: str, runs: int, size_mb: int, series: list[str] | None) -> str:
+    words = ["flashferry", "lab", "experiment", name, "--runs", str(runs), "--size-mb", str(size_mb)]
+    for one in series or ():
+        words += ["--series", one]
+    return shlex.join(words)
+
+
+def peers(
+    output: OutputOption = Path("peers"),
+    python: Annotated[
+        Path | None,
+        typer.Option("--python", help="Python of the peers' environment, see lab/experiment/peers-requirements.txt."),
+    ] = None,
+    size_mb: Annotated[float, typer.Option("--size-mb", min=1, help="Size of the image in 10^6 bytes.")] = 3.0,
+    ceiling: Annotated[float, typer.Option("--ceiling", min=10, help="Wait at most so many seconds.")] = 420.0,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, max=8, help="How many worlds at a time.")] = 5,
+    tool: Annotated[list[str] | None, typer.Option("--tool", help="Only tools whose name holds this.")] = None,
+    situation: Annotated[
+        list[str] | None, typer.Option("--situation", help="Only situations whose name holds this.")
+    ] = None,
+    docs: DocsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Play each tool in each situation: success, again, kill -9, unreachable server, full flash, stall."""
+    from flashferry.lab.errors import LabError
+    from flashferry.lab.experiment.peers.study import PeersPlan
+    from flashferry.lab.experiment.servers import vsftpd_path
+    from flashferry.lab.experiment.tables import put
+
+    if vsftpd_path() is None:
+        raise ConfigInvalid(
+            "vsftpd is not installed, from which the peers' devices pull", hint="Install it: apt install vsftpd"
+        )
+    plan = PeersPlan(python=python, size_bytes=int(size_mb * 1e6), ceiling_s=ceiling, parallel=parallel)
+    installed = _installed(tool, python)
+    requested = [
+        (each, name) for each in installed for name in each.situations if _is_named(name, situation)
+    ]  # fmt: skip
+    command = f"flashferry lab peers --size-mb {size_mb:g} --ceiling {ceiling:g} --parallel {parallel}"
+    try:
+        with stop_on_signals() as stop:
+            found, text = _play(requested, plan, output, f"`{command}`; {_conditions(installed)}", stop)
+        if docs is not None:
+            put(docs, "peers", text)
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
+    result: dict[str, object] = {"folder": str(output), "found": found}
+    finish("lab-peers", code, result, as_json=json, human=lambda: typer.echo(text))
+
+
+def _play(
+    requested: list[tuple[Tool, str]], plan: PeersPlan, output: Path, heading: str, stop: threading.Event
+) -> tuple[list[Found], str]:
+    """Play what is missing; every result is on disk as soon as it is there."""
+    from flashferry.lab.experiment.peers.study import play_missing, read_found, write_peers
+
+    found = read_found(output / "peers.json", plan)
+    tools = list(dict.fromkeys(tool for tool, _ in requested))
+    lock = threading.Lock()
+
+    def write() -> str:
+        return write_peers(found, tools, output, settings=plan.settings, heading=heading)
+
+    def keep(one: Found) -> None:
+        with lock:
+            found.append(one)
+            write()
+
+    play_missing(requested, plan, tuple(found), keep=keep, log=say, interrupted=stop.is_set)
+    return found, write()
+
+
+def _installed(names: list[str] | None, python: Path | None) -> dict[Tool, dict[str, str]]:
+    """Return the tools that are asked for and there, with their packages' versions; say which are not there."""
+    from flashferry.lab.experiment.peers.study import TOOLS, versions
+
+    there = {}
+    for each in TOOLS:
+        if not _is_named(each.name, names):
+            continue
+        its_versions = versions(each, python)
+        if its_versions is None:
+            say(f"{each.name} is not installed, so it is left out; give its environment by --python")
+        else:
+            there[each] = its_versions
+    return there
+
+
+def _conditions(installed: dict[Tool, dict[str, str]]) -> str:
+    from flashferry.lab.experiment.tables import conditions
+
+    packages = {name: version for each in installed.values() for name, version in each.items()}
+    return ", ".join((conditions(()), *(f"{name} {version}" for name, version in packages.items())))
+
+
+def _is_named(name: str, words: list[str] | None) -> bool:
+    return not words or any(word.lower() in name.lower() for word in words)

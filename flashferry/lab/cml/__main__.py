@@ -9,10 +9,10 @@ import sys
 import threading
 from pathlib import Path
 
-from flashferry.lab.cml.clock_runtime import BootTimes, ClockRuntime
+from flashferry.lab.cml.definitions import text_table
 from flashferry.lab.cml.faults import switch_table
+from flashferry.lab.cml.runtime import BootTimes, ClockRuntime
 from flashferry.lab.cml.standin import standin_controller
-from flashferry.lab.cml.texts import text_table
 
 
 def main() -> None:

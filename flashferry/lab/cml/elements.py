@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from flashferry.lab.cml.conditions import as_condition
-from flashferry.lab.cml.definitions import NodeDefinition
+from flashferry.lab.cml.definitions import NodeDefinition, refused
 from flashferry.lab.cml.runtime import InterfacePlan, LabPlan, LinkPlan, NodePlan, NodeState
-from flashferry.lab.cml.texts import refused
-from flashferry.lab.cml.topology import GivenInterface, GivenTopology
+from flashferry.lab.cml.topology import GivenInterface, GivenTopology, as_condition
 
 _MAC_PREFIX = "52:54:00"
 _macs = count(1)

@@ -14,10 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
-from flashferry.lab.cml.access import User
-from flashferry.lab.cml.controller import Controller
+from flashferry.lab.cml.controller import Controller, User
+from flashferry.lab.cml.definitions import Refused, refused
 from flashferry.lab.cml.elements import Lab, Link, Node
-from flashferry.lab.cml.texts import Refused, refused
 
 BASE = "/api/v0/"
 """Where the interface begins."""

@@ -1,32 +1,313 @@
-"""A running stand-in controller in the caller's process, with an authority of its own."""
+"""The stand-in's web on Starlette: HTTPS for clients, and a plain control port where tests turn its switches.
+
+The control port (``/standin/...``) listens on loopback or on a unix socket, which also reaches across network
+namespaces:
+
+- ``GET``, ``PUT``, ``DELETE /standin/faults``: the table of switches; set some; put all back.
+- ``GET /standin/exchanges``: what was asked and answered, without tokens and bodies.
+- ``GET /standin/labs``: all labs with their states.
+- ``GET /standin/errors``: tracebacks of the stand-in's own; there should be none.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
+import socket
+import ssl
+import struct
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from flashferry.lab.authority import Authority, ServerCertificate
-from flashferry.lab.cml.access import User
-from flashferry.lab.cml.clock_runtime import BootTimes, ClockRuntime
-from flashferry.lab.cml.controller import Controller
-from flashferry.lab.cml.faults import Switches
-from flashferry.lab.cml.runtime import NodeRuntime
-from flashferry.lab.cml.server import Exchange, Web, serving
+from flashferry.lab.cml.controller import Controller, User
+from flashferry.lab.cml.definitions import refused
+from flashferry.lab.cml.faults import Selector, Struck, Switches
+from flashferry.lab.cml.routes import ELEMENT_ROUTES, LAB_ROUTES, LICENCE_ROUTES, SYSTEM_ROUTES
+from flashferry.lab.cml.routing import answer, as_json, below_base, refusal
+from flashferry.lab.cml.runtime import BootTimes, ClockRuntime, NodeRuntime
+from flashferry.lab.errors import LabError
+
+ROUTES = (*LAB_ROUTES, *ELEMENT_ROUTES, *LICENCE_ROUTES, *SYSTEM_ROUTES)
+
+"""All calls that there are."""
+
+_IDLE_S = 30
+
+_END_S = 5
+
+_POLL_S = 0.01
+
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+_UPLOAD = "images/upload"
+
+_HTML = (
+    "<html>\r\n<head><title>{status} {phrase}</title></head>\r\n<body>\r\n<center><h1>{status} {phrase}</h1></center>"
+    "\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+)
+
+_PAGES = {"bad_gateway": HTTPStatus.BAD_GATEWAY, "unavailable": HTTPStatus.SERVICE_UNAVAILABLE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One request and how it ended, without body and token.
+
+    Attributes:
+        method: ``GET``, ...
+        path: Below ``/api/v0/``, with its query.
+        status: Of the answer; 0 where the connection was reset instead.
+        faults: The switches that hit it.
+    """
+
+    method: str
+    path: str
+    status: int
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Web:
+    """What the connections of a running stand-in share.
+
+    Attributes:
+        controller: Its state.
+        spool: A folder for what comes in.
+        exchanges: What was asked and answered.
+        held: Paths of requests that a slow fault holds now; one that is answered late has been carried out.
+        errors: Tracebacks of calls that broke the stand-in itself; the client saw its connection end.
+        over: Set at the end.
+    """
+
+    controller: Controller
+    spool: Path
+    exchanges: list[Exchange] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+class _Interface:
+    """The interface of the controller, under the faults that hit each request."""
+
+    def __init__(self, web: Web) -> None:
+        self._web = web
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        path, query = below_base(request), request.url.query
+        struck = self._web.controller.switches.strike(request.method, path)
+        response: Response | None = None
+        try:
+            async with self._received(request, path) as (body, spool):
+                response = await self._answered(request, struck, body, spool)
+        except ClientDisconnect:
+            return
+        except Exception:  # noqa: BLE001 -- the client sees its connection end, and the test sees the traceback
+            self._web.errors.append(traceback.format_exc())
+        status = 0 if response is None else response.status_code
+        shown = f"{path}?{query}" if query else path
+        faults = tuple(sorted(struck.faults))
+        self._web.exchanges.append(Exchange(method=request.method, path=shown, status=status, faults=faults))
+        if response is None:
+            _reset(scope["transport"])
+        else:
+            await response(scope, receive, send)
+
+    @contextlib.asynccontextmanager
+    async def _received(self, request: Request, path: str) -> AsyncIterator[tuple[bytes, Path | None]]:
+        """Yield the body, or the file that holds it where it is an upload."""
+        if path != _UPLOAD:
+            yield await request.body(), None
+            return
+        with tempfile.NamedTemporaryFile(dir=self._web.spool) as spool:
+            async for piece in request.stream():
+                spool.write(piece)
+            spool.flush()
+            yield b"", Path(spool.name)
+
+    async def _answered(self, request: Request, struck: Struck, body: bytes, spool: Path | None) -> Response | None:
+        """Return the answer under the faults that hit; None for a reset."""
+        if (instead := _instead(struck)) is not None:
+            return instead
+        if struck.has("slow"):
+            await self._hold(struck.faults["slow"], request)
+        if struck.has("reset"):
+            return None
+        response = await run_in_threadpool(answer, self._web.controller, ROUTES, request, body, spool)
+        if struck.has("slow_answer"):
+            await self._hold(struck.faults["slow_answer"], request)
+        if struck.has("lost_answer"):
+            return None
+        if struck.has("plain_text") and response.status_code != HTTPStatus.NO_CONTENT:
+            return PlainTextResponse("The stand-in answers in plain text.\n", response.status_code)
+        return response
+
+    async def _hold(self, fault: Selector, request: Request) -> None:
+        """Wait as a slow fault says; the end of the stand-in ends it."""
+        web, path = self._web, below_base(request)
+        web.held.append(path)
+        while fault.is_in_vain and not web.over.is_set() and not await request.is_disconnected():
+            await asyncio.sleep(_POLL_S)
+        ends_s = web.controller.uptime_s() + fault.seconds
+        while web.controller.uptime_s() < ends_s and not web.over.is_set():
+            await asyncio.sleep(_POLL_S)
+        web.held.remove(path)
+
+
+def _instead(struck: Struck) -> Response | None:
+    """Return the answer of a fault in whose place nothing is done."""
+    for name, status in _PAGES.items():
+        if struck.has(name):
+            return HTMLResponse(_HTML.format(status=status.value, phrase=status.phrase), status)
+    if struck.has("server_error"):
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
+        return as_json({"code": int(status), "description": "A switch of the stand-in makes this call fail."}, status)
+    if struck.has("expired_token"):
+        return refusal(refused("bad_token"))
+    if struck.has("forbidden"):
+        return refusal(refused("not_permitted", user="of this token"))
+    return None
+
+
+def _reset(transport: asyncio.Transport) -> None:
+    """Close a connection by a reset."""
+    with contextlib.suppress(OSError):
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+    transport.abort()
+
+
+def _control(web: Web) -> Starlette:
+    """Return the application of the control port."""
+    switches = web.controller.switches
+
+    async def faults(request: Request) -> Response:
+        if request.method == "PUT":
+            switches.set(**json.loads(await request.body() or b"{}"))
+        elif request.method == "DELETE":
+            switches.clear()
+        return as_json(switches.shown())
+
+    def exchanges(_: Request) -> Response:
+        return as_json([asdict(each) for each in web.exchanges])
+
+    def errors(_: Request) -> Response:
+        return as_json(web.errors)
+
+    def labs(_: Request) -> Response:
+        with web.controller.lock:
+            return as_json([{"title": lab.title, **web.controller.shapes.lab(lab)} for lab in web.controller.labs()])
+
+    async def bad(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.BAD_REQUEST
+        return as_json({"error": str(error)}, status)
+
+    routes = [
+        Route("/standin/faults", faults, methods=["GET", "PUT", "DELETE"]),
+        *(Route(f"/standin/{each.__name__}", each) for each in (exchanges, errors, labs)),
+    ]
+    handled: dict[Any, Any] = dict.fromkeys((LabError, TypeError, ValueError, HTTPException), bad)
+    return Starlette(routes=routes, exception_handlers=handled)
+
+
+class _Protocol(H11Protocol):
+    """Lets the application see the transport, which a reset needs."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        app = self.app
+
+        async def with_transport(scope: Scope, receive: Receive, send: Send) -> None:
+            await app({**scope, "transport": transport}, receive, send)
+
+        self.app = with_transport
+
+
+def _server(app: ASGIApp, tls: ssl.SSLContext | None = None) -> uvicorn.Server:
+    config = uvicorn.Config(
+        app, http=_Protocol, ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False,
+        server_header=False, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_END_S,
+    )  # fmt: skip
+    config.load()
+    config.ssl = tls
+    return uvicorn.Server(config)
+
+
+@contextlib.contextmanager
+def serving(
+    web: Web, address: tuple[str, int], tls: ssl.SSLContext, control_at: tuple[str, int] | Path
+) -> Iterator[tuple[int, str]]:
+    """Serve the interface and the control port in the caller's network namespace until the block ends.
+
+    Args:
+        web: What they share.
+        address: Host and port of the interface; port 0 for a free one.
+        tls: The interface's certificate.
+        control_at: Host and port, or the path of a unix socket.
+
+    Yields:
+        The interface's port, and the control port as ``http://HOST:PORT`` or the path.
+    """
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(address))
+        if isinstance(control_at, Path):
+            control = stack.enter_context(socket.socket(socket.AF_UNIX))
+            control.bind(str(control_at))
+            control.listen()
+            stack.callback(control_at.unlink, missing_ok=True)
+            shown = str(control_at)
+        else:
+            control = stack.enter_context(socket.create_server(control_at))
+            shown = "http://{}:{}".format(*control.getsockname()[:2])
+        servers = {_server(_Interface(web), tls): listener, _server(_control(web)): control}
+
+        async def serve() -> None:
+            await asyncio.gather(*(server.serve(sockets=[each]) for server, each in servers.items()))
+
+        thread = threading.Thread(target=asyncio.run, args=(serve(),), name="cml-standin")
+        thread.start()
+        try:
+            yield int(listener.getsockname()[1]), shown
+        finally:
+            web.over.set()
+            for server in servers:
+                server.should_exit = True
+            thread.join()
+
 
 USERNAME = "admin"
+
 """The administrator."""
 
 PASSWORD = "standin"  # noqa: S105
+
 """The password of every account."""
 
 STRANGER = "stranger"
+
 """An account without rights over others' labs."""
 
 QUICK = BootTimes(queued_s=0.05, started_s=0.1, stagger_s=0.02)
+
 """Boot times for tests."""
 
 

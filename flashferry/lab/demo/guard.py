@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from flashferry.lab.demo.programs import sweep
+from flashferry.lab.demo.harness import sweep
 
 _DONE = b"done\n"
 

@@ -1,27 +1,302 @@
-"""What the demos share: how a scenario runs and ends, its lines, its made-up images, and its last checks."""
+"""A demo's programs: commands of ours as processes in the lab's namespaces, and their end, whenever that comes.
+
+Facts
+-----
+
+- What an agent starts for an order is a process of its own, in a session of its own, and outlives the agent. By SIGTERM
+  an agent has its runs restore every router, and ends after them.
+- A process that is to end with us (PR_SET_PDEATHSIG) gets the signal after `kill -9`, too; what it started does not.
+  All of them have the lab's folder, which no other process has, in their command line: by that they are found
+  (`sweep`), by a guard that outlives us (`flashferry.lab.demo.guard`).
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 import typer
 
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import say
 from flashferry.cli.view.layout import BAD, GOOD, console
-from flashferry.lab.demo.programs import Broken, Programs
 from flashferry.lab.errors import LabError
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from flashferry.lab.world import Site
+
+RESTORE_S = 120.0
+
+"""What is under way gets so long to put its routers back."""
+
+_END_S = 15.0
+
+_POLL_S = 0.05
+
+_OURS = "FLASHFERRY_"
+
+_OF_US = b"\0-m\0flashferry"
+
+_NONE_LEFT = 3
+
+"""So many looks one behind the other find nothing before nothing is left."""
+
+
+class Broken(Exception):
+    """The demo cannot go on: a program is gone, an answer is not what it should be, or all is to end; it says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a command came to.
+
+    Attributes:
+        out: What it printed as its result.
+        err: What it said besides.
+    """
+
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def last_line(self) -> str:
+        """Return the last line that it said."""
+        lines = (self.err + "\n" + self.out).splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it gave no reason")
+
+
+@dataclass(kw_only=True)
+class Programs:
+    """Commands of ours in namespaces of a lab.
+
+    Attributes:
+        logs: Folder of what those that stay say.
+        stop: Set when all of it is to end.
+        hurry: Set when that is to be at once.
+        running: Those that stay, by name, in the order in which they were started.
+    """
+
+    logs: Path
+    stop: threading.Event
+    hurry: threading.Event
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, name: str, pid: int, words: Sequence[str], keep: tuple[int, ...] = ()) -> None:
+        """Start a command that stays and ends when we do.
+
+        Args:
+            name: What it is called.
+            pid: A process in the namespace where it is to be.
+            words: Its command line, after `flashferry`.
+            keep: Descriptors that are handed down.
+        """
+        with self._log(name).open("ab") as log:
+            self.running[name] = _started(pid, words, log, log, keep=keep)
+
+    def ask(self, pid: int, words: Sequence[str], patience_s: float, *, state: Path) -> Said:
+        """Return what a command says, which ends by itself.
+
+        Args:
+            pid: A process in the namespace where it is to be.
+            words: Its command line, behind `flashferry`.
+            patience_s: It has to end by then.
+            state: Its state folder.
+
+        Raises Broken: it does not, within the patience, or all of it is to end.
+        """
+        process = _started(pid, words, subprocess.PIPE, subprocess.PIPE, state)
+        try:
+            out, err = self._communicated(process, patience_s, words)
+        finally:
+            _kill(process)
+        return Said(exit_code=process.returncode, out=out.decode(), err=err.decode())
+
+    def trouble(self) -> str:
+        """Return what has become of one that was to stay and has ended; empty where all are there."""
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                return f"the {name} has ended, exit code {process.returncode}: {self._last_line(name)}"
+        return ""
+
+    def check(self) -> None:
+        """Check that what is to stay is there still, and that the demo is to go on.
+
+        Raises Broken: one has ended, or all of it is to end.
+        """
+        if self.stop.is_set():
+            raise Broken("it was interrupted")
+        if trouble := self.trouble():
+            raise Broken(trouble)
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a moment. Raises Broken: a program has ended, or all of it is to end."""
+        self.stop.wait(seconds)
+        self.check()
+
+    def end(self, names: Sequence[str], within_s: float = _END_S) -> None:
+        """End some of those that stay beside each other, in order, and with force where that takes too long."""
+        ending = [self.running.pop(name) for name in names]
+        for process in ending:
+            process.terminate()
+        until_s = time.monotonic() + within_s
+        while any(process.poll() is None for process in ending):
+            if time.monotonic() > until_s or self.hurry.is_set():
+                break
+            time.sleep(_POLL_S)
+        for process in ending:
+            _kill(process)
+
+    def _last_line(self, name: str) -> str:
+        """Return the last line that one of those that stay wrote."""
+        lines = self._log(name).read_text(encoding="utf-8", errors="replace").splitlines()
+        return next((line for line in reversed(lines) if line.strip()), "it gave no reason")
+
+    def _communicated(
+        self, process: subprocess.Popen[bytes], patience_s: float, words: Sequence[str]
+    ) -> tuple[bytes, bytes]:
+        until_s = time.monotonic() + patience_s
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=_POLL_S)
+            self.check()
+            if time.monotonic() > until_s:
+                raise Broken(f"'flashferry {' '.join(words[:2])}' has not ended within {patience_s:g} s")
+
+    def _log(self, name: str) -> Path:
+        return self.logs / f"{name.replace(' ', '-')}.log"
+
+
+@dataclass(kw_only=True)
+class Followed:
+    """A command that is under way while the story goes on; what it says is read from its files.
+
+    Attributes:
+        process: The command.
+        out: File of what it prints.
+        err: File of what it says besides.
+    """
+
+    process: subprocess.Popen[bytes]
+    out: Path
+    err: Path
+    _shown: int = 0
+
+    @classmethod
+    def start(cls, programs: Programs, name: str, pid: int, words: Sequence[str], *, state: Path) -> Followed:
+        """Start it; arguments as those of `Programs.ask`, and what its files are called."""
+        paths = [programs.logs / f"{name}.{end}" for end in ("out", "err")]
+        with paths[0].open("wb") as out, paths[1].open("wb") as err:
+            process = _started(pid, words, out, err, state)
+        return cls(process=process, out=paths[0], err=paths[1])
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it has ended."""
+        return self.process.poll() is not None
+
+    def new_lines(self) -> Iterator[str]:
+        """Yield the whole lines that it said since the last look."""
+        text = self.err.read_text(encoding="utf-8", errors="replace")
+        whole = text[: text.rfind("\n") + 1]
+        yield from whole[self._shown :].splitlines()
+        self._shown = len(whole)
+
+    def said(self) -> Said:
+        """Return what it came to; it has ended."""
+        texts = [path.read_text(encoding="utf-8", errors="replace") for path in (self.out, self.err)]
+        return Said(exit_code=self.process.returncode, out=texts[0], err=texts[1])
+
+    def kill(self) -> None:
+        """End it at once; what it had others do goes on."""
+        _kill(self.process)
+
+
+def sweep(folder: Path) -> None:
+    """End all processes of ours in whose command line a folder is, until there are none."""
+    clean = 0
+    while clean < _NONE_LEFT:
+        found = list(_processes_of(folder))
+        clean = 0 if found else clean + 1
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def until(condition: Callable[[], object], programs: Programs, what: str, within_s: float) -> None:
+    """Wait until something is so.
+
+    Raises Broken: it is not within the time, a program has ended, or all of it is to end.
+    """
+    until_s = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > until_s:
+            raise Broken(f"within {within_s:g} s: expected {what}, found it is not so")
+        programs.pause(_POLL_S)
+
+
+def _started(
+    pid: int,
+    words: Sequence[str],
+    out: int | IO[bytes],
+    err: int | IO[bytes],
+    state: Path | None = None,
+    *,
+    keep: tuple[int, ...] = (),
+) -> subprocess.Popen[bytes]:
+    from flashferry.lab.enter import inside
+    from flashferry.lab.helper import end_with_owner
+
+    # What the operator's own shell says of his depot, inventory or logins is nothing for the demo.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
+    if state is not None:
+        environment["FLASHFERRY_STATE_DIR"] = str(state)
+    return subprocess.Popen(
+        [*inside(pid), sys.executable, "-P", "-m", "flashferry", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        # The terminal's Ctrl-C is for us.
+        start_new_session=True,
+        pass_fds=keep,
+        # Tables are as wide as our own.
+        env=environment | {"COLUMNS": str(console().width)},
+        preexec_fn=end_with_owner,  # noqa: PLW1509 -- one call of the kernel
+    )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and what else is of its session."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _processes_of(folder: Path) -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            # Ours alone: a foreign program may be reading a log there.
+            words = (entry / "cmdline").read_bytes()
+            if os.fsencode(folder) in words and _OF_US in words:
+                yield int(entry.name)
 
 
 class Environment(Protocol):

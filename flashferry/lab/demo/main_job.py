@@ -1,22 +1,25 @@
-"""The demo: the main job on the lab, in the order in which an engineer would do it, every figure measured."""
+"""The demo's last table: each router before, while and after, and what the lab sees behind its back."""
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
+from rich.text import Text
 
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import say
 from flashferry.cli.view.device_tables import print_checks, print_run
-from flashferry.cli.view.layout import console
+from flashferry.cli.view.layout import BAD, GOOD, console, line, rate, restored, show
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
 from flashferry.lab.demo.harness import print_line, step
-from flashferry.lab.demo.table import Before, print_result
 from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
+from flashferry.model.link_rates import payload_cap_bytes_per_s
+from flashferry.model.states import Restored
 from flashferry.planning.local_images import random_image
 from flashferry.run.connectivity import reach_fleet
 from flashferry.run.probe import SpeedTestOptions, probe_fleet
@@ -24,26 +27,110 @@ from flashferry.run.run import RunOptions, run_fleet, selected
 from flashferry.store.journal import Journal
 from flashferry.store.status import last_as_is
 from inventory.load import open_inventory
+from tasks.read_config import difference, fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from nornir.core import Nornir
 
     from flashferry.lab.world import World, WorldSpec
-    from flashferry.model.record import RunReport
+    from flashferry.model.record import DeviceRecord, RunReport
+
+_SALT = ""  # compared in memory; nothing is kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """The routers' running and startup configurations as the lab has them."""
+
+    running: dict[str, str]
+    startup: dict[str, str]
+
+    @classmethod
+    def of(cls, world: World) -> Before:
+        """Take them from a world, behind SSH's back."""
+        names = [device.name for device in world.devices]
+        return cls(
+            running={name: world.running_config(name) for name in names},
+            startup={name: world.startup_config(name) for name in names},
+        )
+
+    def compared(self, world: World) -> dict[str, str]:
+        """Return by router what is different now; empty texts where nothing is."""
+        now = Before.of(world)
+        return {
+            name: _different(self.running[name], now.running[name]) or _different(self.startup[name], now.startup[name])
+            for name in self.running
+        }
+
+
+def print_result(probed: RunReport, staged: Sequence[RunReport], differences: dict[str, str]) -> bool:
+    """Print the table and return whether every router is proven to be what it was."""
+    before = {device.host: device for device in probed.devices}
+    after = [(run, device) for run in staged for device in run.devices]
+    show(_row(before[device.host], device) for _, device in after)
+    for run, device in after:
+        digest = device.verify.md5 if device.verify else "none"
+        line(device.host, f"MD5 computed by the router: {digest}; of the file: {run.md5}")
+        if device.pull is not None and device.transfer is not None:
+            seen = device.pull.device
+            line(device.host, f"{seen.size_bytes:,} bytes in {seen.duration_s:.3f} s by the router's own clock")
+            line(device.host, device.transfer.verdict.sentence)
+    for host, found in differences.items():
+        line(
+            host,
+            f"seen from behind its back, its configuration is not what it was: {found}"
+            if found
+            else "seen from behind its back, its running and startup configurations are what they were",
+            BAD if found else GOOD,
+        )
+    proven = all(device.restored is Restored.RESTORED for _, device in after)
+    return proven and not any(differences.values())
+
+
+def _row(before: DeviceRecord, after: DeviceRecord) -> dict[str, str | Text]:
+    was = before.probe.as_is if before.probe else None
+    tuned = before.probe.tuned if before.probe else None
+    link = after.link_rate
+    limit = payload_cap_bytes_per_s(link.rate_bps) if link else None
+    return {
+        "device": after.host,
+        "by": after.transport,
+        "as it was": _mb(was.measured_bytes_per_s if was else None),
+        "tuned": _mb(tuned.measured_bytes_per_s if tuned else None),
+        # By the router's own line: its window takes a part of a small image before flash has seen a byte of it.
+        "to flash": _mb(after.pull.device.rate_bytes_per_s if after.pull else None),
+        "link limit": _mb(limit),
+        "verdict": after.transfer.verdict.kind.value if after.transfer else "-",
+        "hash": "proven" if after.verify else "-",
+        "config": restored(after.restored),
+    }
+
+
+def _mb(bytes_per_s: float | None) -> str:
+    return rate(bytes_per_s).removesuffix(" MB/s")
+
+
+def _different(before: str, after: str) -> str:
+    return str(difference(fingerprint(before, salt=_SALT), after, salt=_SALT) or "")
+
 
 STAGED = ((("xe1",), 20_000_000), (("ios1",), 3_000_000), (("web1", "scp1"), 20_000_000))
+
 """Which routers are staged together, and what they get. IOSv's flash takes 83 kB/s, as in the published experiment:
 20 MB would be four minutes."""
 
 POLICIES: dict[str, dict[str, list[str] | bool]] = {"web1": {"transports": ["http"]}, "scp1": {"clear_text": False}}
+
 """What the inventory says of transports, by router: nothing of the first two, so they fetch by FTP."""
 
 PROBE_S = 5.0
+
 """What each copy of the speed test should take; by itself `flashferry probe` takes ten seconds for it."""
 
 CAP_SHARE = 0.98
+
 """Nothing else uses the lab's links; on yours copies take four fifths unless the inventory says otherwise."""
 
 _NEXT = (
@@ -73,7 +160,7 @@ def run_demo(spec: WorldSpec) -> ExitCode:
     from flashferry.lab.enter import enter_core
     from flashferry.lab.errors import LabError
     from flashferry.lab.world import start_world
-    from flashferry.lab.world_inventory import write_inventory
+    from flashferry.lab.world_spec import write_inventory
 
     try:
         with start_world(spec) as world:

@@ -1,29 +1,27 @@
-"""One world kept warm for many runs: its link, its servers and its clients change between them."""
+"""A process of an experiment that takes a line of JSON at a time and answers each by one."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from flashferry.lab.enter import enter_core, inside
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.cell import Sender
-from flashferry.lab.experiment.json_child import JsonChild
-from flashferry.lab.experiment.measured import Judgement, Measured
-from flashferry.lab.experiment.router import copy_to_flash
-from flashferry.lab.experiment.servers import running_ours, running_vsftpd, set_host_control
-from flashferry.lab.experiment.syn_tap import SynTap
-from flashferry.lab.experiment.witness import Flow, Witness
+from flashferry.lab.experiment.cell import Judgement, Measured, Sender
+from flashferry.lab.experiment.servers import copy_to_flash, running_ours, running_vsftpd, set_host_control
+from flashferry.lab.experiment.witness import Flow, SynTap, Witness
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from flashferry.tcp.verdict import KnownLink, VerdictKind, classify_transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from flashferry.fileserver import TransferRecord
@@ -31,14 +29,62 @@ if TYPE_CHECKING:
     from flashferry.lab.experiment.servers import Offer, Running
     from flashferry.tcp.syn import SynOptions
 
+
+class JsonChild:
+    """The owner's end of such a process.
+
+    Args:
+        name: What errors call it.
+        command: What to run.
+    """
+
+    def __init__(self, name: str, command: Sequence[str]) -> None:
+        self._name = name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def send(self, request: dict[str, Any]) -> None:
+        """Send a request; `receive` waits for its answer."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+
+    def receive(self) -> dict[str, Any]:
+        """Wait for the next answer and return it. Raises LabError: it ended, or answers with an error alone."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        answer = cast("dict[str, Any]", json.loads(line)) if line else {"error": "it ended"}
+        if list(answer) == ["error"]:
+            raise LabError(f"{self._name} failed: {str(answer['error']).rstrip('.')}.")
+        return answer
+
+    def close(self, patience_s: float = 0.0) -> None:
+        """End it: by closing its input, then after the patience by a signal."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
 PLATFORMS = {"xe": "csr1000v-16.11", "ios": "iosv-15.8"}
+
 """The stand-ins of the article's routers."""
 
 _INTERFACE = "wan0"
+
 _SLOWEST_BYTES_PER_S = 5000
+
 _LEAST_PATIENCE_S = 120.0
+
 _APART_S = 0.5
+
 _BESIDE = Sender(program="vsftpd", control="cubic")
+
 """Who sends to the client beside."""
 
 

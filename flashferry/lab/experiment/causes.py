@@ -23,7 +23,7 @@ from flashferry.tcp.verdict_rules import VerdictKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from flashferry.lab.experiment.measured import Measured
+    from flashferry.lab.experiment.cell import Measured
     from flashferry.lab.experiment.study import Plan
 
 STUDY = "causes"

@@ -16,7 +16,7 @@ from flashferry.lab.experiment.published import FILE_BYTES, LINK, SENDERS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flashferry.lab.experiment.summary import Row
+    from flashferry.lab.experiment.published import Row
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 960, 164, 120, 104
 _LINE, _GAP, _FOOT = 24, 18, 58

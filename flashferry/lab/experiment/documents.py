@@ -5,23 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.answers import AUTO, beside_host_bbr, beside_published, held_to, seeds_table, tally
 from flashferry.lab.experiment.chart import evidence_svg
-from flashferry.lab.experiment.evidence import put
-from flashferry.lab.experiment.gains import gain_by_tuning, gains_table, in_words, time_for_image
 from flashferry.lab.experiment.heat_map import heat_map_svg
 from flashferry.lab.experiment.published import ARMS, SENDERS
 from flashferry.lab.experiment.sweep import by_place, regrets
-from flashferry.lab.experiment.tables import conditions, markdown, mb, published_table, syn_table, verdict_list
+from flashferry.lab.experiment.tables import (
+    AUTO,
+    beside_host_bbr,
+    beside_published,
+    conditions,
+    gain_by_tuning,
+    gains_table,
+    held_to,
+    in_words,
+    markdown,
+    mb,
+    published_table,
+    put,
+    seeds_table,
+    syn_table,
+    tally,
+    time_for_image,
+    verdict_list,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from flashferry.lab.experiment.cell import Sender
-    from flashferry.lab.experiment.measured import Measured
+    from flashferry.lab.experiment.cell import Measured, Sender
+    from flashferry.lab.experiment.published import Row
     from flashferry.lab.experiment.study import Plan
-    from flashferry.lab.experiment.summary import Row
 
 _CHART, _HEAT_MAP = "evidence.svg", "sweep.svg"
 _GAINS = (

@@ -12,7 +12,7 @@ from flashferry.tcp.receive_window import bdp_bytes, choose_window
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from flashferry.lab.experiment.measured import Measured
+    from flashferry.lab.experiment.cell import Measured
     from flashferry.lab.experiment.study import Plan
 
 STUDY = "fairness"

@@ -6,13 +6,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from flashferry.lab.experiment.tables import EMULATED
-from flashferry.reports.graphs import Limit, transfer_graphs
-from flashferry.reports.svg import GRAPH_STYLE, svg
+from flashferry.reports.graphs import GRAPH_STYLE, Limit, svg, transfer_graphs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from flashferry.lab.experiment.measured import Measured
+    from flashferry.lab.experiment.cell import Measured
 
 _STYLE = f"""
 :root{{--ink:#1b1f24;--quiet:#57606a;--rule:#d5d9de;--paper:#fff;--line-a:#0b4f9e;--line-b:#b0480e;--line-c:#444}}

@@ -19,12 +19,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.standin.connections import ConnectionTable
+from flashferry.lab.standin.device_tcp import LARGEST_UNSCALED_BYTES, SynOptions, TcpSettings
 from flashferry.lab.standin.flash import Pace
-from flashferry.lab.standin.ftp_pull import Pull
-from flashferry.lab.standin.ftp_request import AbortedError, CopyError, PullHooks, TransferRequest
-from flashferry.lab.standin.handshake import SynOptions
+from flashferry.lab.standin.ftp_client import AbortedError, CopyError, Pull, PullHooks, TransferRequest
 from flashferry.lab.standin.server_url import ServerUrl
-from flashferry.lab.standin.tcp_settings import LARGEST_UNSCALED_BYTES, TcpSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

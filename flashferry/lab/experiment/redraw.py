@@ -15,11 +15,9 @@ from pathlib import Path
 
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.documents import put_in_readme, write_beside
-from flashferry.lab.experiment.evidence import put
 from flashferry.lab.experiment.gain_picture import SpeedTest, gain_svg
-from flashferry.lab.experiment.gains import gains_table
-from flashferry.lab.experiment.published import ARMS, LINK, SENDERS
-from flashferry.lab.experiment.summary import Row
+from flashferry.lab.experiment.published import ARMS, LINK, SENDERS, Row
+from flashferry.lab.experiment.tables import gains_table, put
 
 _COUNTED = re.compile(r"(.+?)(?: (\d+)x)?")
 

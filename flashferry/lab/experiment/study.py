@@ -8,20 +8,28 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.experiment import page
-from flashferry.lab.experiment.answers import beside_host_bbr, beside_published, held_to, seeds_table, tally
+from flashferry.lab.experiment.cell import Ledger
 from flashferry.lab.experiment.chart import evidence_svg
-from flashferry.lab.experiment.ledger import Ledger
 from flashferry.lab.experiment.pool import interleaved, play_all
+from flashferry.lab.experiment.published import Row, by_loss, summed_up
 from flashferry.lab.experiment.servers import vsftpd_path
-from flashferry.lab.experiment.summary import Row, by_loss, summed_up
-from flashferry.lab.experiment.tables import conditions, published_table, runs_csv, syn_table
+from flashferry.lab.experiment.tables import (
+    beside_host_bbr,
+    beside_published,
+    conditions,
+    held_to,
+    published_table,
+    runs_csv,
+    seeds_table,
+    syn_table,
+    tally,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from flashferry.lab.experiment.cell import Cell
-    from flashferry.lab.experiment.measured import Measured
+    from flashferry.lab.experiment.cell import Cell, Measured
 
 SCHEMA = "flashferry.experiment/1"
 _RATES = "<p>Rates in 10<sup>6</sup> bytes per second, by the client's own clock.</p>"

@@ -6,17 +6,30 @@ import csv
 import io
 import os
 import platform
+import re
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from flashferry.core.units import short_duration
+from flashferry.lab.errors import LabError
+from flashferry.lab.experiment.published import (
+    ARMS,
+    FILE_BYTES,
+    LINK,
+    NEAR_LINK_SHARE,
+    NEAR_SHARE,
+    SENDERS,
+    expected_kinds,
+)
 from flashferry.lab.experiment.servers import vsftpd_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from flashferry.lab.experiment.measured import Measured
-    from flashferry.lab.experiment.summary import Row
+    from flashferry.lab.experiment.cell import Measured, Sender
+    from flashferry.lab.experiment.published import Row
 
 EMULATED = (
     "What is emulated: the WAN (a user-space link between two network namespaces: rate, delay, random loss, a "
@@ -142,3 +155,239 @@ def percent(share: float | None) -> str:
     if share is None:
         return ""
     return f"{share:.2%}" if share < 0.1 else f"{share:.1%}"
+
+
+AUTO, HOST_BBR = SENDERS[-1], SENDERS[1]
+
+LEAST_MEDIAN_BYTES_PER_S = 5.4e6
+
+MOST_SPREAD = 0.05
+
+LEAST_RATIO = {0.0001: (1.3, 2.0), 0.001: (5.0, None)}
+
+"""By loss: what `auto` over the article's server shall come to, by medians and in the slowest run of each."""
+
+_PAYLOAD_BYTES = 1460
+
+
+def beside_published(rows: Sequence[Row]) -> str:
+    """Return, for the arms of the article's server, whether each is the published figure, or why not."""
+    columns = ("arm", "published", "its runs", "here", "our runs", "to published", f"within {NEAR_SHARE:.0%}")
+    return markdown(columns, (_beside(row) for row in rows if row.published_bytes_per_s is not None))
+
+
+def _beside(row: Row) -> tuple[str, ...]:
+    assert row.published_bytes_per_s is not None
+    theirs = [FILE_BYTES / seconds for seconds in row.arm.seconds]
+    return (
+        row.arm.name,
+        mb(row.published_bytes_per_s),
+        f"{mb(min(theirs))} to {mb(max(theirs))}",
+        mb(row.median_bytes_per_s),
+        f"{mb(row.least_bytes_per_s)} to {mb(row.most_bytes_per_s)}",
+        f"{row.median_bytes_per_s / row.published_bytes_per_s:.2f}x",
+        "yes" if row.is_near_published else f"no: {_why(row)}",
+    )
+
+
+def _why(row: Row) -> str:
+    kind = row.kinds[0][0] if row.kinds else "no verdict"
+    if kind != "random loss":
+        return kind
+    losses = row.size_bytes / _PAYLOAD_BYTES * row.link.loss_ratio
+    return f"random loss; about {losses:.1f} packets of a copy are lost, and chance decides when"
+
+
+def tally(rows: Sequence[Row]) -> str:
+    """Return how many verdicts name what the arm was built to be limited by, per arm and kind of sender."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.arm.name, expected_kinds(row.arm, row.sender)), []).append(row)
+    lines = [
+        f"- {arm}, {_senders_of(own)}: {_right_of(own)} name {' or '.join(kinds)}."
+        for (arm, kinds), own in groups.items()
+    ]
+    return "\n".join([*lines, f"- All: {_right_of(rows)} verdicts are right.", *_near_link(rows)])
+
+
+def _senders_of(rows: Sequence[Row]) -> str:
+    return ", ".join(dict.fromkeys(row.sender.name for row in rows))
+
+
+def _near_link(rows: Sequence[Row]) -> list[str]:
+    """Return what is to be known of the others, if anything: losses that limit no copy are not to be named."""
+    number = sum(row.near_link for row in rows)
+    others = sum(row.runs - row.right_verdicts for row in rows)
+    reached = f"reached at least {NEAR_LINK_SHARE:.0%} of what the link carries, in spite of the losses"
+    return [f"- Of the {others} others {number} named bandwidth and {reached}."] if number else []
+
+
+def _right_of(rows: Sequence[Row]) -> str:
+    right, runs = sum(row.right_verdicts for row in rows), sum(row.runs for row in rows)
+    return f"{right} of {runs} ({right / runs:.0%})" if runs else "none of none"
+
+
+def beside_host_bbr(rows: Sequence[Row]) -> str:
+    """Return a row per arm: `auto` beside the article's server with BBR for the whole host, which knows no cap."""
+    at = {(row.arm.name, row.sender): row for row in rows}
+    both = [(at[name, AUTO], at[name, HOST_BBR]) for name, sender in at if sender == AUTO and (name, HOST_BBR) in at]
+    columns = ("arm", HOST_BBR.name, AUTO.name, "to it", f"not below by more than {MOST_SPREAD:.0%}", "sent again",
+               "by it")  # fmt: skip
+    return markdown(columns, (_beside_row(auto, bbr) for auto, bbr in both))
+
+
+def _beside_row(auto: Row, bbr: Row) -> tuple[str, ...]:
+    share = auto.median_bytes_per_s / bbr.median_bytes_per_s
+    return (
+        auto.arm.name,
+        mb(bbr.median_bytes_per_s),
+        mb(auto.median_bytes_per_s),
+        f"{share:.2f}x",
+        "kept" if share >= 1 - MOST_SPREAD else "missed",
+        percent(auto.again_share),
+        percent(bbr.again_share),
+    )
+
+
+def seeds_table(rows_by_loss: Mapping[float, Sequence[Row]]) -> str:
+    """Return a row per loss, arm and server, with the spread of the rates over their median."""
+    columns = (
+        "loss", "arm", "server", "runs", "MB each", "least", "median", "most", "spread", "to the article's server",
+        "by the slowest", "sent again", "verdict right",
+    )  # fmt: skip
+    return markdown(columns, (_seeds_row(loss, row) for loss, rows in rows_by_loss.items() for row in rows))
+
+
+def _seeds_row(loss: float, row: Row) -> tuple[str, ...]:
+    return (
+        f"{loss:.2%}",
+        *row_head(row),
+        f"{row.spread:.1%}",
+        f"{row.ratio:.2f}x" if row.ratio is not None else "",
+        f"{row.worst_ratio:.2f}x" if row.worst_ratio is not None else "",
+        percent(row.again_share),
+        f"{row.right_verdicts} of {row.runs}",
+    )
+
+
+def held_to(rows_by_loss: Mapping[float, Sequence[Row]]) -> str:
+    """Return a line for everything that `auto` is held to in the tuned arm, with the figure and whether it is kept."""
+    lines: list[str] = []
+    for loss, rows in rows_by_loss.items():
+        at = {row.sender: row for row in rows if row.arm.name == "IOS-XE tuned"}
+        auto = at.get(AUTO)
+        if auto is not None:
+            claims = [*_own(auto), *_ratios(auto), *(_beside_bbr(auto, at[HOST_BBR]) if HOST_BBR in at else ())]
+            lines += [f"- {loss:.2%} loss: {text}: {'kept' if kept else '**missed**'}." for text, kept in claims]
+    return "\n".join(lines)
+
+
+def _own(auto: Row) -> list[tuple[str, bool]]:
+    if auto.link.loss_ratio != LINK.loss_ratio:
+        return []
+    median, spread = auto.median_bytes_per_s, auto.spread
+    return [
+        (
+            f"median of {auto.runs} seeds {mb(median)} MB/s, at least {mb(LEAST_MEDIAN_BYTES_PER_S)} asked for",
+            median >= LEAST_MEDIAN_BYTES_PER_S,
+        ),
+        (f"spread {spread:.1%}, at most {MOST_SPREAD:.0%} asked for", spread <= MOST_SPREAD),
+    ]
+
+
+def _ratios(auto: Row) -> list[tuple[str, bool]]:
+    by_medians, by_slowest = LEAST_RATIO.get(auto.link.loss_ratio, (None, None))
+    claims = []
+    if auto.ratio is not None and by_medians is not None:
+        text = f"{auto.ratio:.2f} times the article's server by medians, at least {by_medians:g} asked for"
+        claims.append((text, auto.ratio >= by_medians))
+    if auto.worst_ratio is not None and by_slowest is not None:
+        text = f"{auto.worst_ratio:.2f} times by the slowest run of each, at least {by_slowest:g} asked for"
+        claims.append((text, auto.worst_ratio >= by_slowest))
+    return claims
+
+
+def _beside_bbr(auto: Row, bbr: Row) -> list[tuple[str, bool]]:
+    share = auto.median_bytes_per_s / bbr.median_bytes_per_s
+    claims = [(f"{share:.1%} of {bbr.sender.name}, at least {1 - MOST_SPREAD:.0%} asked for", share >= 1 - MOST_SPREAD)]
+    if auto.again_share is not None and bbr.again_share is not None:
+        text = f"{auto.again_share:.3%} sent again, fewer than {bbr.sender.name}'s {bbr.again_share:.3%}"
+        claims.append((f"{text} asked for", auto.again_share < bbr.again_share))
+    return claims
+
+
+TYPICAL_IMAGE_BYTES = 500_000_000
+
+"""Size that times are given for: an IOS-XE image has 400 to 900 MB."""
+
+_DEFAULT, _TUNED = " default", " tuned"
+
+ROUTERS = tuple(arm.name.removesuffix(_TUNED) for arm in ARMS if arm.name.endswith(_TUNED))
+
+"""Clients of the article that are there untuned and tuned."""
+
+
+def gain_by_tuning(rows: Sequence[Row], arm: str, sender: Sender) -> float | None:
+    """Return how many times as fast a tuned arm is as the same router untuned, from one server.
+
+    Args:
+        rows: All arms.
+        arm: The arm's name.
+        sender: The server.
+
+    Returns:
+        None for an arm that is not tuned, and where one of the two is missing.
+    """
+    if not arm.endswith(_TUNED):
+        return None
+    at = {row.arm.name: row for row in rows if row.sender == sender}
+    untuned, tuned = at.get(arm.removesuffix(_TUNED) + _DEFAULT), at.get(arm)
+    return None if untuned is None or tuned is None else _factor(untuned.median_bytes_per_s, tuned.median_bytes_per_s)
+
+
+def gains_table(rows: Sequence[Row]) -> str:
+    """Return a row per router: what tuning gains in the article, and here from each server; nothing without a pair."""
+    senders = [sender for sender in SENDERS if any(gain_by_tuning(rows, f"{one}{_TUNED}", sender) for one in ROUTERS)]
+    columns = ("router", "published", *(sender.name for sender in senders))
+    return markdown(columns, (_row(rows, router, senders) for router in ROUTERS) if senders else ())
+
+
+def _row(rows: Sequence[Row], router: str, senders: Sequence[Sender]) -> tuple[str, ...]:
+    untuned, tuned = (
+        next(arm for arm in ARMS if arm.name == f"{router}{which}").published_bytes_per_s
+        for which in (_DEFAULT, _TUNED)
+    )
+    found = (gain_by_tuning(rows, f"{router}{_TUNED}", sender) for sender in senders)
+    return (router, in_words(_factor(untuned, tuned)), *(in_words(gain) for gain in found))
+
+
+def _factor(untuned_bytes_per_s: float, tuned_bytes_per_s: float) -> float:
+    return float(mb(tuned_bytes_per_s)) / float(mb(untuned_bytes_per_s))
+
+
+def in_words(gain: float | None) -> str:
+    """Return a factor: `35x`, `1.0x`; nothing for none."""
+    if gain is None:
+        return ""
+    return f"{gain:.0f}x" if gain >= 9.95 else f"{gain:.1f}x"
+
+
+def time_for_image(bytes_per_s: float) -> str:
+    """Return how long a typical image takes at a rate as it is printed: `52 min`, `88 s`."""
+    return short_duration(TYPICAL_IMAGE_BYTES / 1e6 / float(mb(bytes_per_s)))
+
+
+def put(path: Path, name: str, text: str) -> None:
+    """Replace what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+
+    Raises LabError: there is no such file, or it lacks the markers.
+    """
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    try:
+        before = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise LabError(f"{path}: cannot be read ({error.strerror}); give a document with {begin} and {end}.") from None
+    after, count = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text.strip()}\n{end}", before, flags=re.DOTALL)
+    if count != 1:
+        raise LabError(f"{path}: expected {begin} and {end} once, found them {count} times; put them where it belongs.")
+    path.write_text(after, encoding="utf-8")

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from flashferry.lab import helper
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import unshare_network
-from flashferry.lab.standin.addresses import allow_new_addresses
-from flashferry.lab.standin.handshake import GATE
+from flashferry.lab.standin.connections import allow_new_addresses
+from flashferry.lab.standin.device_tcp import GATE
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.device import Device
@@ -52,7 +52,7 @@ def answer(devices: dict[str, Device], request: dict[str, Any]) -> dict[str, Any
     device = devices.get(request.get("name", ""))
     if device is None:
         return {"error": f"There is no device {request.get('name')!r}; there are {', '.join(devices)}."}
-    from flashferry.lab.standin.events import switch
+    from flashferry.lab.standin.faults import switch
 
     match request.get("do"):
         case "running":

@@ -6,30 +6,25 @@ import functools
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import (
+    config_session,
     configure,
     copy_files,
-    eem,
     install,
     reach,
     reloading,
     show,
     show_files,
     show_interfaces,
-    show_l2_tables,
-    show_policer,
     show_routing,
-    show_system,
-    show_tcp,
     verify,
 )
-from flashferry.lab.standin.config_lock import may_configure, show_lock
+from flashferry.lab.standin.config_session import may_configure, show_lock
 from flashferry.lab.standin.copy_download import Copy, copy_from_server
 from flashferry.lab.standin.copy_files import RUNNING, STARTUP, copy_local
 from flashferry.lab.standin.copy_ssh import SSH_SCHEMES, SshCopy
 from flashferry.lab.standin.copy_upload import copy_to_server
 from flashferry.lab.standin.grammar import Node
-from flashferry.lab.standin.hardware import fields, running_release
-from flashferry.lab.standin.members import without_away
+from flashferry.lab.standin.hardware import fields, running_release, without_away
 from flashferry.lab.standin.routing import vrf_names
 from flashferry.lab.standin.server_url import DEFAULT_PORTS
 from flashferry.lab.standin.vty import Command, Vty
@@ -152,19 +147,19 @@ _USER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show interfaces description": show_interfaces.description,
     "show inventory": show.inventory,
     "show ip ssh": show.ip_ssh,
-    "show logging": show_system.logging,
-    "show memory": show_system.memory,
-    "show memory statistics": show_system.memory,
-    "show processes cpu": show_system.processes_cpu,
-    "show processes cpu sorted": show_system.processes_cpu_sorted,
-    "show processes memory": show_system.processes_memory,
-    "show processes memory sorted": show_system.processes_memory,
-    "show line": show_system.line,
-    "show ntp status": show_system.ntp_status,
-    "show ntp associations": show_system.ntp_associations,
-    "show cdp neighbors": show_system.cdp_neighbors,
-    "show cdp neighbors detail": show_system.cdp_neighbors,
-    "show lldp neighbors": show_system.lldp_neighbors,
+    "show logging": show.logging,
+    "show memory": show.memory,
+    "show memory statistics": show.memory,
+    "show processes cpu": show.processes_cpu,
+    "show processes cpu sorted": show.processes_cpu_sorted,
+    "show processes memory": show.processes_memory,
+    "show processes memory sorted": show.processes_memory,
+    "show line": show.line,
+    "show ntp status": show.ntp_status,
+    "show ntp associations": show.ntp_associations,
+    "show cdp neighbors": show.cdp_neighbors,
+    "show cdp neighbors detail": show.cdp_neighbors,
+    "show lldp neighbors": show.lldp_neighbors,
     "show arp": show_routing.arp,
     "show ip arp": show_routing.arp,
     "show ip cef": show_routing.cef,
@@ -172,15 +167,15 @@ _USER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show ip route summary": show_routing.route_summary,
     "show ip route vrf WORD": show_routing.route_vrf,
     "show vrf": show_routing.vrf,
-    "show tcp": show_tcp.blocks,
-    "show tcp brief": show_tcp.brief,
-    "show tcp brief numeric": show_tcp.brief,
-    "show tcp brief all": show_tcp.brief,
-    "show tcp statistics": show_tcp.statistics,
-    "show tcp tcb WORD": show_tcp.tcb,
+    "show tcp": show_routing.blocks,
+    "show tcp brief": show_routing.brief,
+    "show tcp brief numeric": show_routing.brief,
+    "show tcp brief all": show_routing.brief,
+    "show tcp statistics": show_routing.statistics,
+    "show tcp tcb WORD": show_routing.tcb,
     "show terminal": show.terminal,
     "show users": show.users,
-    "show event manager policy registered": eem.show_policies,
+    "show event manager policy registered": config_session.show_policies,
     "show privilege": show.privilege,
 }
 _PRIVILEGED_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
@@ -206,14 +201,14 @@ _PRIVILEGED_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
 }
 _SWITCH_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show interfaces status": show_interfaces.status,
-    "show vlan": show_l2_tables.vlan,
-    "show vlan brief": show_l2_tables.vlan_brief,
-    "show mac address-table": show_l2_tables.mac_address_table,
-    "show spanning-tree": show_l2_tables.spanning_tree,
+    "show vlan": show_interfaces.vlan,
+    "show vlan brief": show_interfaces.vlan_brief,
+    "show mac address-table": show_interfaces.mac_address_table,
+    "show spanning-tree": show_interfaces.spanning_tree,
 }
 _POLICER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
-    "show platform hardware fed active qos queue stats internal cpu policer": show_policer.cpu_policer,
-    "show platform hardware fed switch active qos queue stats internal cpu policer": show_policer.cpu_policer,
+    "show platform hardware fed active qos queue stats internal cpu policer": show.cpu_policer,
+    "show platform hardware fed switch active qos queue stats internal cpu policer": show.cpu_policer,
 }
 _USER_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "enable": _enable,

@@ -7,11 +7,16 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from flashferry.lab.standin.grammar import Matched, Node
-from flashferry.lab.standin.passwords import encode7, typed9
+from flashferry.lab.standin.configuration import address_of, encode7, typed9, vrf_of
+from flashferry.lab.standin.grammar import Invalid, Matched, Node, match
+from flashferry.lab.standin.routing import GLOBAL_TABLE, vrf_names
 from flashferry.lab.standin.trustpoints import shown_row
+
+if TYPE_CHECKING:
+    from flashferry.lab.standin.configuration import Configuration
+    from flashferry.lab.standin.grammar import Matched
 
 Form = Literal["set", "no", "default"]
 
@@ -112,6 +117,7 @@ SHOWN: Mapping[str, Callable[[str], str]] = {
     "with-seconds": _with_seconds,
     "shown-row": shown_row,
 }
+
 """How a line is shown that is not shown as it was typed, by the grammar's word for it."""
 
 
@@ -142,10 +148,13 @@ _FLAGS = {
     "free": "is_free", "fixed": "is_fixed", "shows no": "shows_no", "no takes all": "no_takes_all",
     "no takes list": "no_takes_list",
 }  # fmt: skip
+
 _GRAMMAR = tomllib.loads(Path(__file__).with_name("config_grammar.toml").read_text(encoding="ascii"))
+
 RULES: Mapping[str, tuple[Rule, ...]] = {
     mode: tuple(_rule(*each) for each in lines.items()) for mode, lines in _GRAMMAR.items()
 }
+
 """The commands of every mode, those of the global one under `config`."""
 
 
@@ -176,6 +185,7 @@ def _removals(rule: Rule) -> tuple[str, ...]:
 
 
 GLOBAL_TREE = build_tree(RULES["config"])
+
 """All commands there are; a release knows some of them: see `global_tree`."""
 
 
@@ -189,3 +199,115 @@ def global_tree(unknown: tuple[str, ...]) -> Node[ConfigAction]:
 
 
 SECTION_TREES = {mode: build_tree(rules) for mode, rules in RULES.items() if mode != "config"}
+
+
+def apply(
+    configuration: Configuration, matched: Matched[ConfigAction], *, mode: str = "config", section: str = ""
+) -> None:
+    """Change the configuration.
+
+    Args:
+        configuration: What is changed.
+        matched: The command.
+        mode: The configuration mode it was typed in.
+        section: The line that opened that mode; empty for the global mode.
+    """
+    action = matched.action
+    rule, key = action.rule, action.key(matched)
+    if rule.is_fixed:
+        return
+    place = _Section(configuration, section, mode) if section else _Global(configuration)
+    text = action.line(matched)
+    if action.form == "set":
+        place.remove(f"no {key}")
+        if text == rule.default:
+            place.remove(key)
+        else:
+            place.put(text, key)
+        return
+    shown = rule.shows_no and not (action.form == "default" and rule.default is not None)
+    while place.remove(key) and (rule.no_takes_all or rule.no_takes_list):
+        pass
+    if shown:
+        place.put(f"no {key}", f"no {key}")
+    else:
+        place.remove(f"no {key}")
+
+
+class _Global:
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def put(self, text: str, key: str) -> None:
+        self._configuration.put(text, key=key)
+
+    def remove(self, key: str) -> bool:
+        return self._configuration.remove(key)
+
+
+class _Section:
+    def __init__(self, configuration: Configuration, section: str, mode: str) -> None:
+        self._configuration = configuration
+        self._section = section
+        rules = RULES[mode]
+        self._order = tuple(r.key(tuple(r.specification.split())) for r in rules if not r.is_free)
+
+    def put(self, text: str, key: str) -> None:
+        self._configuration.put_child(self._section, text, key=key, order=self._order)
+
+    def remove(self, key: str) -> bool:
+        return self._configuration.remove_child(self._section, key)
+
+
+_SSH_WINDOW_NOTE = (
+    "\n%% Warning: This cli may have impact on CPU. So,use only for SCP\n"
+    "Please configure ip tcp window-size<> with same value,for this CLI to work\n\n"
+)
+
+
+def note_on_global(found: Matched[ConfigAction]) -> str:
+    """Return what is printed behind a global line (capture of `ip ssh window-size`)."""
+    return _SSH_WINDOW_NOTE if found.words[:3] == ("ip", "ssh", "window-size") else ""
+
+
+def beyond_window(found: Matched[ConfigAction], line: str, largest_bytes: int | None) -> Invalid | None:
+    """Refuse a window above the largest that a device takes: out of range is a caret under the number."""
+    if largest_bytes is None or found.words[:3] != ("ip", "tcp", "window-size"):
+        return None
+    return Invalid(offset=line.index(found.arguments[0])) if int(found.arguments[0]) > largest_bytes else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What a line of a section brings: text that is printed, and whether the line is taken."""
+
+    text: str = ""
+    is_taken: bool = True
+
+
+def on_interface(target: Configuration, found: Matched[ConfigAction], section: str) -> Note:
+    """Do what a change of an interface's VRF does first: its address goes, and the VRF has to be there.
+
+    Both sentences are those of public logs; that for an unknown VRF is of older releases.
+    """
+    is_set = found.words[:2] == ("vrf", "forwarding")
+    line = target.find(section)
+    if line is None or not (is_set or found.words[:3] == ("no", "vrf", "forwarding")):
+        return Note()
+    now, requested = vrf_of(line), found.arguments[0] if is_set else GLOBAL_TABLE
+    if is_set and requested not in vrf_names(target):
+        return Note(text=f"% VRF {requested} not configured.\n", is_taken=False)
+    if now == requested:
+        return Note()
+    why = f"enabling VRF {requested}" if is_set else f"disabling VRF {now}"
+    return Note(text=_without_address(target, section, why))
+
+
+def _without_address(target: Configuration, section: str, why: str) -> str:
+    line = target.find(section)
+    found = match(SECTION_TREES["config-if"], "no ip address")
+    if line is None or address_of(line) is None or not isinstance(found, Matched):
+        return ""
+    apply(target, found, mode="config-if", section=section)
+    name = section.removeprefix("interface ")
+    return f"% Interface {name} IPv4 disabled and address(es) removed due to {why}\n"

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.config_apply import apply
-from flashferry.lab.standin.config_notes import Note, beyond_window, note_on_global, on_interface
-from flashferry.lab.standin.config_rules import SECTION_TREES, ConfigAction, global_tree
-from flashferry.lab.standin.config_text import banner_line, banner_start
-from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match
-from flashferry.lab.standin.interfaces import canonical_interface
-from flashferry.lab.standin.levels import is_denied
-from flashferry.lab.standin.refusals import AUTHORIZATION_FAILED
+from flashferry.lab.standin import clock
+from flashferry.lab.standin.config_rules import (
+    SECTION_TREES,
+    ConfigAction,
+    Note,
+    apply,
+    beyond_window,
+    global_tree,
+    note_on_global,
+    on_interface,
+)
+from flashferry.lab.standin.configuration import banner_line, banner_start, canonical_interface
+from flashferry.lab.standin.grammar import (
+    AUTHORIZATION_FAILED,
+    Ambiguous,
+    Incomplete,
+    Invalid,
+    Matched,
+    Node,
+    is_denied,
+    match,
+)
 
 if TYPE_CHECKING:
-    from flashferry.lab.standin.configuration import Configuration
+    from flashferry.lab.standin.configuration import Configuration, Line
     from flashferry.lab.standin.device import Device
+    from flashferry.lab.standin.vty import Vty
 
 Refusal = Invalid | Incomplete | Ambiguous
 
@@ -27,7 +44,7 @@ class ConfigSession:
     Args:
         device: Whose configuration; its faults decide what is refused or does not take.
         target: What is changed; None for the running configuration.
-        denied: Commands that this user may not use, as `flashferry.lab.standin.levels.is_denied` takes them.
+        denied: Commands that this user may not use, as `flashferry.lab.standin.grammar.is_denied` takes them.
     """
 
     def __init__(
@@ -140,3 +157,213 @@ class ConfigSession:
             self._banner = None
             self.target.put(banner_line(key, "\n".join(rows)), key=key)
         return ""
+
+
+_PROCESS = 88
+
+TAKEN = (
+    "Configuration mode locked exclusively. The lock will be cleared once you exit out of configuration mode "
+    "using end/exit\n"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigLock:
+    """Who holds the lock, on which line, and by which command."""
+
+    user: str
+    line: int
+    command: str
+
+
+def may_configure(vty: Vty) -> bool:
+    """Return whether this session may change the configuration now; if not, say who does."""
+    held = lock_of(vty.device)
+    if held is None or (held.line == vty.number and vty.device.faults.config_locked_by is None):
+        return True
+    vty.terminal.write(
+        f"Configuration mode locked exclusively by user '{held.user}' process '{_PROCESS}' from terminal "
+        f"'{held.line}'. Please try later.\n"
+    )
+    return False
+
+
+def take(vty: Vty, *, by_hand: bool) -> None:
+    """Take the lock where the configuration or the command says so."""
+    mode = vty.device.running.value("configuration mode exclusive")
+    if by_hand or mode in {"", "auto"}:
+        command = "configure terminal lock" if by_hand else "configure terminal"
+        vty.device.config_lock = ConfigLock(user=vty.user, line=vty.number, command=command)
+
+
+def release(vty: Vty) -> None:
+    """Give the lock back if this session has it."""
+    held = vty.device.config_lock
+    if held is not None and held.line == vty.number:
+        vty.device.config_lock = None
+
+
+def show_lock(vty: Vty, _: tuple[str, ...]) -> str:
+    """`show configuration lock`."""
+    held = lock_of(vty.device)
+    head = "Parser Configure Lock\n---------------------\n"
+    rows = (
+        ("Owner PID", -1 if held is None else _PROCESS),
+        ("User", "unknown" if held is None else held.user),
+        ("TTY", -1 if held is None else held.line),
+        ("Type", "NO LOCK" if held is None else "EXCLUSIVE"),
+        ("State", "FREE" if held is None else "LOCKED"),
+        ("Class", "unknown" if held is None else "EXPOSED"),
+        ("Count", 0 if held is None else 1),
+        ("Pending Requests", 0),
+        ("User debug info", "" if held is None else held.command),
+    )
+    return head + "".join(f"{name:<18}: {value}\n" for name, value in rows)
+
+
+def lock_of(device: Device) -> ConfigLock | None:
+    """Return the lock; another user's, which a fault switches on, comes first."""
+    other = device.faults.config_locked_by
+    return device.config_lock if other is None else ConfigLock(user=other, line=15, command="configure terminal lock")
+
+
+_HEAD = "event manager applet "
+
+_TIMER = re.compile(r"event timer countdown time (\d+)")
+
+_CLI = re.compile(r'action (\S+) cli command "(.*)"')
+
+_SYSLOG = re.compile(r'action (\S+) syslog (?:priority (\w+) )?msg "(.*)"')
+
+_AUTHORIZES = ("aaa authorization commands", "aaa authorization config-commands")
+
+_PRIORITIES = ("emergencies", "alerts", "critical", "errors", "warnings", "notifications", "informational", "debugging")
+
+_VTYS_NEEDED = 2
+
+
+class Applets:
+    """The applets of a device, and the countdowns that run."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._counting: dict[str, tuple[tuple[str, ...], asyncio.TimerHandle]] = {}
+
+    def settle(self, *, besides: str = "") -> None:
+        """Take in what was typed: a new or changed applet begins to count, one that is gone stops.
+
+        Args:
+            besides: Beginning of the one that is being typed; it does not count yet.
+        """
+        lines = [line for line in self._device.running.lines() if line.text.startswith(_HEAD)]
+        present = {line.text: line for line in lines if not besides or not f"{line.text} ".startswith(f"{besides} ")}
+        for head, (body, handle) in list(self._counting.items()):
+            if head not in present or _body(present[head]) != body:
+                handle.cancel()
+                del self._counting[head]
+        for head, line in present.items():
+            line.children.sort(key=lambda child: (not child.text.startswith("event "), child.text))
+            if head not in self._counting:
+                self._begin(head, line)
+
+    def restart(self) -> None:
+        """Begin to count anew, as a device that boots does."""
+        for _, handle in self._counting.values():
+            handle.cancel()
+        self._counting.clear()
+        self.settle()
+
+    def fire(self) -> None:
+        """Have all countdowns be over now."""
+        for head in list(self._counting):
+            self._counting[head][1].cancel()
+            self._run(head)
+
+    def listing(self) -> str:
+        """Return what `show event manager policy registered` prints; the form is Cisco's, no capture has it."""
+        self._device.note_guess("event manager: the list of policies")
+        out = "No.  Class     Type    Event Type          Trap  Time Registered           Secu  Name\n"
+        for number, (head, (body, _)) in enumerate(self._counting.items(), start=1):
+            found = _TIMER.search(body[0])
+            seconds = found[1] if found else "0"
+            moment = clock.now()
+            at = f"{moment:%a %b} {moment.day:2d} {moment:%H:%M:%S %Y}"
+            name = head.split()[3]
+            out += f"{number:<5}applet    user    timer countdown     Off   {at}  none  {name}\n"
+            out += f" countdown: time {seconds}.000\n" + "".join(f" {row}\n" for row in body[1:]) + "\n"
+        return out
+
+    def _begin(self, head: str, line: Line) -> None:
+        body = _body(line)
+        found = next((found for row in body if (found := _TIMER.match(row))), None)
+        if found is None or self._device.faults.eem_never_counts:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # the world is being built, and not booted yet
+        seconds = int(found[1]) * self._device.faults.seconds_per_minute / 60
+        self._counting[head] = (body, loop.call_later(seconds, self._run, head))
+
+    def _run(self, head: str) -> None:
+        body, _ = self._counting[head]
+        device, name = self._device, head.split()[3]
+        free = [number for number in range(device.platform.vty_lines) if number not in device.vtys]
+        if len(free) < _VTYS_NEEDED or not self._is_authorized(head):
+            device.note_guess("event manager: an applet that fails")
+            words = "No TTY lines available, minimum of two required by EEM" if len(free) < _VTYS_NEEDED else "Denied"
+            device.syslog(f"%HA_EM-3-FMPD_ERROR: Error executing applet {name} statement 010: {words}")
+            return
+        _Session(device, name).run(sorted(row for row in body if row.startswith("action ")))
+
+    def _is_authorized(self, head: str) -> bool:
+        lines = [line.text for line in self._device.running.lines()]
+        asks = any(line.startswith(_AUTHORIZES) for line in lines)
+        has_user = any(line.startswith("event manager session cli username ") for line in lines)
+        return not asks or has_user or head.endswith(" authorization bypass")
+
+
+class _Session:
+    """The command line of one applet that runs."""
+
+    def __init__(self, device: Device, name: str) -> None:
+        self._device, self._name = device, name
+        self._is_privileged = False
+        self._config: ConfigSession | None = None
+        self._has_configured = False
+
+    def run(self, actions: list[str]) -> None:
+        for action in actions:
+            if (typed := _CLI.fullmatch(action)) is not None:
+                self._take(typed[2])
+            elif (logged := _SYSLOG.fullmatch(action)) is not None:
+                level = _PRIORITIES.index(logged[2] or "informational")
+                self._device.syslog(f"%HA_EM-{level}-LOG: {self._name}: {logged[3]}")
+        self._leave()
+
+    def _take(self, line: str) -> None:
+        if line == "enable":
+            self._is_privileged = True
+        elif line == "configure terminal":
+            if self._is_privileged and lock_of(self._device) is None:
+                self._config, self._has_configured = ConfigSession(self._device), True
+        elif line == "end":
+            self._leave()
+        elif self._config is not None:
+            self._config.take(line)
+
+    def _leave(self) -> None:
+        self._config = None
+        if self._has_configured:
+            self._has_configured = False
+            self._device.touch("")
+            self._device.syslog(f"%SYS-5-CONFIG_I: Configured from console by  on vty0 (EEM:{self._name})")
+
+
+def _body(line: Line) -> tuple[str, ...]:
+    return tuple(child.text for child in line.children)
+
+
+def show_policies(vty: Vty, _: tuple[str, ...]) -> str:
+    """`show event manager policy registered`."""
+    return vty.device.applets.listing()

@@ -8,7 +8,19 @@ its state, in a fixed order; so a line that is taken out and put back stands whe
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import functools
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 _MARK = "!@"
 
@@ -203,3 +215,268 @@ def _has_key(text: str, key: str) -> bool:
 
 def _rank(text: str, order: tuple[str, ...]) -> int:
     return next((i for i, key in enumerate(order) if _has_key(text, key)), len(order))
+
+
+_HEADER = re.compile(r"(Building configuration\.\.\.|Current configuration|Using \d+ out of|Uncompressed size)")
+
+_BANNER = re.compile(r"(banner (?:motd|login|exec|incoming)) (\^C|\S)(.*)", re.DOTALL)
+
+DELIMITER = "^C"
+
+"""How IOS shows the delimiter of a banner."""
+
+
+def banner_start(line: str) -> tuple[str, str, str] | None:
+    """Split ``banner motd #Hello`` into ``banner motd``, the delimiter and what follows it; None for other lines."""
+    found = _BANNER.fullmatch(line.strip())
+    return (found[1], found[2], found[3]) if found else None
+
+
+def banner_line(key: str, text: str) -> str:
+    """Return a banner as it stands in the running configuration."""
+    return f"{key} {DELIMITER}{text}{DELIMITER}"
+
+
+def banner_text(line: str | None) -> str:
+    """Return what a configured banner says; empty for None."""
+    found = banner_start(line) if line else None
+    return found[2].removesuffix(found[1]) if found else ""
+
+
+def parse_lines(text: str) -> list[Line]:
+    """Read a configuration file; the header, comments and ``end`` are left out."""
+    lines: list[Line] = []
+    rows = iter(text.replace("\r", "").split("\n"))
+    for row in rows:
+        if row.strip() == "end":
+            break
+        if not row.strip() or row.lstrip().startswith("!") or _HEADER.match(row):
+            continue
+        banner = banner_start(row)
+        if banner is not None:
+            lines.append(Line(_whole_banner(banner, rows)))
+        elif row[0] == " " and lines:
+            lines[-1].children.append(Line(row[1:].rstrip()))
+        else:
+            lines.append(Line(row.strip()))
+    return lines
+
+
+def _whole_banner(start: tuple[str, str, str], rows: Iterator[str]) -> str:
+    """Read a banner to its closing delimiter."""
+    key, delimiter, text = start
+    while delimiter not in text:
+        row = next(rows, None)
+        if row is None:
+            break
+        text += "\n" + row
+    return banner_line(key, text.partition(delimiter)[0])
+
+
+def as_commands(lines: list[Line]) -> list[str]:
+    """Return lines as they would be typed: each section's lines behind it, indented by a blank."""
+    return [text for line in lines for text in (line.text, *(f" {child.text}" for child in line.children))]
+
+
+def contextual(old: Sequence[Line], new: Sequence[Line]) -> list[str]:
+    """Return ``+`` and ``-`` lines that lead from old to new, each below the section it stands in."""
+    before, after = {line.text: line for line in old}, {line.text: line for line in new}
+    rows: list[str] = []
+    for text, line in after.items():
+        if text not in before:
+            rows += [f"+{text}", *(f" +{child.text}" for child in line.children)]
+        else:
+            rows += _section(before[text], line)
+    for text, line in before.items():
+        if text not in after:
+            rows += [f"-{text}", *(f" -{child.text}" for child in line.children)]
+    return rows
+
+
+def _section(old: Line, new: Line) -> list[str]:
+    before, after = [c.text for c in old.children], [c.text for c in new.children]
+    rows = [f" +{text}" for text in after if text not in before]
+    rows += [f" -{text}" for text in before if text not in after]
+    return [new.text, *rows] if rows else []
+
+
+def replacing(running: Sequence[Line], target: Sequence[Line]) -> list[Line]:
+    """Return the commands that turn running into target: removals first, so that a new value is not taken out again."""
+    requested, present = {line.text: line for line in target}, {line.text: line for line in running}
+    commands = [Line(inverse(line.text)) for line in running if line.text not in requested and not _is_fixed(line.text)]
+    for line in target:
+        if _is_fixed(line.text):
+            continue
+        old = present.get(line.text)
+        if old is None:
+            commands.append(Line(line.text, [Line(child.text) for child in line.children]))
+            continue
+        before, after = [c.text for c in old.children], [c.text for c in line.children]
+        children = [inverse(text) for text in before if text not in after] + [t for t in after if t not in before]
+        if children:
+            commands.append(Line(line.text, [Line(text) for text in children]))
+    return commands
+
+
+def incremental(running: Sequence[Line], added: Sequence[Line]) -> list[str]:
+    """Return the commands of a file that would change the running configuration."""
+    present = {line.text: line for line in running}
+    rows: list[str] = []
+    for line in added:
+        old = present.get(line.text)
+        if not line.children:
+            rows += [] if _is_in(line.text, list(present)) else [line.text]
+            continue
+        have = [child.text for child in old.children] if old else []
+        new = [child.text for child in line.children if not _is_in(child.text, have)]
+        if new or old is None:
+            rows += [line.text, *(f" {text}" for text in new)]
+    return rows
+
+
+def inverse(text: str) -> str:
+    """Return the command that takes a line out again."""
+    if text.startswith("no "):
+        return text.removeprefix("no ")
+    return f"no {text.partition(chr(10))[0]}"
+
+
+def _is_in(text: str, present: list[str]) -> bool:
+    """Return whether a command changes nothing: the line stands already, or is gone already."""
+    if not text.startswith("no "):
+        return text in present
+    bare = text.removeprefix("no ")
+    return text in present or not any(each == bare or each.startswith(bare + " ") for each in present)
+
+
+def _is_fixed(text: str) -> bool:
+    """Return whether a line is one that no command sets: it says what wrote the file."""
+    return text.startswith(("version ", "boot-start-marker", "boot-end-marker"))
+
+
+_KINDS = (
+    "GigabitEthernet", "FastEthernet", "Ethernet", "Loopback", "Tunnel", "Vlan", "TenGigabitEthernet", "TwentyFiveGigE",
+    "FortyGigabitEthernet",
+)  # fmt: skip
+
+_VIRTUAL = ("Loopback", "Tunnel", "Vlan")
+
+
+def canonical_interface(name: str, configuration: Configuration) -> str | None:
+    """Write an interface name out (``Gi1`` becomes ``GigabitEthernet1``).
+
+    Returns None for a physical interface that the device does not have; virtual ones are made on demand.
+    """
+    found = re.fullmatch(r"([A-Za-z]+)\s*(\d[\d/.]*)", name)
+    kinds = [kind for kind in _KINDS if found and kind.lower().startswith(found[1].lower())]
+    if found is None or not kinds:
+        return None
+    full = f"{kinds[0]}{found[2]}"
+    if kinds[0] in _VIRTUAL or configuration.find(f"interface {full}") is not None:
+        return full
+    return None
+
+
+def interface_lines(configuration: Configuration) -> list[Line]:
+    """Return the interface sections in order."""
+    return [line for line in configuration.lines() if line.text.startswith("interface ")]
+
+
+def address_of(section: Line) -> str | None:
+    """Return the address of an interface section."""
+    texts = [child.text for child in section.children if child.text.startswith("ip address ")]
+    return texts[0].split()[2] if texts else None
+
+
+def network_of(section: Line) -> ipaddress.IPv4Network | None:
+    """Return the network that an interface is connected to; None also where its mask has gaps and makes none."""
+    texts = [child.text.split() for child in section.children if child.text.startswith("ip address ")]
+    with contextlib.suppress(ValueError):
+        return ipaddress.IPv4Network((texts[0][2], texts[0][3]), strict=False) if texts else None
+    return None
+
+
+def vrf_of(section: Line) -> str:
+    """Return the VRF of an interface section; empty for the global table."""
+    return value_of(section, "vrf forwarding") or ""
+
+
+def is_shut(section: Line) -> bool:
+    """Return whether the interface is administratively down."""
+    return any(child.text == "shutdown" for child in section.children)
+
+
+def interface_name(section: Line) -> str:
+    """Return the name of an interface section."""
+    return section.text.removeprefix("interface ")
+
+
+def is_virtual(name: str) -> bool:
+    """Return whether an interface has no plug."""
+    return name.startswith(_VIRTUAL)
+
+
+def is_up(section: Line, cabled: tuple[str, ...]) -> bool:
+    """Return whether an interface is up: it is not shut, and virtual, addressed or one with a cable.
+
+    The stand-in has one way out, by the interface with the world's address; a plug that has neither address nor cable
+    is down although it is not shut.
+    """
+    name = interface_name(section)
+    return not is_shut(section) and (is_virtual(name) or address_of(section) is not None or name in cabled)
+
+
+def value_of(section: Line, key: str) -> str | None:
+    """Return what follows ``key`` in a line of an interface section; None without such a line."""
+    texts = [child.text for child in section.children if child.text.startswith(f"{key} ")]
+    return texts[0].removeprefix(f"{key} ") if texts else None
+
+
+def short_name(name: str) -> str:
+    """Return an interface's name as tables shorten it (``Gi1/0/1``)."""
+    kind = next((kind for kind in _KINDS if name.startswith(kind)), name)
+    return f"{'Twe' if kind == 'TwentyFiveGigE' else kind[:2]}{name.removeprefix(kind)}"
+
+
+_KEY7 = b"dsfd;kfoA,.iyewrkldJKDHSUBsgvca69834ncxv9873254k;fg87"
+
+_ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+_STANDARD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+_TO_IOS = str.maketrans(_STANDARD, _ALPHABET)
+
+
+def encode7(plain: str, start: int = 8) -> str:
+    """Return the type 7 form of a password; ``start`` (0-15) is the place in the key."""
+    pairs = (byte ^ _KEY7[(start + i) % len(_KEY7)] for i, byte in enumerate(plain.encode("latin-1")))
+    return f"{start:02d}" + "".join(f"{value:02X}" for value in pairs)
+
+
+def decode7(text: str) -> str:
+    """Undo `encode7`. Raises ValueError: the text is not in the type 7 form."""
+    start, body = int(text[:2]), bytes.fromhex(text[2:])
+    return bytes(b ^ _KEY7[(start + i) % len(_KEY7)] for i, b in enumerate(body)).decode("latin-1")
+
+
+def hash9(plain: str, salt: str | None = None) -> str:
+    """Return the type 9 form of a secret."""
+    salt = salt or "".join(secrets.choice(_ALPHABET) for _ in range(14))
+    digest = hashlib.scrypt(plain.encode(), salt=salt.encode(), n=16384, r=1, p=1, dklen=32)
+    return f"$9${salt}${base64.b64encode(digest).decode().rstrip('=').translate(_TO_IOS)}"
+
+
+@functools.lru_cache(maxsize=64)
+def typed9(plain: str) -> str:
+    """Return the type 9 form of a secret that is typed.
+
+    The same secret gives the same form within a lab: a thousand devices that share a login would otherwise spend
+    half a minute of scrypt before they start.
+    """
+    return hash9(plain)
+
+
+def matches9(plain: str, hashed: str) -> bool:
+    """Return whether a secret is that of a type 9 form."""
+    parts = hashed.split("$")
+    return len(parts) == 4 and hmac.compare_digest(hash9(plain, parts[2]), hashed)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.archive import replace_report, replace_running
-from flashferry.lab.standin.config_diff import contextual, incremental
-from flashferry.lab.standin.config_lock import TAKEN, may_configure, take
-from flashferry.lab.standin.config_text import parse_lines
-from flashferry.lab.standin.copy_files import RUNNING, STARTUP
+from flashferry.lab.standin.config_session import TAKEN, may_configure, take
+from flashferry.lab.standin.configuration import contextual, incremental, parse_lines
+from flashferry.lab.standin.copy_files import RUNNING, STARTUP, replace_report, replace_running
 from flashferry.lab.standin.show_files import content, shown_name, split_file
 
 if TYPE_CHECKING:

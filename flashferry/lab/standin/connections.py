@@ -1,18 +1,63 @@
-"""The device's table of TCP connections, as `show tcp brief` lists them."""
+"""The addresses that connections of the devices come from.
+
+A device has one address from its world. Any other that its configuration gives to an interface, such as a loopback, is
+made real when a connection wants to come from it, and only in a network namespace of the stand-ins' own. Whether
+an answer finds its way there is the network's affair: within the network of the site it does.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import errno
 import random
+import select
+import socket
 import threading
 import time
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from flashferry.lab.standin.handshake import SynOptions
-from flashferry.lab.standin.kernel_tcp import read_kernel_tcp
+from flashferry.lab.namespaces import Interface, set_up_interfaces
+from flashferry.lab.standin import device_tcp
+from flashferry.lab.standin.device_tcp import GATE, LONGEST_HOLD_S, SynOptions, read_kernel_tcp
 
 if TYPE_CHECKING:
-    from flashferry.lab.standin.kernel_tcp import KernelTcp, Live
+    import socket
+    import threading
+    from collections.abc import Callable
+
+    from flashferry.lab.standin.device_tcp import KernelTcp, Live, TcpSettings
+
+_LOCK = threading.Lock()
+
+_MAY_ADD = threading.Event()
+
+
+def allow_new_addresses() -> None:
+    """Say that the network namespace is the stand-ins' own, so that addresses may be added to it."""
+    _MAY_ADD.set()
+
+
+def bind_to(connection: socket.socket, address: str) -> None:
+    """Bind a fresh socket to an address of the device.
+
+    Raises OSError: it is not there and may not be made (EADDRNOTAVAIL).
+    """
+    try:
+        connection.bind((address, 0))
+    except OSError as error:
+        if error.errno != errno.EADDRNOTAVAIL or not _MAY_ADD.is_set():
+            raise
+        _add(address)
+        connection.bind((address, 0))
+
+
+def _add(address: str) -> None:
+    from pyroute2 import NetlinkError
+
+    with _LOCK, contextlib.suppress(NetlinkError):  # another copy may have added it meanwhile: binding shows
+        set_up_interfaces((Interface(name="lo", addresses=(f"{address}/32",)),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,3 +152,80 @@ class ConnectionTable:
             for row in self._rows.values():
                 totals = totals.plus(read_kernel_tcp(row.live))
             return totals
+
+
+_POLL_S = 0.2
+
+
+def open_connection(
+    connection: socket.socket, address: tuple[str, int], *, source: str, tcp: TcpSettings, stop: threading.Event
+) -> None:
+    """Connect a fresh socket to ``address``.
+
+    The options of the namespace are held for the handshake, though no longer than `LONGEST_HOLD_S`: a SYN sent
+    again after that may carry the options of another device's copy.
+
+    Raises:
+        TimeoutError: There was no answer within `ip tcp synwait-time`.
+        OSError: The connection was refused, or ``stop`` was set.
+    """
+    if tcp.is_blocked:
+        stop.wait(tcp.synwait_s)
+        raise TimeoutError
+    device_tcp.before_connect(connection, tcp.window_bytes)
+    bind_to(connection, source)
+    connection.settimeout(0)
+    deadline_s = time.monotonic() + tcp.synwait_s
+    with GATE.opening(tcp.syn_options):
+        error = connection.connect_ex(address)
+        if error not in (0, errno.EINPROGRESS):
+            raise OSError(error, "connect")
+        established = _wait_established(connection, min(LONGEST_HOLD_S, tcp.synwait_s), stop)
+    if not established and not _wait_established(connection, deadline_s - time.monotonic(), stop):
+        raise TimeoutError
+
+
+def _wait_established(connection: socket.socket, wait_s: float, stop: threading.Event) -> bool:
+    """Wait until a connect is done; False when it is not yet. Raises OSError: it failed."""
+    deadline_s = time.monotonic() + wait_s
+    while not stop.is_set() and time.monotonic() < deadline_s:
+        poll = select.poll()
+        poll.register(connection, select.POLLOUT)
+        if poll.poll(1000 * min(_POLL_S, max(0.001, deadline_s - time.monotonic()))):
+            error = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error:
+                raise OSError(error, "connect")
+            return True
+    if stop.is_set():
+        raise ConnectionAbortedError
+    return False
+
+
+T = TypeVar("T")
+
+
+async def in_own_thread(work: Callable[[], T]) -> T:
+    """Return what ``work`` returns, or raise what it raises; nothing where no caller waits for it any more."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def end(found: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(cast("T", found))
+
+    def run() -> None:
+        found: T | None = None
+        error: BaseException | None = None
+        try:
+            found = work()
+        except BaseException as raised:  # noqa: BLE001 - handed to the waiting session, whatever it is
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the devices of the site have been switched off meanwhile
+            loop.call_soon_threadsafe(end, found, error)
+
+    threading.Thread(target=run, name="device-work", daemon=True).start()
+    return await done

@@ -1,23 +1,111 @@
-"""What a `copy` from or to a server needs to know: the rest of its URL, and how the device goes there."""
+"""The device's clients: which one carries a copy, by the protocol of its URL.
+
+What the stand-in does not speak ends with an error, after trying.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.clients import SOURCE_INTERFACE_LINES
-from flashferry.lab.standin.ftp_request import CopyError, TransferRequest
+from flashferry.lab.standin.device_tcp import tcp_settings
+from flashferry.lab.standin.ftp_client import CopyError, Pull, PullHooks, Push, TransferRequest
+from flashferry.lab.standin.http_client import HttpPull, HttpPush
 from flashferry.lab.standin.routing import is_address, path_to
 from flashferry.lab.standin.server_url import parse_url
-from flashferry.lab.standin.tcp_settings import tcp_settings
+from flashferry.lab.standin.tftp import TftpPull, TftpPush
 from flashferry.lab.standin.trustpoints import trusted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import BinaryIO
+
     from flashferry.lab.standin.device import Device
-    from flashferry.lab.standin.server_url import ServerUrl
+    from flashferry.lab.standin.flash import Flash
+    from flashferry.lab.standin.server_url import PullResult, ServerUrl
     from flashferry.lab.standin.vty import Vty
 
+
+class SilentPull(Pull):
+    """A download that connects, and then ends with an error."""
+
+    def _fetch(self, _hooks: PullHooks) -> PullResult:
+        self._connect((self.request.address, self.request.url.port))
+        raise CopyError("opening", "I/O error")
+
+
+class SilentPush(Push):
+    """The same for an upload."""
+
+    def run(self, _source: BinaryIO, *, opened: Callable[[], None], progress: Callable[[int], None]) -> PullResult:
+        """Connect, and fail."""
+        del opened, progress
+        with self.device_words():
+            self._connect((self.request.address, self.request.url.port))
+            raise CopyError("writing", "I/O error")
+
+
+PULLS: dict[str, type[Pull | TftpPull]] = {
+    "ftp": Pull,
+    "http": HttpPull,
+    "https": HttpPull,
+    "rcp": SilentPull,
+    "tftp": TftpPull,
+}
+
+"""Downloads, but for those over SSH: see `flashferry.lab.standin.copy_ssh`."""
+
+PUSHES: dict[str, type[Push | TftpPush]] = {
+    "ftp": Push,
+    "http": HttpPush,
+    "https": HttpPush,
+    "rcp": SilentPush,
+    "scp": SilentPush,
+    "sftp": SilentPush,
+    "tftp": TftpPush,
+}
+
+"""Uploads."""
+
+SOURCE_INTERFACE_LINES = {
+    "ftp": "ip ftp source-interface",
+    "http": "ip http client source-interface",
+    "https": "ip http client source-interface",
+    "rcp": "ip rcmd source-interface",
+    "scp": "ip ssh source-interface",
+    "sftp": "ip ssh source-interface",
+    "tftp": "ip tftp source-interface",
+}
+
+"""The configuration line that names the interface a client's connections leave by (Cisco command references)."""
+
+
+async def begin_questions(vty: Vty, flash: Flash) -> bool:
+    """Ask; False ends the copy. `file prompt quiet` asks nothing (Cisco command reference)."""
+    if vty.device.running.value("file prompt") == "quiet":
+        return True
+    if vty.device.platform.copy.erase_question:
+        await _erase(vty, flash)
+    if vty.device.faults.image_not_executable:
+        vty.terminal.write("\n%Warning: File not a valid executable for this system\n")
+        return not await vty.terminal.confirm("Abort Copy? ")
+    return True
+
+
+async def _erase(vty: Vty, flash: Flash) -> None:
+    terminal = vty.terminal
+    if not await terminal.confirm(f"\nErase {flash.prefix} before copying? "):
+        return
+    if not await terminal.confirm("Erasing the flash filesystem will remove all files! Continue? "):
+        return
+    entries = flash.entries()
+    terminal.write(f"Erasing device... {'e' * max(4, len(entries))} ...erased\nErase of {flash.prefix} complete\n")
+    for entry in entries:
+        flash.delete(entry.name)
+
+
 BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
+
 """What is printed of a URL that is none."""
 
 

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.standin.copy_download import Copy
 from flashferry.lab.standin.copy_request import BAD_ADDRESS
-from flashferry.lab.standin.results import PullResult, result_line
-from flashferry.lab.standin.server_url import parse_url
+from flashferry.lab.standin.server_url import PullResult, parse_url, result_line
 from flashferry.lab.standin.ssh_client.incoming import SshFaults
-from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts
-from flashferry.lab.standin.ssh_client.login import Login
+from flashferry.lab.standin.ssh_client.login import KnownHosts, Login
 from flashferry.lab.standin.ssh_client.pull import ScpPull, SftpPull, SshPlan, SshPull
 from flashferry.lab.standin.ssh_client.settings import has_bulk_mode, ssh_settings
 from flashferry.lab.standin.terminal import DisconnectedError
@@ -30,10 +28,9 @@ if TYPE_CHECKING:
 
     from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.faults import Faults
-    from flashferry.lab.standin.ftp_request import TransferRequest
+    from flashferry.lab.standin.ftp_client import TransferRequest
     from flashferry.lab.standin.server_url import ServerUrl
-    from flashferry.lab.standin.ssh_client.figures import HostKeyPolicy
-    from flashferry.lab.standin.ssh_client.settings import SshSettings
+    from flashferry.lab.standin.ssh_client.settings import HostKeyPolicy, SshSettings
     from flashferry.lab.standin.vty import Vty
 
 SSH_SCHEMES: dict[str, type[SshPull]] = {"scp": ScpPull, "sftp": SftpPull}

@@ -13,12 +13,11 @@ import io
 import threading
 from typing import TYPE_CHECKING, BinaryIO
 
-from flashferry.lab.standin.clients import PUSHES
+from flashferry.lab.standin.connections import in_own_thread
 from flashferry.lab.standin.copy_files import RUNNING, STARTUP
-from flashferry.lab.standin.copy_request import destination_url, transfer_request
-from flashferry.lab.standin.ftp_request import AbortedError, CopyError
-from flashferry.lab.standin.own_thread import in_own_thread
-from flashferry.lab.standin.results import PullResult, result_line
+from flashferry.lab.standin.copy_request import PUSHES, destination_url, transfer_request
+from flashferry.lab.standin.ftp_client import AbortedError, CopyError
+from flashferry.lab.standin.server_url import PullResult, result_line
 from flashferry.lab.standin.show_files import content, shown_name, split_file
 
 if TYPE_CHECKING:

@@ -8,23 +8,20 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flashferry.lab.errors import LabError
-from flashferry.lab.standin import booting, clock
-from flashferry.lab.standin.archive import Archive
+from flashferry.lab.standin import clock, hardware
 from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
-from flashferry.lab.standin.config_session import ConfigSession
-from flashferry.lab.standin.config_text import parse_lines
+from flashferry.lab.standin.config_session import Applets, ConfigSession
+from flashferry.lab.standin.configuration import decode7, matches9, parse_lines
 from flashferry.lab.standin.connections import ConnectionTable
-from flashferry.lab.standin.eem import Applets
+from flashferry.lab.standin.copy_files import Archive
 from flashferry.lab.standin.faults import Faults
 from flashferry.lab.standin.flash import Flash
 from flashferry.lab.standin.grammar import Matched, match
-from flashferry.lab.standin.hardware import running_release, software_lines
-from flashferry.lab.standin.install_state import InstallState, release_of
-from flashferry.lab.standin.members import is_away
-from flashferry.lab.standin.passwords import decode7, matches9
-from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts
+from flashferry.lab.standin.hardware import is_away, running_release, software_lines
+from flashferry.lab.standin.install import InstallState, release_of
+from flashferry.lab.standin.ssh_client.login import KnownHosts
 from flashferry.lab.standin.syslog_buffer import DEFAULT_BYTES, LogBuffer
-from flashferry.lab.standin.tftp_server import TftpServer
+from flashferry.lab.standin.tftp import TftpServer
 from flashferry.lab.standin.trustpoints import trustpoint_lines
 
 if TYPE_CHECKING:
@@ -32,11 +29,11 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from flashferry.lab.standin.config_lock import ConfigLock
     from flashferry.lab.standin.config_rules import ConfigAction
+    from flashferry.lab.standin.config_session import ConfigLock
     from flashferry.lab.standin.grammar import Node
-    from flashferry.lab.standin.listener import Listener
     from flashferry.lab.standin.platform import Platform
+    from flashferry.lab.standin.ssh import Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +126,7 @@ class Device:
         self._saved: tuple[datetime, str] | None = None
         self.startup_text = self._stamped(self.running.render())
         self._blank = self.running.refilled([])
-        self.boot_files = booting.saved_files(self)
+        self.boot_files = hardware.saved_files(self)
         self._log_boot()
 
     @property
@@ -242,7 +239,7 @@ class Device:
         self.image, self.reload_reason = image, self._reason
         if self.install is not None:
             self._booted_version = self.install.running.version
-        self.boot_files = booting.saved_files(self)
+        self.boot_files = hardware.saved_files(self)
         self.dead_ports, self.lost_neighbors = tuple(self.faults.ports_down_after_boot), self.faults.neighbors_lost
         self.happened.append(f"boot: {self.runs}")
         self.happened += [f"port down: {port}" for port in self.dead_ports]
@@ -254,7 +251,7 @@ class Device:
     def _booted_image(self) -> str | None:
         """Return the image that a restart ends with; None where there is none."""
         if not self.faults.boots_old_image:
-            return booting.next_image(self)
+            return hardware.next_image(self)
         if self.install is not None and self.install.is_uncommitted:
             self.install.abort()
         return self.image

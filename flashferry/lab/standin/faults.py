@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import asyncssh
 
 from flashferry.lab.errors import LabError
+from flashferry.lab.standin.config_session import ConfigSession
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
 
-    from flashferry.lab.standin.ssh_client.figures import Refill
+    from flashferry.lab.standin.device import Device
+    from flashferry.lab.standin.ssh_client.settings import Refill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +203,136 @@ EVENTS = (
     "syslog",
     "applets_fire",
 )
+
 """What happens at once instead of being switched: lines that another user types (a list), who saves (a name), `install
 remove inactive` with a yes (true), a restart (seconds, or true for the platform's), the end of all SSH connections
 (true), another host key (true), a syslog line (its text), the end of all countdowns of applets (true)."""
+
+OTHER_USER = "colleague"
+
+
+def switch(device: Device, switches: dict[str, Any]) -> None:
+    """Switch faults of a device, and let happen what is an event.
+
+    Raises LabError: there is no such switch, or a line of the other user is no configuration command.
+    """
+    device.faults = device.faults.with_switches({k: v for k, v in switches.items() if k not in EVENTS})
+    for name in EVENTS:
+        if switches.get(name):
+            device.happened.append(f"event: {name}")
+            _EVENTS[name](device, switches[name])
+
+
+def _other_user_configures(device: Device, lines: list[str]) -> None:
+    session = ConfigSession(device)
+    for line in lines:
+        if not isinstance(session.take(line), str):
+            raise LabError(f"{device.settings.name}: the other user's line {line!r} is no configuration command.")
+        device.happened.append(f"typed by another: {line}")
+    device.touch(OTHER_USER)
+    device.syslog(f"%SYS-5-CONFIG_I: Configured from console by {OTHER_USER} on vty15 (198.51.100.7)")
+
+
+def _other_user_saves(device: Device, who: str | bool) -> None:
+    device.save(OTHER_USER if who is True else str(who))
+
+
+def _other_user_removes_inactive(device: Device, _: bool) -> None:
+    """Beside another operation the device refuses it, as it refuses anybody's."""
+    if device.install is None:
+        raise LabError(f"{device.settings.name}: there is no install mode to remove anything in.")
+    if not device.install.is_busy:
+        device.install.remove(device.install.removable())
+        device.syslog("%INSTALL-5-INSTALL_COMPLETED_INFO: R0/0: install_engine: Completed install remove")
+
+
+def _reboot(device: Device, seconds: float | bool) -> None:
+    device.restart(None if seconds is True else float(seconds), reason="power-on")
+
+
+def _drop_ssh(device: Device, _: bool) -> None:
+    if device.listener is not None:
+        device.listener.drop_connections()
+
+
+def _new_host_key(device: Device, _: bool) -> None:
+    if device.listener is not None:
+        device.listener.use_key(asyncssh.generate_private_key("ssh-rsa", key_size=2048))
+
+
+def _syslog(device: Device, text: str) -> None:
+    device.syslog(text)
+
+
+def _applets_fire(device: Device, _: bool) -> None:
+    device.applets.fire()
+
+
+_EVENTS: dict[str, Callable[[Device, Any], None]] = {
+    "other_user_configures": _other_user_configures,
+    "other_user_saves": _other_user_saves,
+    "other_user_removes_inactive": _other_user_removes_inactive,
+    "reboot": _reboot,
+    "drop_ssh": _drop_ssh,
+    "new_host_key": _new_host_key,
+    "syslog": _syslog,
+    "applets_fire": _applets_fire,
+}
+
+_POLL_S = 0.02
+
+
+async def hold(device: Device, what: str, is_held: Callable[[], bool]) -> None:
+    """Note that something is held, and wait until it is not."""
+    note(device, what)
+    while is_held():
+        await asyncio.sleep(_POLL_S)
+
+
+def note(device: Device, what: str) -> None:
+    """Note what is held, where a test can see it."""
+    device.happened.append(f"held: {what}")
+
+
+def allowed_bytes(device: Device, size_bytes: int) -> int | None:
+    """Return how many bytes a copy that has so many may still take: 0 while it is held, None for all there are."""
+    limit = device.faults.hold_copy_at_bytes
+    return None if limit is None else max(0, limit - size_bytes)
+
+
+class _Writer(Protocol):
+    def write(self, chunk: bytes) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class HeldWriter:
+    """A writer that stops at the byte at which the device holds its copies; ``stop`` ends the wait, too."""
+
+    def __init__(self, device: Device, inner: _Writer, stop: threading.Event) -> None:
+        self._device = device
+        self._inner = inner
+        self._stop = stop
+        self._size_bytes = 0
+
+    def write(self, chunk: bytes) -> None:
+        """Write a piece, up to that byte and after the release from there. Raises NoSpaceError: it does not fit."""
+        while chunk and not self._stop.is_set():
+            part = chunk[: allowed_bytes(self._device, self._size_bytes)]
+            if part:
+                self._inner.write(part)
+                self._size_bytes += len(part)
+                chunk = chunk[len(part) :]
+            self._wait()
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._inner.close()
+
+    def _wait(self) -> None:
+        if allowed_bytes(self._device, self._size_bytes) != 0:
+            return
+        self._inner.flush()
+        note(self._device, f"copy at {self._size_bytes} bytes")
+        while allowed_bytes(self._device, self._size_bytes) == 0 and not self._stop.wait(_POLL_S):
+            pass

@@ -17,11 +17,15 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from flashferry.lab.standin.configuration import Configuration
 
 Action = TypeVar("Action")
 
 _RANGE = re.compile(r"<(\d+)-(\d+)>")
+
 _SHAPES = {
     "FS:": re.compile(r"[A-Za-z][\w-]*:"),
     "INTERFACE": re.compile(r"[A-Za-z]+\d[\d/.]*$"),
@@ -196,3 +200,54 @@ def _good_prefix(node: Node[Action], word: str) -> int:
     word = word.lower()
     cuts = range(len(word), 0, -1)
     return next((cut for cut in cuts if any(key.startswith(word[:cut]) for key in node.keywords)), 0)
+
+
+DEFAULT_EXEC_TIMEOUT_S = 600.0
+
+"""`exec-timeout 10 0`, the documented default of a line."""
+
+
+def allows(configuration: Configuration, level: int, command: Matched[Any], user_commands: Node[Any]) -> bool:
+    """Return whether a level between 1 and 15 may use a command.
+
+    It may use those of user mode and those that a `privilege exec level N COMMAND` line lowers to it.
+    """
+    if isinstance(match(user_commands, command.text), Matched):
+        return True
+    for line in configuration.lines():
+        found = re.fullmatch(r"privilege exec (?:all )?level (\d+) (.+)", line.text)
+        if found and int(found[1]) <= level and (command.text + " ").startswith(found[2] + " "):
+            return True
+    return False
+
+
+def is_denied(command: str, denied: tuple[str, ...]) -> bool:
+    """Return whether AAA refuses a command that is written out: it is one of the denied, or begins with its words."""
+    return any(f"{command} ".startswith(f"{each} ") for each in denied)
+
+
+def exec_timeout_s(configuration: Configuration, vty: int) -> float | None:
+    """Return after how many seconds without a key a vty closes; None for never."""
+    for line in configuration.lines():
+        found = re.fullmatch(r"line vty (\d+)(?: (\d+))?", line.text)
+        if found and int(found[1]) <= vty <= int(found[2] or found[1]):
+            texts = [c.text.split() for c in line.children if c.text.startswith("exec-timeout ")]
+            if not texts:
+                break
+            seconds = 60.0 * int(texts[0][1]) + (float(texts[0][2]) if len(texts[0]) > 2 else 0)
+            return seconds or None
+    return DEFAULT_EXEC_TIMEOUT_S
+
+
+AUTHORIZATION_FAILED = "Command authorization failed.\n\n"
+
+"""What AAA command authorization answers, outside and inside configuration mode (captures)."""
+
+
+def refusal(found: Invalid | Incomplete | Ambiguous, command: str, *, column: int) -> str:
+    """Return the error as IOS prints it; ``column`` is where the command begins in the echoed line."""
+    if isinstance(found, Invalid):
+        return f"{' ' * (column + found.offset)}^\n% Invalid input detected at '^' marker.\n\n"
+    if isinstance(found, Incomplete):
+        return "% Incomplete command.\n\n"
+    return f'% Ambiguous command:  "{command.strip()}"\n'

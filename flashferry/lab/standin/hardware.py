@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import clock
-from flashferry.lab.standin.notices import CRYPTOGRAPHY, XE_LICENCE
+from flashferry.lab.standin.configuration import parse_lines
+from flashferry.lab.standin.syslog_buffer import CRYPTOGRAPHY, XE_LICENCE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from flashferry.lab.standin.device import Device
+    from flashferry.lab.standin.flash import Flash
     from flashferry.lab.standin.platform import Platform
 
 
@@ -37,10 +41,13 @@ class PortFigures:
 
 
 _MOST_MEMBERS = 8
+
 """A stack of Catalyst 9300 has no more switches (Cisco data sheet)."""
 
 VLAN = PortFigures(prefix="Vlan", hardware="Ethernet SVI", bandwidth_kbps=1_000_000, delay_us=10)
+
 LOOPBACK = PortFigures(prefix="Loopback", hardware="Loopback", bandwidth_kbps=8_000_000, delay_us=5000)
+
 TUNNEL = PortFigures(prefix="Tunnel", hardware="Tunnel", bandwidth_kbps=100, delay_us=50_000)
 
 
@@ -135,3 +142,147 @@ def fields(device: Device) -> dict[str, str]:
         **{f"mac{member}": dotted(mac) for member, mac in enumerate(macs, start=1)},
         **{f"colons{member}": colons(mac) for member, mac in enumerate(macs, start=1)},
     }
+
+
+STANDBY = "standby"
+
+"""The other supervisor, by the word that stands for it where switches have numbers."""
+
+_SIMPLEX = (
+    (r"^( +peer state = ).*", r"\g<1>1  -DISABLED "),
+    (r"^( +Mode = )Duplex", r"\g<1>Simplex"),
+    (r"^( Communications = )Up", r"\g<1>Down      Reason: Simplex mode"),
+    (r"^R1 .*\n", ""),
+    (r"^Standby .*\n", ""),
+)
+
+
+class MemberLeftError(Exception):
+    """The member that a copy goes to has left."""
+
+
+def place_of(flash: Flash) -> str:
+    """Return whose file system it is: a switch's number, `standby`, or empty for the device's own."""
+    name = flash.figures.name
+    if name.startswith("stby-"):
+        return STANDBY
+    return name.rpartition("-")[2] if name.startswith("flash-") else ""
+
+
+def is_away(device: Device, flash: Flash) -> bool:
+    """Return whether the member is away that a file system is of."""
+    return place_of(flash) in device.faults.members_away
+
+
+def leave(device: Device, place: str) -> None:
+    """Have a member leave."""
+    away = (*device.faults.members_away, place)
+    device.faults = device.faults.with_switches({"members_away": away, "member_leaves_after_bytes": None})
+    device.note_guess("members: log line of one that left")
+    if place == STANDBY:
+        device.syslog("%REDUNDANCY-3-STANDBY_LOST: Standby processor fault (PEER_NOT_PRESENT)")
+    else:
+        text = f"Switch 1 R0/0: stack_mgr: Switch {place} has been removed from the stack."
+        device.syslog(f"%STACKMGR-4-SWITCH_REMOVED: {text}")
+
+
+def without_away(device: Device, text: str) -> str:
+    """Return what a command prints, as it is without the members that are away."""
+    for place in device.faults.members_away:
+        if place == STANDBY:
+            for old, new in _SIMPLEX:
+                text = re.sub(old, new, text, flags=re.MULTILINE)
+        else:
+            text = _without_switch(device, text, place)
+    return text
+
+
+def _without_switch(device: Device, text: str, number: str) -> str:
+    row = rf"\g<1>{number}       Member   0000.0000.0000     0      V01     Removed             "
+    own_row = rf"^([ *]){number} +\w+ +[0-9a-f.]{{14}} +\d+ +\w+ +\w+ *$"
+    text, count = re.subn(own_row, row, text, flags=re.MULTILINE)
+    if count:
+        device.note_guess("members: row of one that is away")
+    text = re.sub(rf"^ +{number} +\d+ +C\d.*\n", "", text, flags=re.MULTILINE)  # `show version`, `show platform`
+    own = rf"(-+\n)?Switch 0?{number}\n-+\n(?:(?!-+\nSwitch|Switch \d|Configuration register|\Z).*\n)*"
+    return re.sub(own, "", text)
+
+
+_PASSES_CONFIGURATION_OVER = 0x40
+
+_PACKAGES = "packages.conf"
+
+
+def named_files(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the files that `boot system` lines name, in their order, each with its file system.
+
+    The five spellings are those of pyntc's table: `flash bootflash:x`, `bootflash:x`, `flash0:/x`,
+    `switch all flash:x`, `flash x`.
+    """
+    found = [line.split()[2:] for line in lines if line.startswith("boot system ")]
+    return tuple(name for words in found if words for name in _of_words(words))
+
+
+def _of_words(words: list[str]) -> tuple[str, ...]:
+    file = words[-1]
+    if ":" in file:
+        return tuple(name for name in file.split(";") if name)
+    return (f"{words[-2]}:{file}",) if len(words) > 1 else ()
+
+
+def saved_files(device: Device) -> tuple[str, ...]:
+    """Return the files of the boot variable: those of the lines that were saved."""
+    return named_files(line.text for line in parse_lines(device.startup_text))
+
+
+def next_image(device: Device) -> str | None:
+    """Return what the device boots when it restarts now; None where it stays at ROMMON's prompt."""
+    register = _register(device)
+    if register & _PASSES_CONFIGURATION_OVER or not register & 0xF:
+        return None
+    if device.faults.manual_boot and boots_manually(device):
+        return None
+    files = saved_files(device) or (device.platform.image,)
+    return next((name for name in files if _is_bootable(device, name)), None)
+
+
+def boots_manually(device: Device) -> bool:
+    """Return whether the device knows `boot manual`."""
+    return "Manual Boot" in device.platform.texts["boot"]
+
+
+def as_it_stands(device: Device, text: str) -> str:
+    """Return a text of the platform with the release, reload reason, register and manual boot of this device."""
+    text = running_release(device, text)
+    if device.reload_reason:
+        first = "reload" if device.platform.family == "IOS" else device.reload_reason
+        text = re.sub(r"^(System returned to ROM by ).*", rf"\g<1>{first}", text, flags=re.MULTILINE)
+        text = re.sub(r"^(Last reload reason: ).*", rf"\g<1>{device.reload_reason}", text, flags=re.MULTILINE)
+    if device.faults.config_register is not None:
+        # Documentation of `config-register`; no capture has the words in brackets.
+        coming = rf"\g<1> (will be {device.faults.config_register} at next reload)"
+        text = re.sub(r"^((?:Standby )?Configuration register is \S+)", coming, text, flags=re.MULTILINE)
+    if device.faults.manual_boot:
+        text = re.sub(r"^(Manual Boot = |(?:Standby )?MANUAL_BOOT variable = )no$", r"\1yes", text, flags=re.MULTILINE)
+    return text
+
+
+def _register(device: Device) -> int:
+    """Return the register of the next restart; that of virtual routers, 0x0, says nothing of what they boot."""
+    if device.faults.config_register is not None:
+        return int(device.faults.config_register, 16)
+    found = re.search(r"^Configuration register is (\S+)", device.platform.texts["version"], re.MULTILINE)
+    return int(found[1], 16) or 0x2 if found else 0x2
+
+
+def _is_bootable(device: Device, path: str) -> bool:
+    """Return whether a file is there, and for install mode whether the package is that its list names."""
+    prefix, _, name = path.partition(":")
+    flash = device.file_system(prefix)
+    if flash is None:
+        return path == device.platform.image  # IOL's own file, which is on no file system
+    if flash.find(name.lstrip("/")) is None or device.faults.image_not_executable:
+        return False
+    if device.install is None or not name.endswith(_PACKAGES):
+        return True
+    return flash.find(device.install.running.file) is not None

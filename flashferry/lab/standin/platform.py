@@ -8,13 +8,12 @@ from datetime import datetime
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from flashferry.lab.datafile import Table, read_table
-from flashferry.lab.errors import LabError
+from flashferry.lab.errors import LabError, Table, read_table
 from flashferry.lab.standin.configuration import Configuration, parse_configuration
 from flashferry.lab.standin.hardware import PortFigures
-from flashferry.lab.standin.install_state import InstallFigures
-from flashferry.lab.standin.ssh_client.figures import SshFigures, load_figures, speeds
-from flashferry.lab.standin.wording import Wording, platform_texts
+from flashferry.lab.standin.install import InstallFigures
+from flashferry.lab.standin.server_url import Wording, platform_texts
+from flashferry.lab.standin.ssh_client.settings import SshFigures, load_figures, speeds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

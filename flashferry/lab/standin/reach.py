@@ -20,8 +20,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.addresses import bind_to
-from flashferry.lab.standin.own_thread import in_own_thread
+from flashferry.lab.standin.connections import bind_to, in_own_thread
 from flashferry.lab.standin.routing import path_to, vrf_names
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.interfaces import (
+from flashferry.lab.standin.configuration import (
     address_of,
     canonical_interface,
     interface_lines,

@@ -1,12 +1,37 @@
-"""The URL that `copy` is given: whose server, which file, as whom; of every protocol that IOS copies by."""
+"""The line that ends every copy."""
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flashferry.lab.errors import LabError, Table, read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullResult:
+    """What came, by the device's own monotonic clock."""
+
+    size_bytes: int
+    seconds: float
+
+
+def result_line(result: PullResult) -> str:
+    """Return the ``bytes copied`` line; the rate is that of the printed seconds, rounded to nearest (17 captures)."""
+    seconds = round(result.seconds, 3)
+    rate = int(result.size_bytes / seconds + 0.5) if seconds else 0
+    return f"{result.size_bytes} bytes copied in {seconds:.3f} secs ({rate} bytes/sec)"
+
 
 DEFAULT_PORTS = {"ftp": 21, "http": 80, "https": 443, "rcp": 514, "scp": 22, "sftp": 22, "tftp": 69}
+
 """The protocols that `copy` knows, and where their servers listen."""
+
 _URL = re.compile(
     rf"(?P<scheme>{'|'.join(DEFAULT_PORTS)}):(?://(?:(?P<user>[^:@/]*)(?::(?P<word>[^@/]*))?@)?(?P<host>[^:/]*)(?::(?P<port>\d*))?)?(?P<path>/.*)?",
     re.IGNORECASE,
@@ -55,3 +80,59 @@ def parse_url(text: str) -> ServerUrl | None:
         port_is_open=found["port"] == "",
         scheme=found["scheme"].lower(),
     )
+
+
+_PACKAGE = "flashferry.lab.standin.texts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """``%Error VERB url (REASON)``.
+
+    Attributes:
+        name: By which a client asks for it, behind the client's name: ``http: refused``.
+        verb: opening, reading, writing or copying.
+        reason: What stands in parentheses.
+        source: Where it was seen; empty for a guess.
+        unknown: What is not known; empty where it was seen.
+    """
+
+    name: str
+    verb: str
+    reason: str
+    source: str
+    unknown: str
+
+
+Wordings = dict[str, Wording]
+
+
+@functools.cache
+def base_texts(client: str) -> Mapping[str, Wording]:
+    """Return what a client prints on a platform that says nothing else.
+
+    Raises LabError: a text is incomplete; file and key are named.
+    """
+    return _wordings(client, read_table(_PACKAGE, client))
+
+
+def platform_texts(client: str, own: Table) -> Wordings:
+    """Return what a client prints, with what a platform's data file says of its own.
+
+    Raises LabError: the platform names a text that the client does not have, or one is incomplete.
+    """
+    base = base_texts(client)
+    own.only(*base)
+    return {**base, **_wordings(client, own)}
+
+
+def _wordings(client: str, table: Table) -> Wordings:
+    return {name: _wording(f"{client}: {name}", table.table(name)) for name in table.values}
+
+
+def _wording(name: str, table: Table) -> Wording:
+    table.only("verb", "reason", "source", "unknown")
+    source, unknown = table.text("source", ""), table.text("unknown", "")
+    if bool(source) == bool(unknown):
+        raise LabError(f"{table.where}: expected either source or unknown, found {'both' if source else 'neither'}.")
+    return Wording(name=name, verb=table.text("verb"), reason=table.text("reason"), source=source, unknown=unknown)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flashferry.core.outside import sanitize
+from flashferry.core.redaction import sanitize
 from flashferry.model.states import Outcome, Phase
 from flashferry.monitor.events import Event
-from tasks.step import ACTIVATE_WORD, CHECK_WORD, COPY_WORD, ENDS_WAY
+from tasks.step import ACTIVATE_WORD, CHECK_WORD, COPY_WORD, FATAL_STEPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,7 @@ class Device:
         if self.has_all:
             self.rate_bytes_per_s = 0.0
         self.verdict = event.verdict or self.verdict
-        self.phase, self.waits = Phase.UNDER_WAY, ""
+        self.phase, self.waits = Phase.IN_PROGRESS, ""
 
     def _begin(self, event: Event, now_s: float) -> None:
         step = event.text if event.step == "probe" else event.step
@@ -180,7 +180,7 @@ class Device:
         self.step, self.since_s = step, now_s
         self.waits, self.doing, self.is_retrying = "", "", False
         self._is_done = self._is_idle = False
-        self.phase = Phase.UNDER_WAY
+        self.phase = Phase.IN_PROGRESS
         self.is_copying, self.rate_bytes_per_s = False, 0.0
 
     def _wait(self, event: Event, now_s: float) -> None:
@@ -188,7 +188,7 @@ class Device:
         if event.status == "retry":
             self.is_retrying, self.has_failed, self._has_ended = True, False, False
             self._no_copy()
-            self.phase = Phase.UNDER_WAY
+            self.phase = Phase.IN_PROGRESS
 
     def _leave_step(self, event: Event, now_s: float) -> None:
         was_done = self._is_done
@@ -207,7 +207,7 @@ class Device:
         """Return whether a step that ended was the last, for runs without an event for a device's end."""
         if event.status == "failed":
             # One that is refused, not reached or could not be read never comes to the last step.
-            return event.step == self._last_step or event.step in ENDS_WAY
+            return event.step == self._last_step or event.step in FATAL_STEPS
         # A check that is done, and then reported once more, was all: the image is there already.
         is_all = event.step == self.step == CHECK_WORD and was_done
         return is_all or event.step == self._last_step

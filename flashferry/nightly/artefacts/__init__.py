@@ -5,6 +5,6 @@ folder is whole before it has its name, so that a folder that is there is whole.
 """
 
 from flashferry.nightly.artefacts.folder import write_artefacts
-from flashferry.nightly.artefacts.history_page import history_html
+from flashferry.nightly.artefacts.page import history_html
 
 __all__ = ["history_html", "write_artefacts"]

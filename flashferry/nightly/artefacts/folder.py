@@ -18,13 +18,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from flashferry.core.atomic_write import sync_folder, write_whole
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import masked, redact_json
-from flashferry.nightly.artefacts.junit import night_junit
+from flashferry.core.files import sync_folder, write_whole
+from flashferry.core.redaction import masked, redact_json
 from flashferry.nightly.artefacts.page import night_html
-from flashferry.nightly.artefacts.report import night_report, report_json
+from flashferry.nightly.artefacts.report import night_junit, night_report, report_json
 from flashferry.nightly.night import Night
 from flashferry.store.nights import PastSeriesNight
 

@@ -1,26 +1,120 @@
-"""A night as one HTML file: nothing else is loaded, no script is in it; for light, dark and print."""
+"""A night's page and the page of all nights, with the graphs of their series."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 
 from jinja2 import Environment
 from markupsafe import Markup
 
-from flashferry.core.outside import sanitize_record
+from flashferry.core.redaction import sanitize_record
 from flashferry.core.safe_quote import counted
-from flashferry.nightly.artefacts import words
-from flashferry.nightly.artefacts.report import NightReport, SeriesReport, gravest_first
-from flashferry.nightly.artefacts.trend_graph import DRAWN, trend_svg
+from flashferry.nightly.artefacts.report import (
+    NightReport,
+    SeriesPoint,
+    SeriesReport,
+    colour_sign,
+    colour_tone,
+    colour_word,
+    condition_words,
+    figure_of,
+    gravest_first,
+    night_counts,
+    night_lines,
+    night_result,
+    night_tone,
+    night_word,
+    series_report,
+    step_tone,
+    title_of,
+)
+from flashferry.nightly.history import Series
 from flashferry.nightly.night import Judgement, Night, NightCopy, Rating, StepOutcome
 from flashferry.nightly.thresholds import figure
 from flashferry.nightly.trend import LEAST_NIGHTS, NIGHTS
-from flashferry.reports.pages import inlined, page_templates, style, whole
-from flashferry.reports.words import duration
+from flashferry.reports.as_html import inlined, page_templates, style, whole
+from flashferry.reports.graphs import Graph, Line, Stroke, named_axis, place_of, rate_axis, seconds_axis, svg
+from flashferry.reports.words import duration, moment
+
+_AXES = {"bytes/s": rate_axis, "s": seconds_axis}
+
+DRAWN = frozenset(_AXES)
+
+"""Units of series that have a graph; a count of lines, which must be 0 every night, needs none."""
+
+_SHAPES = {
+    Rating.RED: ("red", "m-8-8l16 16m0-16l-16 16"),
+    Rating.AMBER: ("amber", "m-9 0a9 9 0 1 0 18 0a9 9 0 1 0-18 0"),
+    Rating.CHANGED_UP: ("up", "m-9 8h18l-9-16z"),
+}
+
+"""By judgement: a class, and the shape drawn around the night's place; distinguished by shape in print, too."""
+
+_OFF = "m-7 0h14"
+
+
+def trend_graph(series: SeriesReport, title: str) -> Graph:
+    """Return the graph of a series.
+
+    Args:
+        series: The series, the oldest night first, of a unit that is `DRAWN`.
+        title: What stands above it.
+    """
+    points = series.points
+    compared = [(float(place), one.value) for place, one in enumerate(points) if one.is_comparable]
+    lines = [Line(label="night", points=tuple(compared))] if compared else []
+    for label, stroke, values in (
+        ("expected", Stroke.DOTTED, [one.history_median for one in points]),
+        ("noticed beyond", Stroke.DASHED, [one.threshold for one in points]),
+    ):
+        if any(value is not None for value in values):
+            lines.append(_steps(label, stroke, values))
+    off = sum(not one.is_comparable for one in points)
+    return Graph(
+        key="trend",
+        title=title,
+        across=named_axis([_date(one) for one in points] or [""]),
+        up=_AXES[series.unit](max((value for line in lines for value in line.values), default=0.0)),
+        lines=tuple(lines),
+        readings=len(points),
+        reading="night",
+        note=f"{off} not compared, marked at the foot" if off else "",
+    )
+
+
+def trend_svg(series: SeriesReport, title: str) -> str:
+    """Return the graph of a series as an `svg` element; nights that need attention are marked."""
+    graph = trend_graph(series, title)
+    return svg(graph, marks="".join(_marks(graph, series.points)) if graph.lines else "")
+
+
+def _steps(label: str, stroke: Stroke, values: Sequence[float | None]) -> Line:
+    gaps = frozenset(place for place, value in enumerate(values) if value is None)
+    points = tuple((float(place), value or 0.0) for place, value in enumerate(values))
+    return Line(label=label, points=points, stroke=stroke, is_step=True, gaps=gaps)
+
+
+def _marks(graph: Graph, points: Sequence[SeriesPoint]) -> Iterable[str]:
+    for place, one in enumerate(points):
+        if not one.is_comparable:
+            over, down = place_of(graph, (float(place), 0.0))
+            yield f'<path class="k off" d="M{over} {down}{_OFF}"/>'
+        elif one.colour in _SHAPES:
+            name, shape = _SHAPES[one.colour]
+            over, down = place_of(graph, (float(place), one.value))
+            yield f'<path class="k {name}" d="M{over} {down}{shape}"/>'
+
+
+def _date(point: SeriesPoint) -> str:
+    """Return month and day of a night."""
+    return point.started_at[5:10]
+
 
 _OPENED_UP_TO = 8
+
 """Of so few routers all copies are opened, and printed."""
 
 _NOTICED = frozenset({Rating.RED, Rating.AMBER, Rating.CHANGED_UP})
@@ -49,8 +143,8 @@ def night_html(report: NightReport) -> str:
             started_at=night.started_at.isoformat(),
             ended_at=night.ended_at.isoformat(),
             backend=" ".join(filter(None, (night.backend, night.controller_version, night.controller))),
-            banner=words.night_tone(night),
-            headline=[_capital(words.night_result(night)) + ".", *words.night_lines(night)],
+            banner=night_tone(night),
+            headline=[_capital(night_result(night)) + ".", *night_lines(night)],
             tiles=tuple(_tiles(night)),
             failed=[step for step in night.steps if step.outcome is StepOutcome.FAILED],
             noticed=[one for one in gravest_first(night.judgements) if one.colour in _NOTICED],
@@ -67,13 +161,13 @@ def night_templates() -> Environment:
     """Return a maker of pages that knows a night's words."""
     made = page_templates()
     made.globals |= {
-        "colour_tone": words.colour_tone,
-        "colour_sign": words.colour_sign,
-        "colour_word": words.colour_word,
-        "step_tone": words.step_tone,
-        "title_of": words.title_of,
-        "figure_of": words.figure_of,
-        "condition": words.condition_words,
+        "colour_tone": colour_tone,
+        "colour_sign": colour_sign,
+        "colour_word": colour_word,
+        "step_tone": step_tone,
+        "title_of": title_of,
+        "figure_of": figure_of,
+        "condition": condition_words,
         "rule": {"nights": NIGHTS, "least": LEAST_NIGHTS},
     }
     return made
@@ -81,7 +175,7 @@ def night_templates() -> Environment:
 
 def drawn_series(series: SeriesReport) -> Markup:
     """Return the graph of a series for a page."""
-    return Markup(trend_svg(series, words.title_of(series.key)))  # noqa: S704 -- svg escapes what it is given
+    return Markup(trend_svg(series, title_of(series.key)))  # noqa: S704 -- svg escapes what it is given
 
 
 def _drawn(report: NightReport) -> Iterator[tuple[SeriesReport, Judgement, Markup]]:
@@ -129,3 +223,88 @@ def _routers(night: Night) -> Iterator[_Router]:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightLine:
+    """A night in a line of a table, all of it words.
+
+    Attributes:
+        night_id: Its id.
+        began: When, UTC.
+        took: How long it took.
+        word: What it was, in a word.
+        tone: The class for that.
+        result: What it was, in a clause.
+        series: How its series were judged.
+        backend: What took its lab up, with the version.
+        kernel: Of the host that served.
+        tool_version: Flashferry's.
+        lines: What else there is to say.
+    """
+
+    night_id: str
+    began: str
+    took: str
+    word: str
+    tone: str
+    result: str
+    series: str
+    backend: str
+    kernel: str
+    tool_version: str
+    lines: tuple[str, ...]
+
+
+def night_line(night: Night) -> NightLine:
+    """Return a night in a line."""
+    return NightLine(
+        night_id=night.night_id,
+        began=moment(night.started_at.isoformat()),
+        took=duration((night.ended_at - night.started_at).total_seconds()),
+        word=night_word(night),
+        tone=night_tone(night),
+        result=night_result(night),
+        series=night_counts(night),
+        backend=f"{night.backend} {night.controller_version}".strip(),
+        kernel=night.kernel,
+        tool_version=night.tool_version,
+        lines=night_lines(night),
+    )
+
+
+def history_html(
+    nights: Sequence[Night], series: Sequence[Series], *, written_by: str, now: datetime | None = None
+) -> str:
+    """Return all nights as one HTML page, the last night first.
+
+    Args:
+        nights: The nights, the oldest first.
+        series: Their series.
+        written_by: Name and version of the program.
+        now: When it is written; None: now.
+    """
+    rows = [night_line(sanitize_record(night)) for night in reversed(nights)]
+    found = [sanitize_record(series_report(one)) for one in series]
+    page = night_templates().get_template("nights.html.j2")
+    return whole(
+        page.render(
+            **inlined(style("night.css")),
+            rows=rows,
+            drawn=[(one, drawn_series(one)) for one in found if one.unit in DRAWN],
+            told=_summary,
+            written_by=written_by,
+            written_at=(now or datetime.now(UTC)).isoformat(timespec="seconds"),
+        )
+    )
+
+
+def _summary(series: SeriesReport) -> str:
+    """Return what a series came to last."""
+    last = series.points[-1]
+    value = figure_of(series.key, last.value)
+    if not last.is_comparable:
+        return f"{value} in the last night, which is not compared"
+    if last.history_median is None:
+        return f"{value}; too few good nights for a trend"
+    return f"{value}, expected {figure_of(series.key, last.history_median)}"

@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_secret, sanitize
+from flashferry.core.redaction import keep_secret, sanitize
 
 CALL_TIMEOUT_S = 30.0
 """A controller that has not answered a small question by then is taken for stuck, and asked again."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.nightly import backend
 from flashferry.nightly.backend import (
     DiskFile,
@@ -20,15 +20,36 @@ from flashferry.nightly.backend import (
     Topology,
     UploadedImage,
 )
-from flashferry.nightly.cml import captures, down, images, labs
+from flashferry.nightly.cml import captures, images
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.cml.controller import CONNECT_S, Controller, connect
+from flashferry.nightly.cml.images import with_image
+from flashferry.nightly.cml.labs import (
+    ARTEFACTS,
+    CONDITION,
+    IMPORT,
+    REAP,
+    START,
+    STEP,
+    LabParts,
+    console_log,
+    download,
+    events,
+    import_lab,
+    lab_parts,
+    left,
+    leftovers,
+    nodes_now,
+    set_condition,
+    start_lab,
+    take_down,
+)
+from flashferry.nightly.cml.labs import link_id as id_of_link
 from flashferry.nightly.cml.preflight import preflight
-from flashferry.nightly.cml.wanted import with_image
 from flashferry.nightly.deadline import Clock, Deadline
-from flashferry.nightly.faults import NightFault
 from flashferry.nightly.lab_notes import nobodys
-from flashferry.nightly.topology.day0 import without_secrets
+from flashferry.nightly.night import NightFault
+from flashferry.nightly.topology.definitions import without_secrets
 
 _UNDONE_S = 120.0
 """A lab that was imported and cannot be started is removed within that, or else found by its title later."""
@@ -52,7 +73,7 @@ class CmlBackend:
         self.access = access
         self._clock, self._poll_s = clock, poll_s
         self._controller: Controller | None = None
-        self._parts: dict[str, labs.LabParts] = {}
+        self._parts: dict[str, LabParts] = {}
 
     def __enter__(self) -> CmlBackend:
         """Return itself."""
@@ -78,12 +99,12 @@ class CmlBackend:
             ConfigInvalid: The topology is none.
             NightFault: With `Fault.LAB`: the controller refuses, and what was imported is removed again.
         """
-        controller = self.controller(labs.IMPORT)
-        lab_id = labs.import_lab(controller, topology, notes=notes, deadline=deadline)
+        controller = self.controller(IMPORT)
+        lab_id = import_lab(controller, topology, notes=notes, deadline=deadline)
         lab = RunningLab(lab_id=lab_id, title=topology.title)
         try:
-            self._parts[lab_id] = labs.lab_parts(controller, lab_id, step=labs.IMPORT)
-            labs.start_lab(controller, lab_id, deadline=deadline)
+            self._parts[lab_id] = lab_parts(controller, lab_id, step=IMPORT)
+            start_lab(controller, lab_id, deadline=deadline)
         except NightFault:
             with suppress(NightFault):
                 self.down(lab, deadline=Deadline.after(_UNDONE_S, deadline.clock))
@@ -96,8 +117,8 @@ class CmlBackend:
         Raises:
             NightFault: With `Fault.LAB`: the lab is gone, or the controller does not answer that.
         """
-        controller = self.controller(labs.START)
-        return labs.nodes_now(controller, lab.lab_id, self._known(controller, lab))
+        controller = self.controller(START)
+        return nodes_now(controller, lab.lab_id, self._known(controller, lab))
 
     def condition(self, lab: RunningLab, link: PlannedLink) -> LinkCondition:
         """Set a link's condition and return what is in force ten seconds later at most, planned or not.
@@ -105,8 +126,8 @@ class CmlBackend:
         Raises:
             NightFault: With `Fault.LAB`: it cannot be set, or nothing is in force.
         """
-        controller = self.controller(labs.CONDITION)
-        return labs.set_condition(controller, lab.lab_id, self._known(controller, lab), link)
+        controller = self.controller(CONDITION)
+        return set_condition(controller, lab.lab_id, self._known(controller, lab), link)
 
     def console_log(self, lab: RunningLab, node: LabNode) -> str:
         """Return what a node has said on its console so far, secrets masked; empty where none is kept.
@@ -114,14 +135,14 @@ class CmlBackend:
         Raises:
             NightFault: With `Fault.LAB`: the controller does not answer that.
         """
-        return without_secrets(labs.console_log(self.controller(labs.ARTEFACTS), lab.lab_id, node.node_id))
+        return without_secrets(console_log(self.controller(ARTEFACTS), lab.lab_id, node.node_id))
 
     def artefacts(self, lab: RunningLab) -> Mapping[str, bytes]:
         """Return topology as downloaded, events and trace; what cannot be had is named in `missing.txt`."""
-        controller = self.controller(labs.ARTEFACTS)
+        controller = self.controller(ARTEFACTS)
         makers: dict[str, Callable[[], str]] = {
-            "lab.yaml": lambda: nobodys(without_secrets(labs.download(controller, lab.lab_id))),
-            "lab-events.json": lambda: masked(json.dumps(labs.events(controller, lab.lab_id), indent=1)) + "\n",
+            "lab.yaml": lambda: nobodys(without_secrets(download(controller, lab.lab_id))),
+            "lab-events.json": lambda: masked(json.dumps(events(controller, lab.lab_id), indent=1)) + "\n",
             "controller-trace.jsonl": controller.trace.text,
         }
         found, missing = {}, []
@@ -139,10 +160,10 @@ class CmlBackend:
             NightFault: With `Fault.CLEANUP`: it is still there, or the controller cannot be asked.
         """
         try:
-            controller = self.controller(down.STEP, connect_s=deadline.left_s)
+            controller = self.controller(STEP, connect_s=deadline.left_s)
         except NightFault as error:
-            raise down.left(f"whether lab {lab.title} is still there cannot be asked", said=error.message) from None
-        down.take_down(controller, lab, deadline=deadline, poll_s=self._poll_s)
+            raise left(f"whether lab {lab.title} is still there cannot be asked", said=error.message) from None
+        take_down(controller, lab, deadline=deadline, poll_s=self._poll_s)
         self._parts.pop(lab.lab_id, None)
 
     def leftovers(self) -> tuple[Leftover, ...]:
@@ -151,7 +172,7 @@ class CmlBackend:
         Raises:
             NightFault: With `Fault.LAB`: the controller does not answer that.
         """
-        return labs.leftovers(self.controller(labs.REAP))
+        return leftovers(self.controller(REAP))
 
     def capture_begin(self, lab: RunningLab, link: PlannedLink) -> None:
         """Begin to capture what goes over a link, for a quarter of an hour and 100,000 packets at most.
@@ -160,7 +181,7 @@ class CmlBackend:
             NightFault: With `Fault.LAB`: the controller refuses, or there is no such link.
         """
         controller = self.controller(captures.STEP)
-        link_id = labs.link_id(self._known(controller, lab), link, step=captures.STEP)
+        link_id = id_of_link(self._known(controller, lab), link, step=captures.STEP)
         captures.start_capture(controller, lab.lab_id, link_id)
 
     def capture_end(self, lab: RunningLab, link: PlannedLink) -> bytes:
@@ -170,7 +191,7 @@ class CmlBackend:
             NightFault: With `Fault.LAB`: the controller has none.
         """
         controller = self.controller(captures.STEP)
-        link_id = labs.link_id(self._known(controller, lab), link, step=captures.STEP)
+        link_id = id_of_link(self._known(controller, lab), link, step=captures.STEP)
         return captures.stop_capture(controller, lab.lab_id, link_id)
 
     def image_of(self, disk: DiskFile, node_definition: str) -> UploadedImage:
@@ -200,7 +221,7 @@ class CmlBackend:
         Raises:
             NightFault: With `Fault.LAB`: the controller refuses, or cannot be asked.
         """
-        images.remove_image(self.controller(down.STEP), image)
+        images.remove_image(self.controller(STEP), image)
 
     def with_image(self, text: str, node_definition: str, image: str | None) -> str:
         """Return a topology whose nodes of a definition boot an image; None: the controller's own choice.
@@ -232,9 +253,9 @@ class CmlBackend:
             self._controller.close()
             self._controller = None
 
-    def _known(self, controller: Controller, lab: RunningLab) -> labs.LabParts:
+    def _known(self, controller: Controller, lab: RunningLab) -> LabParts:
         if lab.lab_id not in self._parts:
-            self._parts[lab.lab_id] = labs.lab_parts(controller, lab.lab_id, step=labs.START)
+            self._parts[lab.lab_id] = lab_parts(controller, lab.lab_id, step=START)
         return self._parts[lab.lab_id]
 
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from functools import partial
 
 from flashferry.core.json_access import Node
-from flashferry.core.outside import sanitize
+from flashferry.core.redaction import sanitize
 from flashferry.nightly.cml.controller import Answer, Call, Controller, below
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.night import Fault, NightFault
 
 STEP = "artefacts"
 MOST_PACKETS = 1_000_000

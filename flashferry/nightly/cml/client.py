@@ -28,7 +28,7 @@ from virl2_client import ClientLibrary
 from virl2_client.utils import Version
 
 from flashferry.core.json_access import Node
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.nightly.cml.access import ControllerAccess
 
 # What it warns of (a port that is not 443, a login renewed) would end on the terminal without a log.

@@ -26,7 +26,7 @@ from flashferry.nightly.cml.access import (
 )
 from flashferry.nightly.cml.trace import Trace
 from flashferry.nightly.deadline import Clock, Deadline
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.night import Fault, NightFault
 
 if TYPE_CHECKING:
     import httpx

@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from flashferry.core.json_access import Node
-from flashferry.core.outside import sanitize
+from flashferry.core.redaction import sanitize
 from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.cml.controller import Answer, Call, Controller
-from flashferry.nightly.cml.wanted import Wanted, wanted
-from flashferry.nightly.faults import Fault, NightFault, NoRoom
+from flashferry.nightly.cml.images import Wanted, wanted
+from flashferry.nightly.night import Fault, NightFault, NoRoom
 
 STEP = "preflight"
 _NOT_OURS = (403, 404)

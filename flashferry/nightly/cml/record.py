@@ -1,37 +1,347 @@
-"""First contact: all that a night asks of a controller is asked once, and the answers are written down.
+"""The shape of answers: keys and types without values, how they differ, and which values may leave a house. Pure.
 
-By default it only looks. With a lab of its own, of two switches and a link between them (and, where one is named, a
-node of some definition), it also finds out what needs a controller: the codes and words of refusals,
-whether import applies conditions, the shape of consoles' logs, what a lab's state is after a wipe.
+A controller's answers are full of names, addresses and accounts that are confidential. What a person who
+writes against it has to know is their shape, numbers, and words of the interface itself such as states and refusals.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.json_access import Node
-from flashferry.core.outside import json_text, redact_json
+from flashferry.core.redaction import json_text, redact_json, sanitize
 from flashferry.nightly.backend import RunningLab
 from flashferry.nightly.cml.access import CmlVersion, ControllerAccess
 from flashferry.nightly.cml.controller import Call, Controller, Expected, below, connect
-from flashferry.nightly.cml.down import take_down
-from flashferry.nightly.cml.labs import node_states
-from flashferry.nightly.cml.recorder import FORMAT, Noted, Recorder, as_json, compared
-from flashferry.nightly.cml.wanted import LONGEST_TITLE, with_notes
+from flashferry.nightly.cml.images import LONGEST_TITLE, with_notes
+from flashferry.nightly.cml.labs import node_states, take_down
 from flashferry.nightly.deadline import Clock, Deadline
-from flashferry.nightly.faults import NightFault
 from flashferry.nightly.lab_notes import LabNotes, new_title
+from flashferry.nightly.night import NightFault
+
+if TYPE_CHECKING:
+    import httpx
+
+TEXT, PAGE, BYTES, EMPTY = "text", "page", "bytes", "nothing"
+
+"""What an answer is that is no JSON."""
+
+_ID = re.compile(
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{2}:){5}[0-9a-f]{2}|\d{1,3}(\.\d{1,3}){3}", re.IGNORECASE
+)
+
+_WORDS = frozenset(
+    {
+        *(
+            "category",
+            "code",
+            "description",
+            "element_type",
+            "encap",
+            "event",
+            "forwarding",
+            "node_definition",
+            "state",
+        ),
+        *("status", "version", "warnings", "type"),
+    }
+)
+
+"""Keys whose texts are the interface's own words. `description` counts in refusals only: elsewhere people wrote it."""
+
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What an answer, or a part of one, is made of.
+
+    Attributes:
+        kinds: `string`, `integer`, `number`, `boolean`, `null`, `object`, `array`, or what else it is; all that were
+            seen at that place.
+        keys: Of an object, by key.
+        may: Those of its keys that are not always there.
+        each: What an array holds, or an object whose keys are ids; None where none was seen.
+    """
+
+    kinds: frozenset[str]
+    keys: Mapping[str, Shape] = field(default_factory=dict)
+    may: frozenset[str] = frozenset()
+    each: Shape | None = None
+
+
+def shape_of(value: object) -> Shape:
+    """Return the shape of JSON types."""
+    if isinstance(value, Mapping):
+        if value and all(_ID.fullmatch(str(key)) for key in value):
+            return Shape(kinds=frozenset({"object"}), each=_all(value.values()))
+        return Shape(kinds=frozenset({"object"}), keys={str(key): shape_of(one) for key, one in value.items()})
+    if isinstance(value, list | tuple):
+        return Shape(kinds=frozenset({"array"}), each=_all(value))
+    names: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
+    return Shape(kinds=frozenset({names.get(type(value), type(value).__name__)}))
+
+
+def merged(one: Shape, other: Shape) -> Shape:
+    """Return the shape of what is either."""
+    keys = dict(one.keys)
+    for name, shape in other.keys.items():
+        keys[name] = merged(keys[name], shape) if name in keys else shape
+    both_objects = "object" in one.kinds and "object" in other.kinds
+    absent = frozenset(one.keys) ^ frozenset(other.keys) if both_objects else frozenset[str]()
+    each = one.each if other.each is None else other.each if one.each is None else merged(one.each, other.each)
+    return Shape(kinds=one.kinds | other.kinds, keys=keys, may=one.may | other.may | absent, each=each)
+
+
+def differences(known: Shape, seen: Shape, at: str = "") -> Iterator[str]:
+    """Yield how an answer that was seen differs from what is known of it, one line each."""
+    where = at or "the answer"
+    kinds = {"number" if kind == "integer" and "number" in known.kinds else kind for kind in seen.kinds}
+    if more := sorted(kinds - known.kinds):
+        yield f"{where}: expected {' or '.join(sorted(known.kinds))}, found {' or '.join(more)}"
+    if "object" in known.kinds & seen.kinds and (known.keys or seen.keys):
+        yield from _key_differences(known, seen, at)
+    if known.each is not None and seen.each is not None:
+        yield from differences(known.each, seen.each, f"{at}[]")
+
+
+def to_json(shape: Shape) -> Any:
+    """Return a shape as JSON types: a word where it is a plain value, else an object of it."""
+    kinds = "|".join(sorted(shape.kinds))
+    if not shape.keys and shape.each is None:
+        return kinds
+    found: dict[str, Any] = {"is": kinds}
+    if shape.keys:
+        found["keys"] = {name + "?" * (name in shape.may): to_json(one) for name, one in sorted(shape.keys.items())}
+    if shape.each is not None:
+        found["each"] = to_json(shape.each)
+    return found
+
+
+def from_json(value: Any) -> Shape:
+    """Return the shape that `to_json` wrote.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if isinstance(value, str):
+        return Shape(kinds=frozenset(value.split("|")))
+    if not isinstance(value, dict) or not isinstance(value.get("is"), str):
+        raise ValueError(f"expected a shape, found {type(value).__name__}")  # noqa: TRY004 -- what a file holds
+    keys = {name.removesuffix("?"): from_json(one) for name, one in value.get("keys", {}).items()}
+    may = frozenset(name.removesuffix("?") for name in value.get("keys", {}) if name.endswith("?"))
+    each = from_json(value["each"]) if "each" in value else None
+    return Shape(kinds=frozenset(value["is"].split("|")), keys=keys, may=may, each=each)
+
+
+def telling(value: object, *, is_refusal: bool, name: str = "") -> Any:
+    """Return JSON types with those values only that may leave a house: figures, and the interface's own words.
+
+    Args:
+        value: JSON types.
+        is_refusal: Whether it is an answer from 400 on, whose description is the controller's.
+        name: The key under which it stands.
+    """
+    if isinstance(value, Mapping):
+        named = {str(key): telling(one, is_refusal=is_refusal, name=str(key)) for key, one in value.items()}
+        return {f"id-{place}" if _ID.fullmatch(key) else key: one for place, (key, one) in enumerate(named.items(), 1)}
+    if isinstance(value, list | tuple):
+        return [telling(one, is_refusal=is_refusal, name=name) for one in value]
+    if not isinstance(value, str):
+        return value
+    is_word = name in _WORDS and (name != "description" or is_refusal)
+    return sanitize(_ID.sub("<id>", value))[:_LONGEST] if is_word else "<text>"
+
+
+def _all(values: Any) -> Shape | None:
+    found: Shape | None = None
+    for value in values:
+        shape = shape_of(value)
+        found = shape if found is None else merged(found, shape)
+    return found
+
+
+def _key_differences(known: Shape, seen: Shape, at: str) -> Iterator[str]:
+    for name in sorted(known.keys.keys() - seen.keys.keys() - known.may):
+        yield f"{_below(at, name)}: expected {' or '.join(sorted(known.keys[name].kinds))}, found no such key"
+    for name in sorted(seen.keys.keys() - known.keys.keys()):
+        yield f"{_below(at, name)}: not known here, {' or '.join(sorted(seen.keys[name].kinds))}"
+    for name in sorted(known.keys.keys() & seen.keys.keys()):
+        yield from differences(known.keys[name], seen.keys[name], _below(at, name))
+
+
+def _below(at: str, name: str) -> str:
+    return f"{at}.{sanitize(name)}" if at else sanitize(name)
+
+
+FORMAT = 1
+
+_BASE = "/api/v0/"
+
+_NAMED = {
+    "labs": "LAB",
+    "nodes": "NODE",
+    "links": "LINK",
+    "interfaces": "INTERFACE",
+    "pcap": "CAPTURE",
+    "consoles": "CONSOLE",
+    "image_definitions": "IMAGE",
+    "node_definitions": "DEFINITION",
+}
+
+"""What a part of a path is called by the part before it."""
+
+_SECRET_PATHS = ("/authenticate", "/keys/")
+
+
+@dataclass(slots=True, kw_only=True)
+class Noted:
+    """Answers to one question in one situation.
+
+    Attributes:
+        method: `GET`, ...
+        path: Below `/api/v0/`, ids named by what they are of.
+        statuses: The codes that it was answered with.
+        content_type: Of the last answer.
+        shape: Of all answers.
+        example: The last answer's figures and words; None where there are none.
+        times: How many answers there were.
+    """
+
+    method: str
+    path: str
+    statuses: set[int] = field(default_factory=set)
+    content_type: str = ""
+    shape: Shape
+    example: Any = None
+    times: int = 0
+
+
+class Recorder:
+    """Sees all exchanges with a controller, see `flashferry.nightly.cml.client.Watcher`.
+
+    Attributes:
+        situation: What the next questions are for: what a controller answers hangs on it.
+    """
+
+    def __init__(self) -> None:
+        self.situation = "login"
+        self._lock = threading.Lock()
+        self._noted: dict[str, Noted] = {}
+
+    @property
+    def noted(self) -> Mapping[str, Noted]:
+        """What was answered, by situation, method and path."""
+        with self._lock:
+            return dict(self._noted)
+
+    def on_request(self, request: httpx.Request) -> None:
+        """Look at a request: nothing of it is kept."""
+
+    def on_response(self, response: httpx.Response) -> None:
+        """Keep the shape of an answer, its figures, and the interface's own words."""
+        response.read()
+        request = response.request
+        path = template(request.url.path)
+        shape, example = _seen(response)
+        with self._lock:
+            one = self._noted.setdefault(
+                f"{self.situation}: {request.method} {path}", Noted(method=request.method, path=path, shape=shape)
+            )
+            one.shape = merged(one.shape, shape)
+            one.statuses.add(response.status_code)
+            one.content_type = response.headers.get("Content-Type", "").partition(";")[0]
+            one.times += 1
+            if not any(part in request.url.path for part in _SECRET_PATHS):
+                one.example = example
+
+
+def template(path: str) -> str:
+    """Return a path below `/api/v0/` with ids named by what they are of: `labs/LAB/nodes/NODE`."""
+    parts = path.removeprefix(_BASE).split("/")
+    return "/".join(_NAMED.get(before, part) for before, part in zip(("", *parts), parts, strict=False))
+
+
+def compared(noted: Mapping[str, Noted], version: CmlVersion) -> tuple[str, ...]:
+    """Return how answers differ from what is known of them, one line each."""
+    known, found = known_shapes(version), []
+    by_question = {name.partition(": ")[2]: one for name, one in known.items()}
+    for name, one in noted.items():
+        expected_answer = known.get(name) or by_question.get(f"{one.method} {one.path}")
+        if expected_answer is None:
+            found.append(f"{name}: nothing is known of it")
+            continue
+        statuses, shape = expected_answer
+        if more := sorted(one.statuses - statuses):
+            expected = " or ".join(map(str, sorted(statuses)))
+            found.append(f"{name}: expected {expected}, found {' or '.join(map(str, more))}")
+        found += [f"{name}: {line}" for line in differences(shape, one.shape)]
+    return tuple(found)
+
+
+def known_shapes(version: CmlVersion) -> dict[str, tuple[frozenset[int], Shape]]:
+    """Return codes and shapes that are known for a version, by situation, method and path."""
+    text = files(__package__ or "").joinpath(shapes_file(version)).read_text(encoding="utf-8")
+    content = json.loads(text)["answers"]
+    return {name: (frozenset(one["statuses"]), from_json(one["shape"])) for name, one in content.items()}
+
+
+def shapes_file(version: CmlVersion) -> str:
+    """Return the name of the file that has the shapes for a version."""
+    return f"shapes-{'2.9' if version.has_capture_keys else '2.10'}.json"
+
+
+def as_json(noted: Mapping[str, Noted], *, has_examples: bool) -> dict[str, object]:
+    """Return what was noted as JSON types.
+
+    Args:
+        noted: What was noted.
+        has_examples: Whether figures and words are in it, or shapes only.
+    """
+    return {name: _as_json(one, has_example=has_examples) for name, one in sorted(noted.items())}
+
+
+def _as_json(one: Noted, *, has_example: bool) -> dict[str, object]:
+    found: dict[str, object] = {"statuses": sorted(one.statuses), "shape": to_json(one.shape)}
+    if has_example:
+        found |= {"content_type": one.content_type, "times": one.times, "example": one.example}
+    return found
+
+
+def _seen(response: httpx.Response) -> tuple[Shape, Any]:
+    """Return an answer's shape and what of it may be shown."""
+    if not response.content:
+        return Shape(kinds=frozenset({EMPTY})), None
+    try:
+        value = response.json()
+    except ValueError:
+        return Shape(kinds=frozenset({_kind(response)})), None
+    return shape_of(value), telling(value, is_refusal=response.is_error)
+
+
+def _kind(response: httpx.Response) -> str:
+    if re.match(r"\s*<(!doctype|html)", response.text[:100], re.IGNORECASE):
+        return PAGE
+    return TEXT if response.content.isascii() or "text" in response.headers.get("Content-Type", "") else BYTES
+
 
 STEP = "record"
+
 _UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
+
 _REFUSALS = tuple(range(400, 500))
+
 _KEEPS_S, _DOWN_S, _SETTLE_S, _BOOT_S = 3600, 300.0, 60.0, 600.0
+
 _TOPOLOGY = """\
 lab: {title: x, description: "flashferry nightly record", notes: "", version: 0.2.2}
 annotations: []
@@ -44,7 +354,9 @@ links:
 - {id: l0, n1: n0, i1: i0, n2: n1, i2: i0, label: wan,
    conditioning: {bandwidth: 50000, latency: 50, loss: 0.01, enabled: true}}
 """
+
 _NODE = "- {{id: n2, label: three, node_definition: {name}, x: 400, y: 0, interfaces: []}}\nlinks:\n"
+
 _LOOKS = (
     "system_information",
     "system_health",

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 
 if TYPE_CHECKING:
     import httpx

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import httpx
 from virl2_client.exceptions import InitializationError, VirlException
 
-from flashferry.core.outside import sanitize
+from flashferry.core.redaction import sanitize
 
 EXPECTED: tuple[type[Exception], ...] = (VirlException, httpx.HTTPError, httpx.InvalidURL)
 """What calls may raise."""

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.safe_quote import described
 from flashferry.model.file_keys import Key, Place, choice, flag, present_file, read_section, text, word
-from flashferry.nightly.description.rules import check_together
 from flashferry.nightly.description.topology_keys import TOPOLOGY_SECTIONS, reach, topology
 from flashferry.nightly.description.values import (
     FORM,
@@ -22,6 +21,7 @@ from flashferry.nightly.description.values import (
     LoginSource,
     NightDescription,
     Reach,
+    check_together,
 )
 from flashferry.nightly.description.work_keys import WORK_SECTIONS, artefacts, inventory_data, limits, night, thresholds
 from flashferry.nightly.settings import NightLimits

@@ -1,26 +1,123 @@
-"""The lab of a night: a topology made of the description's sites, or one of the user's own. Pure, but for that file.
-
-How a lab is made
------------------
-
-The external connector (`mgmt`) has one port, so an unmanaged switch (`lan`) stands behind it, and each router has a
-link of its own to the switch, with the condition of its site. So a condition is on what the controller sets conditions
-on, a link; a router's rate does not depend on who else copies, and a series of nights stays comparable when a count
-changes. The price: a site's routers do not share its bandwidth, which is what the lab of `flashferry lab` is for.
-"""
+"""The routers of a lab that is made, by any backend: how many, what they are called, where they are. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Interface
+
+from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import PlannedLink, PlannedNode, Topology
-from flashferry.nightly.description.values import NightDescription, ReachBy
+from flashferry.nightly.description.values import MOST_TITLE, NightDescription, NodeGroup, ReachBy, Site
 from flashferry.nightly.settings import NodeLogin
-from flashferry.nightly.topology.day0 import day0
-from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS, SWITCH
-from flashferry.nightly.topology.lab_routers import LabRouter, check_title, given_address, link_label, routers_of
+from flashferry.nightly.topology.definitions import (
+    CONNECTOR,
+    ROUTERS,
+    SWITCH,
+    WrittenLink,
+    WrittenNode,
+    day0,
+    topology_text,
+)
 from flashferry.nightly.topology.own import own_topology
-from flashferry.nightly.topology.text import WrittenLink, WrittenNode, topology_text
+
+MOST_ROUTERS = 31
+
+"""Routers behind the one switch of a lab that is made: its ports are 0 to 31, and the connector has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabRouter:
+    """A router of a lab that is made: what and where it is, and its number from 0."""
+
+    number: int
+    label: str
+    site: Site
+    group: NodeGroup
+
+
+def check_title(title: str) -> None:
+    """Refuse a lab's title that the controller would refuse.
+
+    Raises:
+        ConfigInvalid: It has no character, or more than 64.
+    """
+    if not 1 <= len(title) <= MOST_TITLE:
+        raise ConfigInvalid(
+            f"title: expected 1 to {MOST_TITLE} characters, found {len(title)}",
+            hint="The rest has room in the lab's notes or description",
+        )
+
+
+def routers_of(description: NightDescription) -> tuple[LabRouter, ...]:
+    """Return the routers of a lab that is made, in the order of the description.
+
+    Raises:
+        ConfigInvalid: There are too many, two have one name, or the description names others.
+    """
+    routers = tuple(_routers(description))
+    _check_routers(description, routers)
+    return routers
+
+
+def _routers(description: NightDescription) -> Iterator[LabRouter]:
+    """Yield the routers in the order of the description; of a kind at a site they are numbered from 1."""
+    number = 0
+    counted: dict[tuple[str, str], int] = {}
+    for site in description.topology.sites:
+        for group in site.nodes:
+            for _ in range(group.count):
+                key = (site.name, group.node_definition)
+                counted[key] = counted.get(key, 0) + 1
+                label = f"{site.name}-{group.node_definition}-{counted[key]}".replace("_", "-").replace(".", "-")
+                yield LabRouter(number=number, label=label, site=site, group=group)
+                number += 1
+
+
+def _check_routers(description: NightDescription, routers: tuple[LabRouter, ...]) -> None:
+    labels = {one.label for one in routers}
+    if len(routers) > MOST_ROUTERS:
+        raise ConfigInvalid(
+            f"{description.file}: expected at most {MOST_ROUTERS} routers in a lab that is made, found {len(routers)}",
+            hint="Lower the counts, or give a larger topology of your own by topology.file",
+        )
+    if len(labels) != len(routers):
+        raise ConfigInvalid(
+            f"{description.file}: expected sites whose names differ in letters and digits, found two alike",
+            hint="Routers are named after their sites, with '-' in place of other signs; rename one site",
+        )
+    _check_named(description, labels)
+
+
+def _check_named(description: NightDescription, labels: set[str]) -> None:
+    """Refuse names in the description that are no routers of the lab, and routers without an address."""
+    whole, hint = ", ".join(sorted(labels)), "Routers of a lab that is made are named SITE-DEFINITION-NUMBER"
+    given, capture = description.reach.addresses, description.work.capture_node
+    wrong = sorted(labels ^ given.keys()) if description.reach.by is ReachBy.STATIC else []
+    if wrong:
+        lacks = "no address for" if wrong[0] in labels else "one for"
+        sentence = f"key 'reach.addresses': expected an address for each of {whole}, found {lacks} {wrong[0]}"
+        raise ConfigInvalid(f"{description.file}: {sentence}", hint=hint)
+    if capture is not None and capture not in labels:
+        sentence = f"key 'night.capture_node': expected one of {whole}, found another"
+        raise ConfigInvalid(f"{description.file}: {sentence}", hint=hint)
+
+
+def given_address(description: NightDescription, router: LabRouter) -> IPv4Interface | None:
+    """Return the address that the description gives a router; None: it gets one."""
+    reach = description.reach
+    if reach.by is ReachBy.STATIC:
+        return reach.addresses[router.label]
+    return reach.pool[router.number] if reach.pool else None
+
+
+def link_label(router: LabRouter) -> str:
+    """Return the name of a router's own link."""
+    return f"wan-{router.label}"
+
 
 _SSH_PORT = 22
+
 _SWITCH_ID, _CONNECTOR_ID = "n1", "n0"
 
 

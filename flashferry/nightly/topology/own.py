@@ -22,8 +22,7 @@ from flashferry.nightly.description.values import (
     NightDescription,
     ReachBy,
 )
-from flashferry.nightly.topology.day0 import host_name, missing_for_ssh
-from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS
+from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS, host_name, missing_for_ssh
 from inventory.yaml_file import read_mapping
 
 UNCONDITIONED = "unconditioned"

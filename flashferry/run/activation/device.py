@@ -12,16 +12,14 @@ from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import remark, session_of
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, Interrupted, OutputNotUnderstood, Stopped
 from flashferry.devices.identity import LoginGuard, guard_logins, identity_of, member_serials
-from flashferry.images.release import release_in
+from flashferry.images.file_name import release_in
 from flashferry.model.activation import Activation, ActivationOutcome, Phase
 from flashferry.model.doubts import doubts_about
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, failure_of, sentence_of
 from flashferry.model.states import Outcome, State
-from flashferry.run.activation.context import ActivationContext, DeviceActivation
-from flashferry.run.activation.following import Following
-from flashferry.run.activation.keeping import ActivationRun
-from flashferry.run.activation.waiting import Reading
+from flashferry.run.activation.activation_run import ActivationContext, ActivationRun, DeviceActivation
+from flashferry.run.activation.following import Following, Reading
 from flashferry.store.leases import lease_by_name, lease_on, leases
 from flashferry.store.staged import doubts
 from inventory.time_window import closes_at
@@ -31,7 +29,7 @@ from tasks.activating.service_state import ServiceState, read_service_state
 from tasks.file_system import file_system_of_image
 from tasks.read_config import read_running
 from tasks.readiness import Readiness, Verdict
-from tasks.readiness.look import look_at_readiness
+from tasks.readiness.check import check_readiness
 from tasks.snapshot import Snapshot, take_snapshot
 from tasks.software_state import Mode, SoftwareState, read_software
 
@@ -129,7 +127,7 @@ class _Work:
         with self.run.timed("ready"):
             image, names = self._device.wanted.image.name, (self._name, identity_of(session.facts()))
             known = doubts_about(doubts(self._context.journal.directory, *names), *names, image)
-            found = look_at_readiness(
+            found = check_readiness(
                 session,
                 self._device.wanted,
                 false_copy=known.of_hash,
@@ -259,11 +257,11 @@ class _Work:
             if not _may_restart(following.activation.phase, error):
                 # Not restarted: what was set is undone, and the device is as before.
                 self.run.fail(error)
-                following.hang_up()
+                following.drop_session()
                 self._end(following, self._stayed(following))
                 return
             self.run.event(STEP, "note", f"{sentence_of(error)}; it may restart all the same, and is waited for")
-        following.hang_up()
+        following.drop_session()
         self._end(following, following.await_return())
 
     def _stayed(self, following: Following) -> Reading:

@@ -18,16 +18,15 @@ from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import GOOD_OUTCOMES, Outcome
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Emit, Event, never_failing, silent
-from flashferry.run.activation.context import ActivationContext, DeviceActivation
+from flashferry.run.activation.activation_run import ActivationContext, DeviceActivation
 from flashferry.run.activation.device import activate_device
 from flashferry.run.control import RunControl
-from flashferry.store.journal import Journal
-from flashferry.store.journal_rows import NewDevice
+from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.staged import last_staged
 from flashferry.store.status import last_hash_speeds
 from inventory.host_view import view
 from tasks.activating.restart import STEP
-from tasks.check_report import Wanted
+from tasks.check import TargetImage
 
 VERB = "activate"
 _MARGIN_MIN = 5
@@ -47,7 +46,7 @@ class ActivationRequest:
         stored: Plan and options for the journal; no secret.
     """
 
-    images: Mapping[str, Wanted]
+    images: Mapping[str, TargetImage]
     rounds: tuple[Wave, ...]
     identities: Mapping[str, str | None] = field(default_factory=dict)
     limits: ActivationLimits = field(default_factory=ActivationLimits)

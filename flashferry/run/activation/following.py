@@ -1,14 +1,10 @@
-"""Follow a device from its restart to a proven end, for the run that restarted it or for recovery.
-
-Both use the journal's activation and what the device shows. Nothing here restarts a device: it waits, reads, commits
-what is proven good, and restores a boot order.
-"""
+"""Follow a device from its restart to a proven end."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from nornir.core.task import Task
@@ -26,31 +22,114 @@ from flashferry.devices.errors import (
 )
 from flashferry.devices.session import DeviceSession
 from flashferry.model.activation import Activation, ActivationOutcome, ActivationReport, Phase, Sighting, sighting
-from flashferry.run.activation.waiting import Reading, Wait, is_for_good
 from flashferry.run.device_recorder import drop_session
 from tasks.activating.boot_order import BootOrder, boot_lines, differs_only_by, save, undo_boot_order
 from tasks.activating.restart import STEP, commit_active
 from tasks.activating.service_state import ServiceState, read_service_state
-from tasks.configuration import difference
-from tasks.read_config import read_running, read_startup
+from tasks.read_config import difference, read_running, read_startup
 from tasks.snapshot import Snapshot
-from tasks.software_state import Topic, read_software
+from tasks.software_state import SoftwareState, Topic, read_software
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One reading of a device after its restart.
+
+    Attributes:
+        session: The open session.
+        software: What it runs.
+        seen: What that means for its activation.
+        has_restarted: Whether it was restarted since; None where that is unknown, or was not read.
+    """
+
+    session: DeviceSession
+    software: SoftwareState
+    seen: Sighting
+    has_restarted: bool | None = None
+
+
+class Wait:
+    """The wait for a device that restarts.
+
+    Args:
+        host: Its name, for the error.
+        limit_s: How long it may take, in seconds.
+
+    Attributes:
+        refused: How many logins it refused.
+        last: The last reading or error.
+    """
+
+    def __init__(self, *, host: str, limit_s: float) -> None:
+        self._host, self._limit_s = host, limit_s
+        self._began_s = time.monotonic()
+        self._away_since_s: float | None = None
+        self.refused = 0
+        self.last = "nothing"
+
+    @property
+    def was_away(self) -> bool:
+        """Return whether it did not answer at least once."""
+        return self._away_since_s is not None
+
+    @property
+    def away_s(self) -> float | None:
+        """Return for how many seconds it has not answered, or did not until now; None where it always did."""
+        return None if self._away_since_s is None else round(time.monotonic() - self._away_since_s, 1)
+
+    def is_away(self, why: str) -> None:
+        """Note that it does not answer."""
+        if self._away_since_s is None:
+            self._away_since_s = time.monotonic()
+        self.last = why
+
+    def check(self, last: str) -> None:
+        """Raise after the limit.
+
+        Raises:
+            DeviceUnreachable: The limit is over.
+        """
+        if time.monotonic() - self._began_s > self._limit_s:
+            raise DeviceUnreachable(
+                f"expected it back within {self._limit_s / 60:.0f} min with one image or the other, found: {last}",
+                host=self._host,
+                step=STEP,
+                hint="Look at its console. Nothing restarts it a second time; 'flashferry recover' shows what it "
+                "runs once it answers, and completes the activation",
+            )
+
+
+def is_for_good(reading: Reading, *, was_away: bool, is_going: bool) -> bool:
+    """Return whether a reading is final: the new image, or the old one without a restart to come."""
+    if reading.seen is Sighting.COMMITTED:
+        return True
+    if reading.seen is Sighting.NEW_RUNS:
+        return reading.has_restarted is not False
+    if reading.seen is not Sighting.OLD_RUNS:
+        return False
+    return not is_going or (was_away if reading.has_restarted is None else reading.has_restarted)
+
 
 LOGINS_REFUSED = 3
+
 """So many refusals end the wait: an AAA server may be unreachable just after a start, but attempts lock accounts."""
 
 COMMITS = 3
+
 """How often a commit is tried: it restarts nothing, and another operation may block it for a minute."""
 
 COMMIT_PAUSE_S = 20.0
 
 UPTIME_SLACK_S = 120.0
+
 """An uptime is printed to the minute; and our own clock may be set."""
 
 _BEFORE_RESTART = frozenset({Phase.INTENDED, Phase.ORDERING, Phase.RELOADING, Phase.ACTIVATING})
+
 """Phases that a device enters before its restart."""
 
 Notify = Callable[[str, str], None]
+
 """Takes a step's status and text."""
 
 
@@ -107,7 +186,7 @@ class Following:
         """Return the open session; open a new one where it was lost."""
         return session_of(self._task)
 
-    def hang_up(self) -> None:
+    def drop_session(self) -> None:
         """Close the session without a dialogue: the device may be restarting."""
         drop_session(self._task)
 
@@ -132,7 +211,7 @@ class Following:
             reading = self._tried(wait)
             if reading is not None and is_for_good(reading, was_away=wait.was_away, is_going=is_going()):
                 return reading
-            self.hang_up()
+            self.drop_session()
             wait.check(reading.seen.value if reading is not None else wait.last)
             time.sleep(limits.look_every_s)
 
@@ -201,7 +280,7 @@ class Following:
         try:
             return read_service_state(self.session())
         except (DeviceUnreachable, OutputNotUnderstood):
-            self.hang_up()
+            self.drop_session()
             if is_last:
                 raise
             return None
@@ -260,7 +339,7 @@ class Following:
                 said = "; ".join(answer.lines[-2:])
             except (DeviceUnreachable, OutputNotUnderstood) as error:
                 said = error.message
-                self.hang_up()
+                self.drop_session()
             reading = self._read_again()
             if reading is not None and reading.seen is Sighting.COMMITTED:
                 return reading
@@ -275,7 +354,7 @@ class Following:
             reading = self._tried(Wait(host=self._task.host.name, limit_s=0.0))
             if reading is not None:
                 return reading
-            self.hang_up()
+            self.drop_session()
         return None
 
     def _roll_back(self, lacks: tuple[str, ...] = ()) -> ActivationReport:
@@ -293,7 +372,7 @@ class Following:
             if reading is not None and reading.seen is Sighting.COMMITTED:
                 # A commit by others, or a late one of ours: the image stays, and is compared once more.
                 return self.finish(reading)
-            self.hang_up()
+            self.drop_session()
 
     def _rolled_back(self, reading: Reading, lacks: tuple[str, ...]) -> ActivationReport:
         self._notify("note", f"the old image runs again: {reading.software.version.release}")

@@ -20,7 +20,7 @@ from flashferry.model.lease import LeasedDevice
 from flashferry.run.activation.following import Following, Notify
 from flashferry.run.device_recorder import drop_session
 from flashferry.store.journal import Journal
-from tasks.install import TOTAL_LIMIT_S
+from tasks.add import TOTAL_LIMIT_S
 
 RETRY_EVERY_S = 5.0
 

@@ -15,9 +15,8 @@ from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.slots import hash_slot_in_check
 from flashferry.store.leases import lease_by_name, lease_on, leases
 from flashferry.store.staged import doubts
-from tasks.check import CHECK, CheckReport, Wanted
+from tasks.check import CHECK, CheckReport, ProvenFile, TargetImage
 from tasks.check import check as check_task
-from tasks.check_report import ProvenFile
 from tasks.partial_file import file_at, in_words
 
 
@@ -72,7 +71,7 @@ def decide(run: DeviceRun, report: CheckReport) -> None:
 def _checked(run: DeviceRun) -> CheckReport:
     context, wanted = run.context, None
     if not context.to_null:
-        wanted = Wanted.of(context.image, is_insisted=context.policy.any_image, adds=context.policy.add)
+        wanted = TargetImage.of(context.image, is_insisted=context.policy.any_image, adds=context.policy.add)
         wanted = replace(wanted, proven=_proven(run))
     report: CheckReport = run.run_step(
         CHECK,

@@ -1,33 +1,39 @@
-"""Recover a copy that ended without a result: read flash and server until they settle, decide, and remove the rest."""
+"""Recover a copy that ended without a result, and clean up the file that a failed one left."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
+from flashferry.core.errors import FlashferryError, Kind
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import SESSION_LOST, DeviceUnreachable, FlashBusy, Interrupted
-from flashferry.fileserver import Ticket, TransferProgress
+from flashferry.fileserver import FileServerError, Ticket, TransferProgress
 from flashferry.model.lost_copy_rules import Decision, Evidence, RecoveryDecision, decide_recovery
+from flashferry.model.record import sentence_of
 from flashferry.run.device.device_run import CopyOrder, DeviceRun
 from flashferry.run.device.tickets import RUNNING, has_started, revoke_ticket, take_account
-from flashferry.transports.server_view import delivered_whole
-from tasks.copy import COPY
-from tasks.copy_watch import SLOWEST_BYTES_PER_S, copy_limits
-from tasks.partial_file import REMOVE, FlashFile, file_at, remove
+from flashferry.transports.transport import delivered_whole
+from tasks.copy import COPY, SLOWEST_BYTES_PER_S, copy_limits
+from tasks.partial_file import NOT_KNOWN, REMOVE, FlashFile, advice, describe_partial_file, file_at, in_words, remove
 from tasks.steps import COPY_RECOVERY
 
 RECONNECT_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
+
 """Pauses after attempts to log in again: a router that reboots takes minutes, one whose vty lines are full seconds."""
 
 POLL_S = 2.0
+
 SETTLED_S = 5.0
+
 """Flash and server that are unchanged for this long have settled: buffers are written by then."""
 
 STALLED_S = 20.0
+
 """A transfer without its session that makes no progress for so long is ended: its device may have restarted."""
 
 
@@ -186,3 +192,102 @@ def _lost_copy(run: DeviceRun, order: CopyOrder, ticket: Ticket, *, may_repeat: 
         end_transfer=lambda: server.revoke(ticket.ticket_id),
         interrupted=run.context.interrupted,
     )
+
+
+def record_partial_file(run: DeviceRun) -> None:
+    """Record what a failed copy left so far, before the lease ends; never raises.
+
+    A run that is killed after that, while it cleans up, could not recognize the file as its own when it is resumed, and
+    recovery does not read a device that no lease holds.
+    """
+    with suppress(Exception):
+        target = _target_of_ours(run, is_known=_end_transfer(run))
+        if target is not None:
+            _record(run, describe_partial_file(run.session(), target))
+
+
+def clean_up(run: DeviceRun) -> None:
+    """Record what a failed copy left; remove it where it is ours and the operator allowed that."""
+    is_known = _end_transfer(run)
+    target = _target_of_ours(run, is_known=is_known)
+    if target is None:
+        return
+    if run.record.restore_failure is not None:
+        # Another login could lock the account.
+        _record(run, f"{NOT_KNOWN}the device could not be looked at any more")
+        return
+    try:
+        _record(run, describe_partial_file(run.session(), target))
+        if run.context.policy.remove_partial and is_known and run.record.partial_file is not None:
+            _remove_worthless(run, target)
+    except FlashferryError as error:
+        if run.record.partial_file is None:
+            _record(run, f"{NOT_KNOWN}{sentence_of(error)}")
+        run.event(REMOVE.word, "failed", f"could not see to what the copy left: {sentence_of(error)}")
+
+
+def _end_transfer(run: DeviceRun) -> bool:
+    """Record the server's account and revoke the ticket; return whether the server could be asked."""
+    ticket = run.traces.ticket
+    if ticket is None:
+        return run.traces.is_from_neighbour
+    try:
+        take_account(run, run.context.server.progress(ticket.ticket_id))
+    except FileServerError:
+        return False
+    finally:
+        with suppress(FileServerError):  # a server that is gone accepts no ticket
+            revoke_ticket(run)
+    return True
+
+
+def _target_of_ours(run: DeviceRun, *, is_known: bool) -> str | None:
+    """Return the target of a copy that may have left a file: the check found none there, and a copy started.
+
+    Args:
+        run: The device's run.
+        is_known: Whether the server's account is known; otherwise the file is reported, and never removed.
+    """
+    traces = run.traces
+    has_copied = traces.ticket is not None or traces.is_from_neighbour
+    if traces.order is None or traces.order.target == "null:" or not has_copied:
+        return None
+    if traces.is_theirs or run.record.verify is not None:
+        return None
+    return traces.order.target if traces.began or not is_known else None
+
+
+def _record(run: DeviceRun, found: str | None) -> None:
+    """Record what a failed copy left, and what to do about it."""
+    text = None
+    if found is not None:
+        text = advice(
+            found,
+            image_bytes=run.context.image.size_bytes,
+            is_other=_is_other_image(run),
+            run_id=run.context.run_id,
+        )
+    run.update(partial_file=found, partial_advice=text)
+
+
+def _remove_worthless(run: DeviceRun, target: str) -> None:
+    """Remove the file, once nothing writes to it any more, if it is certain to be worthless."""
+    settle_copy(run)
+    file = file_at(run.session(), target)
+    _record(run, in_words(file))
+    if _is_worthless(run, file):
+        remove_copy(run, target)
+        run.update(partial_advice=None, partial_removed=True)
+
+
+def _is_worthless(run: DeviceRun, file: FlashFile) -> bool:
+    """Return whether a file is cut off, or has another hash; one that is merely unproven is kept."""
+    if file.size_bytes is None:
+        return False
+    return _is_other_image(run) or file.size_bytes < run.context.image.size_bytes
+
+
+def _is_other_image(run: DeviceRun) -> bool:
+    """Return whether the device proved that the file is not the image."""
+    failure = run.record.failure
+    return failure is not None and failure.kind == Kind.IMAGE_CORRUPT

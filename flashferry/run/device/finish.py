@@ -15,10 +15,10 @@ from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.slots import hash_slot_in_check
 from flashferry.store.staged import doubts
 from tasks.add import ADD, AddReport, add
-from tasks.check_report import Wanted
+from tasks.check import TargetImage
 from tasks.distribute import DISTRIBUTE, DistributionReport, distribute, has_members
 from tasks.readiness import Readiness
-from tasks.readiness.look import READY, ready
+from tasks.readiness.check import READY, ready
 
 
 def finish(run: DeviceRun) -> None:
@@ -51,7 +51,7 @@ def _check_readiness(run: DeviceRun) -> None:
         found: Readiness = run.run_step(
             READY,
             ready,
-            wanted=Wanted.of(context.image, is_insisted=context.policy.any_image),
+            wanted=TargetImage.of(context.image, is_insisted=context.policy.any_image),
             proven=_proven(record),
             failed_add=_failed_before(run) if record.added is None else None,
             signature=context.policy.verify_signature,

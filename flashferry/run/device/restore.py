@@ -9,8 +9,8 @@ from flashferry.devices.connection import recent_of
 from flashferry.devices.errors import HostKeyRefused, LoginRefused
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Restored, State
+from flashferry.run.device.copy_recovery import record_partial_file
 from flashferry.run.device.device_run import DeviceRun
-from flashferry.run.device.partial_file import record_partial_file
 from tasks.restore import RESTORE, SETTLE_S, STEP, UNKNOWN_SETTLE_S, RestoreReport
 from tasks.restore import restore as restore_task
 from tasks.snapshot import Snapshot

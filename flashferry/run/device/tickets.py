@@ -23,8 +23,8 @@ from flashferry.monitor.events import TransferEnd
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.store.transfer_row import TransferEntry
 from flashferry.tcp.probing import steady_bytes_per_s
-from flashferry.transports.algorithms import offer_alone, ssh_offer
-from tasks.source_address import own_addresses
+from flashferry.transports.choice import offer_alone, ssh_offer
+from tasks.fetch_check import own_addresses
 
 if TYPE_CHECKING:
     from flashferry.fileserver import PushAccount

@@ -1,7 +1,4 @@
-"""One device's run as one Nornir task. Restoring is part of the task, whatever failed before.
-
-Nornir skips hosts that failed on its next `run`, so a restore in a second run would skip the devices that need it.
-"""
+"""One device's run as one Nornir task: the steps in their order, and the restore after them."""
 
 from __future__ import annotations
 
@@ -11,6 +8,8 @@ from dataclasses import replace
 
 from nornir.core.task import Result, Task
 
+from flashferry.core.errors import FlashferryError
+from flashferry.devices.errors import ImageCorrupt
 from flashferry.devices.identity import identity_of, member_serials
 from flashferry.fileserver import FileServerError
 from flashferry.model.lease import JournalUnusable
@@ -18,25 +17,148 @@ from flashferry.model.record import DeviceRecord, failure_of
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.run.context import RunContext
 from flashferry.run.device.check import check, check_lease, recheck
-from flashferry.run.device.delivery import deliver, final_check
-from flashferry.run.device.device_run import DeviceRun
+from flashferry.run.device.copy import copy
+from flashferry.run.device.copy_recovery import clean_up
+from flashferry.run.device.device_run import CopyOrder, DeviceRun
 from flashferry.run.device.finish import finish
-from flashferry.run.device.partial_file import clean_up
 from flashferry.run.device.restore import restore
-from flashferry.run.device.slots import free_copy_slot, take_copy_slot
+from flashferry.run.device.slots import free_copy_slot, hash_slot, take_copy_slot
 from flashferry.run.device.tickets import revoke_ticket
-from flashferry.run.device.transport_fallback import STEP as TRANSPORT
-from flashferry.run.device.transport_fallback import first_plan
-from flashferry.run.device.transports import plan_now
+from flashferry.run.device.transports import STEP as TRANSPORT
+from flashferry.run.device.transports import fall_back, first_plan, plan_now
+from flashferry.run.device.tune import tune
 from flashferry.run.device_plan import DevicePlan
-from flashferry.run.neighbours.parent import is_needed, serve
-from flashferry.run.neighbours.source import choose_source
+from flashferry.run.neighbours.neighbour_copy import (
+    blame_for_other_bytes,
+    choose_source,
+    fetch_from_neighbour,
+    is_needed,
+    proof_started,
+    serve,
+)
 from flashferry.tcp.ssh_channel_window import Limit
-from tasks.fetching.ceilings import announce
+from tasks.copy import COPY
+from tasks.fetch_check import announce
+from tasks.partial_file import file_at
 from tasks.snapshot import SNAPSHOT, Snapshot, snapshot
+from tasks.step import Delivered, Step
+from tasks.steps import DELIVERY
 from tasks.tcp_config import Change
+from tasks.tune import TUNE
+from tasks.verify import VERIFY
+from tasks.verify import verify as verify_task
+
+
+def deliver(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
+    """Carry out the steps of a delivery in the order of their list; the caller restores, whatever is raised."""
+    for step in DELIVERY:
+        special = _SPECIAL.get(step.word)
+        if special is not None:
+            special(run, plan, before)
+        else:
+            _plain_step(run, step, plan)
+    run.update(outcome=Outcome.DONE)
+
+
+def _tune(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
+    if plan.tune.changes:
+        tune(run, plan.tune, before)
+
+
+def bring(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
+    """Copy from a neighbour or from us, by one transport after the other where that is allowed."""
+    image, left = run.context.image, plan
+    if run.served_by is not None:
+        over_wan = fetch_from_neighbour(run, CopyOrder(image=image, target=plan.target), before)
+        if over_wan is None:
+            free_copy_slot(run)
+            return
+        left = over_wan
+    while True:
+        try:
+            copy(run, CopyOrder(image=image, target=left.target))
+        except FlashferryError as error:
+            following = fall_back(run, error, before)
+            if following is None:
+                raise
+            left = following
+        else:
+            break
+    free_copy_slot(run)
+
+
+def _prove(run: DeviceRun, plan: DevicePlan, _before: Snapshot) -> None:
+    if run.context.to_null:
+        return
+    proof_started(run)
+    with hash_slot(run), blame_for_other_bytes(run):
+        verify(run, plan.target)
+    run.passed(VERIFY)
+
+
+_SPECIAL: dict[str, Callable[[DeviceRun, DevicePlan, Snapshot], None]] = {
+    TUNE.word: _tune,
+    COPY.word: bring,
+    VERIFY.word: _prove,
+}
+
+"""Steps that need more than their own Nornir task."""
+
+
+def _plain_step(run: DeviceRun, step: Step, plan: DevicePlan) -> None:
+    """Carry out a step that needs no more than `Delivered`."""
+    assert step.task is not None, f"{step.word}: a step of a delivery has a task, or a function of its own here"
+    given = Delivered(image=run.context.image, target=plan.target, interrupted=run.context.interrupted)
+    run.keep(step, run.run_step(step, step.task, given=given))
+    run.passed(step)
+
+
+def verify(run: DeviceRun, target: str) -> None:
+    """Have the device compute the hash of what it copied."""
+    context = run.context
+    report = run.run_step(
+        VERIFY,
+        verify_task,
+        path=target,
+        md5=context.image.md5,
+        sha512=context.image.sha512,
+        size_bytes=context.image.size_bytes,
+        signature=context.policy.verify_signature,
+        known_bytes_per_s=context.hash_speeds.get(run.record.host),
+        interrupted=context.interrupted,
+    )
+    run.keep(VERIFY, report)
+
+
+def final_check(run: DeviceRun, target: str) -> None:
+    """Check after the restore that the image is still there: it may be gone, or a stack's `flash:` be another member's.
+
+    One `dir`, of which the size counts; the hash is proven. A device that cannot be read any more keeps its proof.
+    """
+    expected = run.context.image.size_bytes
+    try:
+        file = file_at(run.session(), target)
+    except FlashferryError as error:
+        run.note(f"could not look at {target} once more: {error.message}")
+        return
+    if file.size_bytes == expected:
+        if run.context.board is not None:
+            run.context.board.keep_stamp(run.record.host, file.modified)
+        return
+    seen = "no such file" if file.size_bytes is None else f"{file.size_bytes:,} bytes"
+    run.take_failure(
+        ImageCorrupt(
+            f"{target} was proven by its hash; in the end expected {expected:,} bytes there, found {seen}",
+            host=run.record.host,
+            step=VERIFY.word,
+            hint="Find out who else works there, or which member of a stack became active; then stage again",
+        )
+    )
+    run.move_to_failed()
+
 
 Deliver = Callable[[DeviceRun, DevicePlan, Snapshot], None]
+
 """What is done to a device between journal and restore, given its plan and its snapshot; it may raise."""
 
 

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
 from flashferry.service.api.depends import TheService
-from flashferry.service.audit.reading import ExportForm, audit_filter, exported, facts_of
-from flashferry.service.audit.verifying import parsed_head, verify
+from flashferry.service.audit.reading import ExportForm, audit_filter, exported, facts_of, parsed_head, verify
 from flashferry.service.service import Service
 from flashferry.service.texts import LARGEST
 from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries

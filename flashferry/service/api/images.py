@@ -24,13 +24,11 @@ from starlette.requests import ClientDisconnect
 from flashferry.core.codec import to_json
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import TooLarge, TooSlow
-from flashferry.service.images import golden, lifecycle, publishing, upload
-from flashferry.service.images.lifecycle import image_details_json, image_json
-from flashferry.service.images.places import MOST_PUBLISHED_BYTES
-from flashferry.service.images.publishing import ImportResult
-from flashferry.service.images.reconcile import left_out
+from flashferry.service.images import golden, lifecycle, upload
+from flashferry.service.images.lifecycle import ImportResult, image_details_json, image_json, left_out
 from flashferry.service.images.upload import NewImage, offset_of
 from flashferry.service.images.upload_sessions import UploadSession
+from flashferry.service.images.verification import MOST_PUBLISHED_BYTES
 from flashferry.service.principal import EVERYWHERE, Actor
 from flashferry.service.service import Service
 from flashferry.service.texts import LARGEST, Name, Number, Prose
@@ -179,7 +177,7 @@ async def receive_published(service: Service, actor: Actor, pieces: AsyncIterato
                         hint="Send the file as the vendor has it, packed",
                     )
                 await run_in_threadpool(file.write, piece)
-        return await run_in_threadpool(publishing.import_published, service, actor, path)
+        return await run_in_threadpool(lifecycle.import_published, service, actor, path)
 
 
 @router.get("/golden")

@@ -9,17 +9,16 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import Forbidden, NotFound, Removed, invalid_from
-from flashferry.service.jobs.cancelling import cancel
-from flashferry.service.jobs.job_spec import Devices, JobSpec
+from flashferry.service.jobs.create import Devices, JobSpec, ask, once_of, seen_job
 from flashferry.service.jobs.serializers import JOBS, job_json
-from flashferry.service.jobs.submit import ask, once_of, seen_job
+from flashferry.service.jobs.steering import cancel
 from flashferry.service.jobs.tidying import is_removed
 from flashferry.service.known_names import with_devices
-from flashferry.service.plans.starting import begin
+from flashferry.service.plans.planning import begin
 from flashferry.service.principal import EVERYWHERE, Actor, Role
 from flashferry.service.run_visibility import job_seen, sees_all_of
 from flashferry.service.service import Service

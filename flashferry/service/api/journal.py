@@ -17,8 +17,7 @@ from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import is_visible, sites_of, status_seen
 from flashferry.service.service import Service
 from flashferry.store.fleet_view import device_runs, known_devices
-from flashferry.store.history import History
-from flashferry.store.measurement import Measurement
+from flashferry.store.history import History, Measurement
 
 router = APIRouter(prefix="/api/v1", tags=["runs"])
 

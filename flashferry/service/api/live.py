@@ -10,8 +10,7 @@ from starlette.responses import StreamingResponse
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.live.collect import SnapshotReader
-from flashferry.service.live.stream import Streams
-from flashferry.service.live.tail import Place, tail
+from flashferry.service.live.stream import Place, Streams, tail
 from flashferry.service.run_visibility import sites_of
 
 router = APIRouter(prefix="/api/v1")

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.outside import visible
+from flashferry.core.redaction import visible
 from flashferry.service import errors
 from flashferry.service.errors import ServiceError, invalid_from
 

@@ -11,19 +11,19 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from flashferry import api
-from flashferry.api.reporting import ReportFormat
+from flashferry.api.runs import ReportFormat
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.chosen import AT_THE_START, chosen_in, with_settings
 from flashferry.service.jobs import steering
+from flashferry.service.jobs.create import once_of
 from flashferry.service.jobs.serializers import device_json, run_json, run_row_json
-from flashferry.service.jobs.submit import once_of
-from flashferry.service.plans.starting import begin
+from flashferry.service.plans.planning import begin
 from flashferry.service.run_visibility import job_seen, seen_run, status_seen
 from flashferry.service.texts import Name, Prose
 from flashferry.store.control import control_request
-from flashferry.store.control_requests import WishKind
+from flashferry.store.control_requests import SteerKind
 from flashferry.store.service.jobs import jobs_of_run
 
 router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
@@ -126,19 +126,19 @@ def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Res
 @router.post("/{run_id}/pause")
 def pause(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
     """Start no further devices; running ones finish."""
-    return asdict(steering.steer(service, actor, run_id, WishKind.PAUSE, why.reason))
+    return asdict(steering.steer(service, actor, run_id, SteerKind.PAUSE, why.reason))
 
 
 @router.post("/{run_id}/continue")
 def continue_run(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
     """Continue a paused run."""
-    return asdict(steering.steer(service, actor, run_id, WishKind.CONTINUE, why.reason))
+    return asdict(steering.steer(service, actor, run_id, SteerKind.CONTINUE, why.reason))
 
 
 @router.post("/{run_id}/stop")
 def stop(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
     """Stop running devices, restore every device and report."""
-    return asdict(steering.steer(service, actor, run_id, WishKind.STOP, why.reason))
+    return asdict(steering.steer(service, actor, run_id, SteerKind.STOP, why.reason))
 
 
 @router.post("/{run_id}/resume", status_code=HTTPStatus.ACCEPTED)

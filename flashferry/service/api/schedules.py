@@ -10,13 +10,12 @@ from pydantic import BaseModel, Field
 
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.principal import ANY_ROLE, Actor
-from flashferry.service.schedules import making
-from flashferry.service.schedules.making import ScheduleSpec, Step
-from flashferry.service.schedules.telling import schedule_details_json, schedule_json
+from flashferry.service.schedules import scheduler
+from flashferry.service.schedules.scheduler import ScheduleSpec, Step, schedule_details_json, schedule_json
 from flashferry.service.service import Service
 from flashferry.service.texts import Name, Number, Prose
-from flashferry.store.service.schedules import ScheduleKind
-from flashferry.store.service.schedules import schedules as stored_schedules
+from flashferry.store.service.jobs import ScheduleKind
+from flashferry.store.service.jobs import schedules as stored_schedules
 
 router = APIRouter(prefix="/api/v1/schedules", tags=["schedules"])
 
@@ -49,7 +48,7 @@ def list_schedules(service: TheService, actor: TheActor, ended: bool = False) ->
 @router.post("", status_code=HTTPStatus.CREATED)
 def make(response: Response, service: TheService, actor: TheActor, requested: NewSchedule) -> dict[str, object]:
     """Create a schedule, owned by the caller. Its plan may be approved later, up to the due time."""
-    made = making.make_schedule(service, actor, ScheduleSpec(**requested.model_dump()))
+    made = scheduler.make_schedule(service, actor, ScheduleSpec(**requested.model_dump()))
     response.headers["Location"] = f"{router.prefix}/{made.schedule_id}"
     return _whole(service, actor, made.schedule_id)
 
@@ -90,10 +89,10 @@ def remove(
 
 
 def _step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: str) -> dict[str, object]:
-    making.step(service, actor, schedule_id, what, reason)
+    scheduler.step(service, actor, schedule_id, what, reason)
     return _whole(service, actor, schedule_id)
 
 
 def _whole(service: Service, actor: Actor, schedule_id: str) -> dict[str, object]:
     with service.database.reading() as database:
-        return schedule_details_json(database, making.found(database, schedule_id, actor), service.now())
+        return schedule_details_json(database, scheduler.found(database, schedule_id, actor), service.now())

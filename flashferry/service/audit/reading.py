@@ -1,22 +1,42 @@
-"""The audit filtered and exported: JSON lines, exact, so that hashes can be recomputed; CSV, safe for spreadsheets."""
+"""The audit filtered, exported and verified."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.reports.as_csv import safe
-from flashferry.store.service.audit import AuditEntry, AuditFilter, ChainedEntry
+from flashferry.service.auditing import note
+from flashferry.service.background import PeriodicTask
+from flashferry.service.notices import NoticeKind, announce
+from flashferry.service.principal import SYSTEM
+from flashferry.service.service import Service
+from flashferry.store.service.audit import (
+    CLOCK_BACK,
+    FIRST,
+    AuditEntry,
+    AuditFilter,
+    ChainedEntry,
+    hash_of,
+    last,
+    newest_of,
+    stored_entries,
+    table_faults,
+    things_without_an_entry,
+)
 from flashferry.store.service.database import moment
+from flashferry.store.service.hooks import forget_delivered
 
 OUTCOMES = ("asked", "done", "refused", "failed")
+
 COLUMNS = ("seq", *(one.name for one in fields(AuditEntry)), "previous", "hash")
 
 
@@ -46,7 +66,7 @@ def exported(found: Iterable[ChainedEntry], form: ExportForm) -> Iterator[str]:
         return
     yield _row(COLUMNS)
     for chained in found:
-        yield _row([str(safe(shown(str(value)))) for value in facts_of(chained).values()])
+        yield _row([str(safe(sanitize(str(value)))) for value in facts_of(chained).values()])
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -99,3 +119,122 @@ def _moment(text: str, what: str, *, is_end: bool = False) -> str:
     if is_end and "T" not in text and " " not in text:
         found = found.replace(hour=23, minute=59, second=59, microsecond=999_999)
     return moment(found if found.tzinfo is not None else found.replace(tzinfo=UTC))
+
+
+MOST_FAULTS = 20
+
+ACTION = "audit.head"
+
+_EVERY_S = 60.0
+
+_DAY = len("2026-11-22")
+
+_OUTBOX_KEPT = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """Number and hash of an entry, which stand for all before it."""
+
+    seq: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """Result of a verification: number of entries, the last one, and the first `MOST_FAULTS` faults."""
+
+    count: int
+    head: Head | None
+    faults: tuple[str, ...] = field(default=())
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether there is no fault."""
+        return not self.faults
+
+
+def parsed_head(text: str) -> Head:
+    """Return the head in `NUMBER:HASH`. Raises `ConfigInvalid` for another text."""
+    number, _, digest = text.strip().partition(":")
+    is_hash = len(digest) == len(FIRST) and set(digest) <= set("0123456789abcdef")
+    if not number.isascii() or not number.isdecimal() or not is_hash:
+        raise ConfigInvalid(
+            f"head of the audit: expected NUMBER:HASH, found {len(text)} characters that are none",
+            hint="Copy it from the notice 'audit.head', or from 'flashferry service audit verify'",
+        )
+    return Head(seq=int(number), hash=digest)
+
+
+def verify(database: sqlite3.Connection, heads: Iterable[Head] = ()) -> Verified:
+    """Check every row and every definition of the audit, in the caller's transaction.
+
+    What cannot be read is a fault, never an exception. Entries of `heads`, kept elsewhere, must exist unchanged.
+    """
+    kept = {head.seq: head for head in heads}
+    count, head = 0, None
+    faults: list[str] = []
+    before: ChainedEntry | None = None
+    try:
+        faults += table_faults(database)
+        for found in stored_entries(database):
+            count += 1
+            if isinstance(found, str):
+                faults.append(found)
+                continue
+            faults += _faults(before, found)
+            known = kept.pop(found.seq, None)
+            if known is not None and known.hash != found.hash:
+                faults.append(f"entry {found.seq}: expected the hash {known.hash} that was kept, found {found.hash}")
+            before, head = found, Head(seq=found.seq, hash=found.hash)
+        if not count and (others := things_without_an_entry(database)):
+            held = ", ".join(f"{number} in {table}" for table, number in others.items())
+            faults.append(f"there is no entry, although each change has one, and there are rows: {held}")
+    except sqlite3.DatabaseError as error:
+        faults.append(f"the audit cannot be read: {error}")
+    faults += [f"entry {seq}: expected one, as a head that was kept says, found none" for seq in sorted(kept)]
+    return Verified(count=count, head=head, faults=tuple(faults[:MOST_FAULTS]))
+
+
+def _faults(before: ChainedEntry | None, chained: ChainedEntry) -> Iterator[str]:
+    seq, entry = chained.seq, chained.entry
+    expected = before.seq + 1 if before is not None else 1
+    if seq != expected:
+        yield f"entry {seq}: expected number {expected}; {seq - expected} before it are missing"
+    if chained.previous != (before.hash if before is not None else FIRST):
+        yield f"entry {seq}: the hash of the one before it is another one than it names"
+    if chained.hash != hash_of(seq, entry, chained.previous):
+        yield f"entry {seq}: its hash is not that of what it says; it was changed"
+    if before is not None and entry.at < before.entry.at and entry.action != CLOCK_BACK:
+        yield f"entry {seq}: its time {entry.at} is before {before.entry.at} of the one before it"
+
+
+def announce_head(service: Service) -> None:
+    """Record and announce the head once a day in UTC, if something happened since the last one."""
+    with service.database.reading() as database:
+        if _requested(service, database) is None:
+            return
+    with service.database.writing() as database:
+        newest = _requested(service, database)
+        if newest is None:
+            return
+        head: dict[str, object] = {"seq": newest.seq, "hash": newest.hash}
+        note(service, database, SYSTEM, ACTION, "audit", after=head)
+        sentence = f"the audit has {newest.seq} entries; the last one's hash is {newest.hash}"
+        announce(service, database, NoticeKind.AUDIT_HEAD, "audit", sentence, head, path="/audit")
+        forget_delivered(database, moment(service.now() - _OUTBOX_KEPT))
+
+
+def _requested(service: Service, database: sqlite3.Connection) -> ChainedEntry | None:
+    """Return the last entry if it is to be announced today."""
+    newest, announced = last(database), newest_of(database, ACTION)
+    if newest is None or newest.entry.action == ACTION:
+        return None
+    is_announced_today = announced is not None and announced.entry.at[:_DAY] == moment(service.now())[:_DAY]
+    return None if is_announced_today else newest
+
+
+TASK = PeriodicTask(name="audit-head", every_s=_EVERY_S, run=announce_head)

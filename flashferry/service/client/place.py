@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import descriptor_of
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 
 _MOST_TOKEN = 4096
 _NUMBER = re.compile(r"^\[(?:Errno -?\d+|[A-Z0-9_: ]+)\] (?=.)| \(_ssl\.c:\d+\)$")

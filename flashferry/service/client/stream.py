@@ -13,9 +13,8 @@ from urllib.parse import quote
 
 import httpx
 
-from flashferry.monitor.event_reader import WrittenEvent, event_of
-from flashferry.service.client.answers import ServiceRefused, ServiceUnusable, unreachable
-from flashferry.service.client.client import ServiceClient
+from flashferry.monitor.events import WrittenEvent, event_of
+from flashferry.service.client.client import ServiceClient, ServiceRefused, ServiceUnusable, unreachable
 
 PATIENCE_S = 1800.0
 """How long a run is followed without a sign of the service: its host may be restarting."""

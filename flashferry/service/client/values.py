@@ -7,10 +7,9 @@ from typing import Any
 
 from flashferry.api.runs import DeviceHistory, TransportHistory
 from flashferry.store.control import ControlRequest
-from flashferry.store.control_requests import Wish
-from flashferry.store.history import Expectation
-from flashferry.store.measurement import Measurement
-from flashferry.store.run_lock import RunState
+from flashferry.store.control_requests import SteerRequest
+from flashferry.store.history import Expectation, Measurement
+from flashferry.store.reader import RunState
 from flashferry.store.stored_run import StoredDevice, StoredRun
 
 
@@ -93,7 +92,7 @@ class RemoteRun:
     actor: str | None = None
     plan_digest: str | None = None
     control: ControlRequest = field(default_factory=ControlRequest)
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[SteerRequest, ...] = ()
     damaged: tuple[str, ...] = ()
     jobs: tuple[RemoteJob, ...] = ()
 

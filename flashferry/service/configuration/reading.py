@@ -7,10 +7,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.atomic_write import write_new
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.file_keys import Place, read_section
-from flashferry.model.toml_file import toml_form, toml_of
+from flashferry.core.files import write_new
+from flashferry.model.file_keys import Place, read_section, toml_form, toml_of
 from flashferry.service.configuration.tables import TOP
 from flashferry.service.settings import ImageSettings, ServiceSettings
 

@@ -1,16 +1,21 @@
-"""The keys of the configuration. docs/service.md and the template are held against them; no key holds a secret."""
+"""The keys of `service.toml` and their readers. docs/service.md is held against them; no key holds a secret."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
+from flashferry.core.errors import ConfigInvalid
 from flashferry.model.file_keys import (
     Key,
     Place,
     Reader,
+    choice,
     file_path,
+    flag,
     number,
     present_file,
     read_section,
@@ -18,28 +23,264 @@ from flashferry.model.file_keys import (
     whole,
     word,
 )
-from flashferry.service.configuration.outgoing import HOOK, LOG, MAIL, METRICS, hooks, log, mail, metrics
-from flashferry.service.configuration.values import (
-    LOOPBACK,
-    address,
-    command,
-    header,
-    make_key,
-    networks,
-    public_url,
-    roles,
-    template_unit,
-    url,
-    words,
-)
+from flashferry.service.people.provisioning import grant_of
 from flashferry.service.settings import (
+    HookSettings,
     LogSettings,
+    MailSettings,
     MetricsSettings,
     OidcSettings,
     PeopleSettings,
     ProxySettings,
     RunSettings,
+    SecretFrom,
 )
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+"""Hosts that need no TLS."""
+
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+
+_TEMPLATE = re.compile(r"[A-Za-z0-9:_.\\-]+@\.service")
+
+"""A systemd template without an instance: systemd.unit(5)."""
+
+
+def make_key(
+    name: str,
+    read: Reader,
+    values: str,
+    says: str,
+    *,
+    default: Any = None,
+    shown_default: str | None = None,
+    is_required: bool = False,
+) -> Key:
+    """Return a row of a table of keys; see `Key`."""
+    return Key(
+        name=name,
+        read=read,
+        values=values,
+        says=says,
+        default=default,
+        shown_default=shown_default,
+        is_required=is_required,
+    )
+
+
+def address(place: Place) -> str:
+    """Return an IPv4 or IPv6 address."""
+    found = text(place)
+    try:
+        return str(ip_address(found))
+    except ValueError:
+        raise place.wrong("an address such as 127.0.0.1 or ::", "Give an address, no name") from None
+
+
+def url(place: Place) -> str:
+    """Return an HTTP or HTTPS URL without a slash at its end."""
+    given = text(place)
+    try:
+        found = urlsplit(given)
+        is_address = found.scheme in {"http", "https"} and bool(found.hostname) and found.port != 0
+    except ValueError:  # a port over 65535, a host that is no address of IPv6
+        is_address = False
+    if not is_address or found.query or found.username:
+        raise place.wrong(
+            "an address such as https://staging.example", "Begin it with https://, without a user or a question mark"
+        )
+    return given.rstrip("/")
+
+
+def public_url(place: Place) -> str:
+    """Return a public URL: HTTPS, or HTTP on loopback."""
+    found = url(place)
+    if urlsplit(found).scheme != "https" and urlsplit(found).hostname not in LOOPBACK:
+        raise place.wrong(
+            "an address that begins with https://",
+            "Begin it with https://; by http:// passwords could be read on the way, so it is for loopback alone",
+        )
+    return found
+
+
+def template_unit(place: Place) -> str:
+    """Return the name of a systemd template, `NAME@.service`."""
+    found = text(place)
+    if _TEMPLATE.fullmatch(found) is None:
+        raise place.wrong(
+            "the name of a template, NAME@.service",
+            "Install the template of docs/service.md and name it, such as flashferry-run@.service",
+        )
+    return found
+
+
+def networks(place: Place) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Return a list of networks."""
+    return tuple(_network(one) for one in place.entries())
+
+
+def _network(place: Place) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text(place))
+    except ValueError:
+        raise place.wrong("a network such as 192.0.2.0/24, or an address", "Leave no bits behind the mask") from None
+
+
+def header(place: Place) -> str:
+    """Return the name of a header."""
+    found = text(place)
+    if _HEADER.fullmatch(found) is None:
+        raise place.wrong("the name of a header, such as X-Remote-User", "Write letters, digits and '-' only")
+    return found
+
+
+def words(place: Place) -> tuple[str, ...]:
+    """Return a list of words, one argument each, without quoting."""
+    if not isinstance(place.value, list) or not all(isinstance(one, str) for one in place.value):
+        raise place.wrong("a list of texts", place.form.list_hint + ", one for each word")
+    return tuple(place.value)
+
+
+def command(place: Place) -> tuple[str, ...]:
+    """Return a program and its arguments."""
+    found = words(place)
+    if not found or not found[0]:
+        raise place.wrong("a program and its arguments", place.form.list_hint + ", one for each word")
+    return found
+
+
+def roles(place: Place) -> dict[str, tuple[str, ...]]:
+    """Return roles by group, `role` or `role@SITE` each."""
+    return {group: tuple(_role(one) for one in below.entries()) for group, below in place.named()}
+
+
+def _role(place: Place) -> str:
+    found = text(place)
+    try:
+        grant_of(found)
+    except ConfigInvalid as error:
+        raise place.problem(error.message, error.hint or "") from None
+    return found
+
+
+_SECRET = (
+    make_key(
+        "secret_command", command, "a list of words", "program that prints the secret; run without a shell", default=()
+    ),
+    make_key(
+        "secret_credential",
+        word,
+        "a name",
+        "the credential of systemd's (`LoadCredential=NAME:...`) that holds it",
+        default="",
+    ),
+)
+
+HOOK = (
+    *_SECRET,
+    make_key(
+        "ca",
+        present_file,
+        "a file",
+        "certificates, PEM, one of which must have issued that of a receiver of syslog by TLS",
+        shown_default="those that the system trusts",
+    ),
+)
+
+MAIL = (
+    make_key("host", text, "a name or address", "the server that takes our mail", is_required=True),
+    make_key("port", whole(1, 65535), "1 to 65535", "its port", default=25),
+    make_key(
+        "security",
+        choice(("starttls", "tls", "none")),
+        "starttls, tls, none",
+        "security of the connection; `tls` from the first byte on",
+        default="starttls",
+    ),
+    make_key("sender", text, "an address", "sender address", is_required=True),
+    make_key("user", text, "a name", "name for signing in there", default="", shown_default="no sign-in"),
+    *_SECRET,
+)
+
+METRICS = (
+    make_key(
+        "networks",
+        networks,
+        "a list of networks",
+        "from there `/metrics` is answered without a token",
+        default=(),
+        shown_default="none: a token is needed",
+    ),
+    make_key(
+        "backups",
+        file_path,
+        "a folder",
+        "the folder of `flashferry state backup`, for the time of the newest one",
+        shown_default="not reported",
+    ),
+)
+
+LOG = (
+    make_key(
+        "file", file_path, "a file", "where the log goes; rotated without a signal", shown_default="standard error"
+    ),
+    make_key(
+        "format", choice(("text", "json")), "text, json", "lines for people, or an object of JSON each", default="text"
+    ),
+    make_key(
+        "access",
+        flag,
+        "true, false",
+        "whether each request is logged: method, path, status, duration, user, address",
+        default=False,
+        shown_default="`false`",
+    ),
+)
+
+
+def hooks(place: Place) -> dict[str, HookSettings]:
+    """Return secrets and certificates of hooks, by section name."""
+    return {name: _hook(below) for name, below in place.named()}
+
+
+def _hook(place: Place) -> HookSettings:
+    values = read_section(place, HOOK)
+    return HookSettings(secret=_secret(values, place), ca=values["ca"])
+
+
+def _secret(values: Mapping[str, Any], place: Place) -> SecretFrom:
+    command, credential = values["secret_command"], values["secret_credential"]
+    if command and credential:
+        raise place.problem(
+            "expected secret_command or secret_credential, found both", "Keep the one that has the secret"
+        )
+    return SecretFrom(command=command, credential=credential)
+
+
+def mail(place: Place) -> MailSettings:
+    """Return the mail server."""
+    values = read_section(place, MAIL)
+    secret = _secret(values, place)
+    if bool(values["user"]) != (secret != SecretFrom()):
+        raise place.problem(
+            "expected user together with secret_command or secret_credential, found one without the other",
+            "Give both where the server wants a sign-in, or neither",
+        )
+    own = {name: value for name, value in values.items() if not name.startswith("secret_")}
+    return MailSettings(**own, secret=secret)
+
+
+def metrics(place: Place) -> MetricsSettings:
+    """Return the settings of `/metrics`."""
+    return MetricsSettings(**read_section(place, METRICS))
+
+
+def log(place: Place) -> LogSettings:
+    """Return where the log goes."""
+    values = read_section(place, LOG)
+    return LogSettings(file=values["file"], is_json=values["format"] == "json", has_access=values["access"])
+
 
 _MINUTE_S, _DAY_S = 60.0, 86400.0
 
@@ -123,6 +364,7 @@ LISTEN = (
     make_key("certificate", present_file, "a file", "its certificate, PEM", shown_default="no TLS"),
     make_key("key", present_file, "a file", "the certificate's private key, PEM"),
 )
+
 SESSIONS = (
     make_key("hours", number(0.1, 72, "hours"), "0.1 to 72", "how long a sign-in lasts", default=8.0),
     make_key(
@@ -133,6 +375,7 @@ SESSIONS = (
         default=30.0,
     ),
 )
+
 PEOPLE = (
     make_key(
         "least_password",
@@ -170,6 +413,7 @@ PEOPLE = (
     ),
     make_key("argon2_lanes", whole(1, 64), "1 to 64", "threads that hash one password", default=4),
 )
+
 PROXY = (
     make_key(
         "networks",
@@ -190,6 +434,7 @@ PROXY = (
         "roles", roles, 'GROUP = ["role@SITE", ...]', "the roles that a group gives", default={}, shown_default="none"
     ),
 )
+
 OIDC = (
     make_key("issuer", url, "https://HOST/...", "the provider's issuer", is_required=True),
     make_key("client_id", text, "a text", "what we are called there", is_required=True),
@@ -205,6 +450,7 @@ OIDC = (
         "roles", roles, 'GROUP = ["role@SITE", ...]', "the roles that a group gives", default={}, shown_default="none"
     ),
 )
+
 RUNS = (
     make_key(
         "inventory",
@@ -252,6 +498,7 @@ RUNS = (
         default=30.0,
     ),
 )
+
 IMAGES = (
     make_key(
         "keep_hidden_days",
@@ -305,4 +552,5 @@ SECTIONS: Mapping[str, Sequence[Key]] = {
     "metrics": METRICS,
     "log": LOG,
 }
+
 """All keys by section, for the documentation; `[sites]` maps a name to a text each."""

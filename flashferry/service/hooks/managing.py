@@ -15,7 +15,7 @@ from email.utils import getaddresses
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.core.safe_quote import control_character
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError, listed
@@ -172,7 +172,7 @@ def found(database: sqlite3.Connection, hook_id: str) -> rows.HookRow:
     """Return a hook by its identifier. Raises `NotFound`."""
     hook = rows.hook_of(database, hook_id)
     if hook is None:
-        raise NotFound(f"there is no hook {shown(hook_id[:64])!r}", hint=listed("hooks"))
+        raise NotFound(f"there is no hook {sanitize(hook_id[:64])!r}", hint=listed("hooks"))
     return hook
 
 
@@ -195,7 +195,7 @@ def _row(service: Service, spec: HookSpec, *, hook_id: str, audit_seq: int) -> r
     if not 0 < len(spec.name.strip()) <= _MOST_NAME or control_character(spec.name):
         raise _wrong(f"name: expected 1 to {_MOST_NAME} characters in one line", "Give it a short name")
     if spec.form not in set(HookForm):
-        raise _wrong(f"form: expected {', '.join(HookForm)}, found {shown(spec.form[:20])!r}", "Choose one")
+        raise _wrong(f"form: expected {', '.join(HookForm)}, found {sanitize(spec.form[:20])!r}", "Choose one")
     form = HookForm(spec.form)
     kinds = tuple(dict.fromkeys(spec.kinds))
     if not kinds or not set(kinds) <= set(CHOICES):
@@ -247,7 +247,8 @@ def _check_secret(settings: ServiceSettings, form: HookForm, spec: HookSpec) -> 
     if name and name not in settings.hooks:
         known = ", ".join(sorted(settings.hooks)) or "none"
         raise _wrong(
-            f"secret_name: expected a section [hooks.NAME] of the configuration ({known}), found {shown(name[:40])!r}",
+            f"secret_name: expected a section [hooks.NAME] of the configuration ({known}), "
+            f"found {sanitize(name[:40])!r}",
             "Name there a program or a credential that has the secret, and restart the service",
         )
     if name and is_tls and settings.hooks[name].ca is None:
@@ -304,7 +305,7 @@ def _deciding(service: Service, actor: Actor, action: str, name: str) -> Iterato
         with service.database.writing() as database:
             yield database
     except ServiceError as problem:
-        note_refusal(service, actor, action, f"hook:{shown(name[:_MOST_NAME])}", problem.sentence)
+        note_refusal(service, actor, action, f"hook:{sanitize(name[:_MOST_NAME])}", problem.sentence)
         raise
 
 
@@ -313,7 +314,7 @@ def _write(database: sqlite3.Connection, hook: rows.HookRow, *, is_new: bool) ->
         (rows.add_hook if is_new else rows.change_hook)(database, hook)
     except sqlite3.IntegrityError:
         raise Conflict(
-            f"there is a hook of the name {shown(hook.name)!r} already", hint="Choose another name"
+            f"there is a hook of the name {sanitize(hook.name)!r} already", hint="Choose another name"
         ) from None
 
 

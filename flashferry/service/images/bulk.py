@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA512
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.images.places import MOST_PUBLISHED_BYTES, is_image_name
+from flashferry.service.images.verification import MOST_PUBLISHED_BYTES, is_image_name
 from flashferry.store.service.images import Published
 
 _SMALL_BYTES = 64 << 10

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.contents import Contents
 from flashferry.images.image import published as checked_digests
+from flashferry.images.manifest import Contents
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.errors import (
     Conflict,
@@ -25,9 +25,17 @@ from flashferry.service.errors import (
     invalid_from,
     listed,
 )
-from flashferry.service.images.places import check_room, checked_name, make_folder, place_of, settle
 from flashferry.service.images.upload_sessions import HeldByAnother, UploadSession
-from flashferry.service.images.verification import Stated, judged, object_of
+from flashferry.service.images.verification import (
+    Stated,
+    check_room,
+    checked_name,
+    judged,
+    make_folder,
+    object_of,
+    place_of,
+    settle,
+)
 from flashferry.service.principal import Actor
 from flashferry.service.service import Service
 from flashferry.store.service import images as store

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from flashferry.images.contents import Contents, ContentsSoFar
+from flashferry.images.manifest import Contents, ContentsSoFar
 
 SILENT_S = 15.0
 """A sender may be silent for so long before another one takes over."""

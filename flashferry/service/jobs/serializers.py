@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 from flashferry.service.run_visibility import sites_of_run
 from flashferry.store.control import ControlRequest
-from flashferry.store.deciding_attempt import restore_source
 from flashferry.store.service.jobs import Job
 from flashferry.store.status import RunStatus
 from flashferry.store.stored_run import StoredDevice, StoredRun
+from flashferry.store.summaries import restore_source
 
 JOBS = "/api/v1/jobs"
 RUNS = "/api/v1/runs"

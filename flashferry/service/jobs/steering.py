@@ -1,8 +1,4 @@
-"""A running run steered, another one recovered or resumed; each with a reason, in the audit.
-
-A request is in the audit as `asked` before the run receives it, so that nothing happens without an entry, and followed
-by `done`, `refused` or `failed`. An `asked` alone was cut short: the run's journal shows whether it was carried out.
-"""
+"""Runs steered, recovered and resumed, and queued jobs cancelled; each with a reason, in the audit."""
 
 from __future__ import annotations
 
@@ -12,25 +8,87 @@ from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.service.auditing import note, note_outcome, note_refusal
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, ServiceError, not_delivered
-from flashferry.service.jobs.job_spec import JobSpec
-from flashferry.service.jobs.submit import ask
+from flashferry.service.jobs.create import JobSpec, ask, seen_job
 from flashferry.service.plans.deciding import checked_comment
-from flashferry.service.plans.offering import sites_text
+from flashferry.service.plans.eligibility import sites_text
 from flashferry.service.principal import Actor, Role
 from flashferry.service.run_visibility import seen_run, sites_of_run
 from flashferry.service.service import Service
 from flashferry.store.control import ControlRequest
-from flashferry.store.control_requests import Asker, WishKind
-from flashferry.store.run_lock import RunState
+from flashferry.store.control_requests import Asker, SteerKind
+from flashferry.store.reader import RunState
 from flashferry.store.service.answers import Once
-from flashferry.store.service.jobs import Job, JobKind
+from flashferry.store.service.database import moment
+from flashferry.store.service.jobs import Job, JobKind, JobState, cancel_job, job_of
 from flashferry.store.service.plans import plan_of
 from flashferry.store.stored_run import StoredRun
+
+_ACTION = "job.cancel"
+
+
+def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
+    """Cancel a queued job and return it; a reason is required.
+
+    Raises:
+        NotFound, Forbidden: The caller may not see it, or does not operate its sites.
+        InvalidRequest: No reason.
+        Conflict: It started, or ended.
+    """
+    with service.database.reading() as database:
+        job = seen_job(database, actor, job_id)
+    try:
+        _check_operates(actor, job)
+        if not (reason := checked_comment(reason)):
+            raise InvalidRequest(
+                "reason: expected a few words, found none",
+                hint="Give a reason; it is in the audit and shown with the job",
+            )
+        with service.database.writing() as database:
+            sentence = f"cancelled by {actor.name}: {reason}"
+            is_ours = cancel_job(database, job_id, at=moment(service.now()), sentence=sentence)
+            now = job_of(database, job_id) or job
+            if not is_ours:
+                raise _started(now)
+            note(
+                *(service, database, actor, _ACTION, f"job:{job_id}"),
+                reason=reason,
+                before={
+                    "kind": job.kind.value,
+                    "state": JobState.QUEUED.value,
+                    "digest": job.digest,
+                    "run": job.run_id,
+                },
+                after={"state": now.state.value},
+            )
+    except ServiceError as problem:
+        note_refusal(service, actor, _ACTION, f"job:{job_id}", problem.sentence)
+        raise
+    return now
+
+
+def may_cancel(actor: Actor, job: Job) -> bool:
+    """Return whether a caller may cancel a job in its present state."""
+    return job.state is JobState.QUEUED and actor.may({Role.OPERATOR}, job.sites)
+
+
+def _check_operates(actor: Actor, job: Job) -> None:
+    if not actor.may({Role.OPERATOR}, job.sites):
+        where = sites_text(job.sites) if job.sites else "all sites"
+        raise Forbidden(f"job: expected an operator at {where} to cancel it", hint="Ask a colleague with that role")
+
+
+def _started(job: Job) -> ServiceError:
+    if job.is_open:
+        details, hint = f"is {job.state}: expected one that is queued", "Stop its run where it has one"
+    else:
+        details, hint = "has ended", "See its result"
+    return Conflict(f"job {job.job_id} {details}", hint=hint)
+
 
 _CHECK_STATE = "See its state on the page of the run"
 
 
-def steer(service: Service, actor: Actor, run_id: str, what: WishKind, reason: str) -> ControlRequest:
+def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: str) -> ControlRequest:
     """Pause, continue, or stop and restore a running run; return its control state.
 
     Args:
@@ -57,8 +115,8 @@ def steer(service: Service, actor: Actor, run_id: str, what: WishKind, reason: s
     with service.database.writing() as database:
         note(service, database, actor, action, object_, outcome="asked", reason=reason)
     asker = Asker(actor=actor.name, via=actor.via.value, reason=reason)
-    paused = {WishKind.PAUSE: True, WishKind.CONTINUE: False}.get(what)
-    stopping = True if what is WishKind.STOP else None
+    paused = {SteerKind.PAUSE: True, SteerKind.CONTINUE: False}.get(what)
+    stopping = True if what is SteerKind.STOP else None
     try:
         control = api.steer(run_id, paused=paused, stopping=stopping, asker=asker, state=service.state).control
     except ConfigInvalid as error:

@@ -1,60 +1,342 @@
-"""Background task of jobs: starts waiting ones, follows running ones, and follows up dead ones.
-
-Each pass relies on tables, journal and job folders alone: a service that was killed continues with its first pass.
-"""
+"""Background task of jobs: starts waiting ones, follows running ones, and follows up dead ones."""
 
 from __future__ import annotations
 
+import json
 import logging
+import sqlite3
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from flashferry.core.apart.folder import JobFolder
-from flashferry.core.apart.processes import ProcessMark, claim, is_stopped, read_mark
+from flashferry.core.apart.processes import JobFolder, ProcessMark, claim, is_stopped, read_mark
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.redaction import sanitize
+from flashferry.core.state_folder import open_private
+from flashferry.depot.paths import AUTO, is_served, socket_of
+from flashferry.model.exit_codes import ExitCode
 from flashferry.service.auditing import note
 from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Forbidden, ServiceError
-from flashferry.service.jobs.auto_recovery import CARED_FOR_S, RUNS, LeftRun, next_try, starts_again
-from flashferry.service.jobs.create import job_obstacle, request_job
-from flashferry.service.jobs.ending import announce_start, end, queue_once_more
-from flashferry.service.jobs.job_spec import JobSpec
-from flashferry.service.jobs.launching import has_depot, prepare, start, unit_of
-from flashferry.service.jobs.queue import waiting
+from flashferry.service.jobs.create import JobSpec, job_obstacle, request_job, waiting
+from flashferry.service.notices import NoticeKind, announce, announce_lasting, key_of_unrestored
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
-from flashferry.store.control_requests import WishKind
-from flashferry.store.reader import reading
-from flashferry.store.run_lock import is_run_alive
+from flashferry.store.control_requests import SteerKind
+from flashferry.store.reader import is_run_alive, reading
 from flashferry.store.service.answers import forget_answers
 from flashferry.store.service.database import moment, moment_of
 from flashferry.store.service.jobs import (
-    UNDER_WAY,
+    IN_PROGRESS,
     Job,
+    JobKind,
     JobState,
     claim_job,
     dead_jobs,
+    end_job,
     job_of,
     jobs_after,
     jobs_in,
     jobs_of_run,
+    queue_again,
     set_run,
     set_running,
     set_sentence,
 )
+from flashferry.store.service.plans import plan_of, text_of
 from flashferry.store.tables import held_devices, run_of_job, run_row, wishes_of
+
+RECOVERY_PAUSES_S = (0.0, 10.0, 60.0, 300.0)
+
+"""Pauses before each recovery: a device may be unreachable for a while. Then people are needed."""
+
+CARED_FOR_S = 24 * 3600.0
+
+"""How long after its death a job is followed up."""
+
+RUNS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
+
+"""Kinds that change devices."""
+
+_GOES_ON = frozenset({JobKind.STAGE, JobKind.RESUME})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftRun:
+    """The run of a dead job, by the journal.
+
+    Attributes:
+        is_alive: Another process resumed it.
+        holds: Devices that it holds.
+    """
+
+    is_alive: bool
+    is_finished: bool
+    holds: int
+    is_stopped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextTry:
+    """A job to be requested: `recover` or `resume`, and its number under the dead job, from 1."""
+
+    kind: JobKind
+    attempt: int
+
+
+def next_try(dead: Job, tries: Sequence[Job], run: LeftRun, *, resumes: int, now: datetime) -> NextTry | None:
+    """Return what follows now; None: nothing, or not yet.
+
+    Args:
+        dead: A dead job that a user requested.
+        tries: The jobs under it, the oldest first.
+        run: Its run, by the journal.
+        resumes: Limit of resumes.
+        now: The time.
+    """
+    last = tries[-1] if tries else dead
+    if last.is_open or run.is_alive or last.ended_at is None:
+        return None
+    if now - moment_of(last.ended_at) > timedelta(seconds=CARED_FOR_S):
+        return None
+    if run.holds:
+        return _recovery(last, sum(one.kind is JobKind.RECOVER for one in _since_the_last_run(tries)), tries, now)
+    resumed = sum(one.kind is JobKind.RESUME for one in tries)
+    is_over = run.is_finished or run.is_stopped or (last.kind is JobKind.RESUME and last.state is JobState.ENDED)
+    if dead.kind not in _GOES_ON or is_over or resumed >= resumes:
+        return None
+    return NextTry(kind=JobKind.RESUME, attempt=resumed + 1)
+
+
+def starts_again(dead: Job, *, deaths: int, resumes: int, now: datetime) -> bool:
+    """Return whether a job is queued again whose process died before its run was in the journal.
+
+    Such a run changed no device, so there is nothing to restore. `deaths` counts the earlier ones.
+    """
+    age = now - moment_of(dead.started_at or dead.created_at)
+    is_young = age <= timedelta(seconds=CARED_FOR_S)
+    return dead.kind in _GOES_ON and dead.run_id is None and deaths < resumes and is_young
+
+
+def _recovery(last: Job, in_a_row: int, tries: Sequence[Job], now: datetime) -> NextTry | None:
+    if in_a_row >= len(RECOVERY_PAUSES_S):
+        return None
+    assert last.ended_at is not None
+    if now < moment_of(last.ended_at) + timedelta(seconds=RECOVERY_PAUSES_S[in_a_row]):
+        return None
+    return NextTry(kind=JobKind.RECOVER, attempt=sum(one.kind is JobKind.RECOVER for one in tries) + 1)
+
+
+def _since_the_last_run(tries: Sequence[Job]) -> Sequence[Job]:
+    """Return the jobs after the last resume: each death has recoveries of its own."""
+    behind = next((number for number in range(len(tries), 0, -1) if tries[number - 1].kind in _GOES_ON), 0)
+    return tries[behind:]
+
+
+_MOST_SIGNS = 1000
+
+
+def announce_start(service: Service, database: sqlite3.Connection, job: Job) -> None:
+    """Announce that a run started, in the caller's transaction."""
+    if job.kind in RUNS:
+        sentence = f"{job.kind} started, requested by {job.requested_by}" + (f": {job.reason}" if job.reason else "")
+        announce(
+            service,
+            database,
+            NoticeKind.RUN_BEGAN,
+            _about(job),
+            sentence,
+            _facts(job),
+            path=_path(job),
+            sites=job.sites,
+        )
+
+
+def end(
+    service: Service, job: Job, *, state: JobState, exit_code: int | None, sentence: str, outcome: str | None = None
+) -> bool:
+    """Store and announce the end of a job; return whether it was open.
+
+    Args:
+        service: The service.
+        job: The job.
+        state: `ended` or `dead`.
+        exit_code: Of its verb; None if there was none.
+        sentence: Result.
+        outcome: For the audit; None: `done`, or `failed` for a dead one.
+    """
+    text = sanitize(sentence)[:_MOST_SIGNS]
+    with service.database.writing() as database:
+        at = moment(service.now())
+        if not end_job(database, job.job_id, at=at, state=state, exit_code=exit_code, sentence=text):
+            return False
+        is_dead = state is JobState.DEAD
+        details: dict[str, object] = {"state": state.value, "exit_code": exit_code, "sentence": text, "run": job.run_id}
+        action = "job.died" if is_dead else "job.ended"
+        outcome = outcome or ("failed" if is_dead else "done")
+        note(service, database, SYSTEM, action, f"job:{job.job_id}", outcome=outcome, after=details)
+        if exit_code == ExitCode.RESTORE_INCOMPLETE:
+            _announce_unrestored(service, database, job, f"{job.kind}: {text}", details)
+        for kind, words in _notices(database, job, at, is_dead=is_dead, text=text):
+            announce(
+                service, database, kind, _about(job), words, _facts(job) | details, path=_path(job), sites=job.sites
+            )
+    return True
+
+
+def queue_once_more(service: Service, job: Job, sentence: str) -> None:
+    """Queue a job again whose process died; once."""
+    text = sanitize(sentence)[:_MOST_SIGNS]
+    with service.database.writing() as database:
+        if queue_again(database, job.job_id, text):
+            note(service, database, SYSTEM, "job.requeued", f"job:{job.job_id}", reason=text)
+
+
+def _announce_unrestored(
+    service: Service, database: sqlite3.Connection, job: Job, words: str, details: dict[str, object]
+) -> None:
+    """Announce devices left changed: once for each run, then as a reminder."""
+    kind, facts = NoticeKind.NOT_RESTORED, _facts(job) | details
+    if job.run_id is None:
+        announce(service, database, kind, _about(job), words, facts, sites=job.sites)
+    else:
+        key = key_of_unrestored(job.run_id)
+        announce_lasting(service, database, key, kind, _about(job), words, facts, path=_path(job), sites=job.sites)
+
+
+def _notices(
+    database: sqlite3.Connection, job: Job, at: str, *, is_dead: bool, text: str
+) -> list[tuple[NoticeKind, str]]:
+    if job.kind not in RUNS:
+        return []
+    found = [(NoticeKind.RUN_DEAD if is_dead else NoticeKind.RUN_ENDED, f"{job.kind}: {text}")]
+    plan = plan_of(database, job.digest) if job.digest is not None else None
+    if plan is not None and plan.ends_at is not None and plan.ends_at < at:
+        found.append((NoticeKind.OUTSIDE_WINDOW, f"{job.kind} ended at {at}, after its end {plan.ends_at}"))
+    return found
+
+
+def _about(job: Job) -> str:
+    return f"run:{job.run_id}" if job.run_id is not None else f"job:{job.job_id}"
+
+
+def _path(job: Job) -> str:
+    return f"/runs/{job.run_id}" if job.run_id is not None else ""
+
+
+def _facts(job: Job) -> dict[str, object]:
+    return {
+        "job": job.job_id,
+        "kind": job.kind.value,
+        "run": job.run_id,
+        "digest": job.digest,
+        "sites": list(job.sites),
+        "requested_by": job.requested_by,
+        "parent": job.parent,
+        "attempt": job.attempt,
+    }
+
+
+_SYSTEMCTL_S = 20.0
+
+_DEPOT = "--depot"
+
+_HAVE_A_PLAN = frozenset({JobKind.STAGE, JobKind.DRY_RUN})
+
+
+def unit_of(template: str, job_id: str) -> str | None:
+    """Return the unit of a job: `flashferry-run@j1.service` for `flashferry-run@.service`; None without a template."""
+    return template.replace("@.", f"@{job_id}.", 1) if template else None
+
+
+def prepare(service: Service, job: Job) -> None:
+    """Write what a job's process needs into its folder; idempotent.
+
+    Raises:
+        ConfigInvalid: The folder belongs to another user.
+        OSError: It cannot be written.
+    """
+    folder = JobFolder.of(service.state, job.job_id)
+    folder.make()
+    if job.kind in _HAVE_A_PLAN and job.digest is not None:
+        with service.database.reading() as database:
+            text = text_of(database, job.digest)
+        folder.tell(folder.plan, text)
+    if job.rules:
+        folder.tell(folder.rules, job.rules)
+    details = {"job": job.job_id, "actor": job.requested_by, "words": list(job.words)}
+    folder.tell(folder.command, json.dumps(details, indent=1) + "\n")
+
+
+def start(service: Service, job: Job) -> subprocess.Popen[bytes] | None:
+    """Start the process of a prepared job; return it if it is our child.
+
+    Raises:
+        ConfigInvalid: systemd does not start its unit.
+        OSError: It cannot be started.
+    """
+    folder = JobFolder.of(service.state, job.job_id)
+    if job.unit is not None:
+        _start_unit(job.unit)
+        return None
+    with open_private(folder.stderr, "ab") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "flashferry.service.jobs.child", str(folder.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=stderr,
+            stderr=stderr,
+            start_new_session=True,
+        )
+
+
+def has_depot(service: Service) -> bool:
+    """Return whether a depot answers that serves all runs, so that several may run at once."""
+    found = socket_of(depot_option(service), service.state)
+    return found is not None and is_served(found)
+
+
+def depot_option(service: Service) -> str:
+    """Return which depot jobs use: `auto`, `never`, or the path of a socket."""
+    options = service.settings.runs.options
+    return next((options[at + 1] for at, word in enumerate(options[:-1]) if word == _DEPOT), AUTO)
+
+
+def _start_unit(unit: str) -> None:
+    try:
+        done = subprocess.run(
+            ["systemctl", "start", "--no-block", "--", unit],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SYSTEMCTL_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _not_started(unit, str(error)) from None
+    if done.returncode != 0:
+        raise _not_started(unit, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+
+
+def _not_started(unit: str, why: str) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"systemd did not start {unit}: {why}",
+        hint="Install the template, and let this user start it (docs/service.md), or take 'unit' out of [runs]",
+    )
+
 
 _LOG = logging.getLogger("flashferry.service.jobs")
 
 EVERY_S = 0.5
 
 _ANSWERS_KEPT_S = 7 * 24 * 3600.0
+
 _FORGETS_EVERY_S = 3600.0
 
 _BEGINS_WITHIN_S = 120.0
-"""A process that did not claim its job by then will not: systemd refused its unit, or the disk is full."""
 
+"""A process that did not claim its job by then will not: systemd refused its unit, or the disk is full."""
 
 _STOPPED = "its process {pid} was stopped by a signal; 'kill -CONT {pid}' continues it"
 
@@ -72,7 +354,7 @@ class Supervisor:
     def run_once(self, service: Service) -> None:
         """Advance each job that can be."""
         with service.database.reading() as database:
-            under_way = jobs_in(database, UNDER_WAY)
+            under_way = jobs_in(database, IN_PROGRESS)
         for job in under_way:
             self._follow(service, job)
         self._begin_waiting(service)
@@ -82,7 +364,7 @@ class Supervisor:
 
     def _begin_waiting(self, service: Service) -> None:
         with service.database.reading() as database:
-            queued, under_way = jobs_in(database, {JobState.QUEUED}), jobs_in(database, UNDER_WAY)
+            queued, under_way = jobs_in(database, {JobState.QUEUED}), jobs_in(database, IN_PROGRESS)
         if not queued:
             return
         now = moment(service.now())
@@ -262,7 +544,7 @@ def _left(service: Service, run_id: str) -> LeftRun | None:
             is_alive=is_run_alive(service.state, run_id),
             is_finished=row.finished_at is not None,
             holds=sum(device.run_id == run_id for device in held_devices(journal)),
-            is_stopped=any(one.what == WishKind.STOP for one in wishes_of(journal, run_id)),
+            is_stopped=any(one.what == SteerKind.STOP for one in wishes_of(journal, run_id)),
         )
 
 

@@ -12,12 +12,12 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.service.auditing import note
 from flashferry.service.background import PeriodicTask
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
-from flashferry.store.run_lock import is_run_alive
+from flashferry.store.reader import is_run_alive
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, job_of, jobs_of_run
 from flashferry.store.status import read_status

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import FlashferryError
 from flashferry.core.json_access import Node
 from flashferry.service.live.follow import Follower
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, limited_to, run_now
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
+from flashferry.store.service.figures import WaitingPlan, waiting_plans
 from flashferry.store.service.jobs import Job, JobKind, jobs_of_run
-from flashferry.store.service.overview import WaitingPlan, waiting_plans
 from flashferry.store.service.plans import text_of
 from flashferry.store.status import FollowedRun, LostDevice, RunState, RunStatus, Status, StatusReader
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from flashferry.monitor.event_reader import Lines, WrittenEvent, event_of, lines_from
+from flashferry.monitor.events import Lines, WrittenEvent, event_of, lines_from
 from flashferry.monitor.progress import Device, Fleet, Roster
 from flashferry.service.live.snapshot import DeviceActivity, EventView
 

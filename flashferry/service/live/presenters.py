@@ -1,21 +1,273 @@
-"""Live state as text: the tables of the wall screen and of a run's page. Pure. Times are UTC."""
+"""Live state as tables of text, the changes between two, and what needs attention. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
 from urllib.parse import quote
 
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase
 from flashferry.reports.words import DASH
-from flashferry.service.live.action_items import ActionItem, Urgency, action_items
 from flashferry.service.live.collect import Snapshot
-from flashferry.service.live.snapshot import DeviceNow, RunNow, Totals, sum_up, sums_of
-from flashferry.service.live.table_diff import Board, Cell, Row, Table
+from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of
+from flashferry.service.notices import key_of_unrestored
 from flashferry.store.status import RunState
+
+Row = Mapping[str, "Cell"]
+
+Table = Mapping[str, Row]
+
+Board = Mapping[str, Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell.
+
+    Attributes:
+        tone: `good`, `bad`, `warn`, `quiet` or empty; repeats the text by colour.
+        path: Page that it links to, or empty.
+    """
+
+    text: str
+    tone: str = ""
+    path: str = ""
+
+    @property
+    def wire(self) -> str | list[str]:
+        """Return it as streams carry it: the text alone if there is nothing else."""
+        return [self.text, self.tone, self.path] if self.tone or self.path else self.text
+
+
+def whole(board: Board) -> dict[str, object]:
+    """Return a board as JSON types."""
+    return {
+        name: {"order": list(table), "rows": {key: _wire(row) for key, row in table.items()}}
+        for name, table in board.items()
+    }
+
+
+def news(before: Board, after: Board) -> dict[str, object]:
+    """Return the changes as JSON types: changed cells, and the order of rows if it changed.
+
+    A row that is not in a new order is gone; a new one has all its cells. Both boards have the same tables.
+    """
+    found: dict[str, object] = {}
+    for name, table in after.items():
+        old = before.get(name, {})
+        rows = {key: changed for key, row in table.items() if (changed := _changed(old.get(key, {}), row))}
+        details: dict[str, object] = {"rows": rows} if rows else {}
+        if list(old) != list(table):
+            details["order"] = list(table)
+        if details:
+            found[name] = details
+    return found
+
+
+def patched(board: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a board with changes applied, as a browser does it; JSON types."""
+    made = dict(board)
+    for name, details in change.items():
+        old = made.get(name, {"order": [], "rows": {}})
+        order = details.get("order", old["order"])
+        rows = {key: old["rows"].get(key, {}) | details.get("rows", {}).get(key, {}) for key in order}
+        made[name] = {"order": order, "rows": rows}
+    return made
+
+
+def sse(kind: str, number: int, data: Mapping[str, object]) -> bytes:
+    """Return a server-sent event in one line of data."""
+    text = json.dumps(data, separators=(",", ":"))
+    return f"event: {kind}\nid: {number}\ndata: {text}\n\n".encode()
+
+
+def _changed(before: Row, after: Row) -> dict[str, str | list[str]]:
+    if before is after:
+        return {}
+    return {name: cell.wire for name, cell in after.items() if before.get(name) != cell}
+
+
+def _wire(row: Row) -> dict[str, str | list[str]]:
+    return {name: cell.wire for name, cell in row.items()}
+
+
+_NAMED = 3
+
+"""Devices named in a sentence."""
+
+
+class Urgency(StrEnum):
+    """Why an item needs attention; NOT_RESTORED and DEAD are red."""
+
+    NOT_RESTORED = "not restored"
+    DEAD = "dead run"
+    LATE = "late"
+    WAVE = "wave"
+    FAILED = "failed"
+    REFUSED = "refused"
+    INTERRUPTED = "interrupted"
+    SILENT = "silent"
+    HELD = "held"
+    PLAN = "plan"
+
+    @property
+    def is_red(self) -> bool:
+        """Whether a device is left changed without a process that restores it."""
+        return self in (Urgency.NOT_RESTORED, Urgency.DEAD)
+
+
+_ENDS = {
+    Phase.FAILED: Urgency.FAILED,
+    Phase.REFUSED: Urgency.REFUSED,
+    Phase.INTERRUPTED: Urgency.INTERRUPTED,
+}
+
+"""Ends that need attention, each with a sentence of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionItem:
+    """An item that needs attention.
+
+    Attributes:
+        key: Identifies it as long as it lasts.
+        what: Run, plan or device.
+    """
+
+    key: str
+    urgency: Urgency
+    what: str
+    sentence: str
+    since: str = ""
+    path: str = ""
+
+
+def action_items(snapshot: Snapshot) -> tuple[ActionItem, ...]:
+    """Return what needs attention, the most urgent first."""
+    found = [*_lost(snapshot), *_plans(snapshot)]
+    done_later: set[str] = set()
+    # The latest first: a failure that a later run made good needs no attention.
+    for run in snapshot.tonight:
+        found += _of_run(run, snapshot.at, frozenset(done_later))
+        done_later |= {one.host for one in run.devices if one.phase is Phase.DONE}
+    order = list(Urgency)
+    return tuple(sorted(found, key=lambda item: order.index(item.urgency)))
+
+
+def _lost(snapshot: Snapshot) -> Iterator[ActionItem]:
+    for one in snapshot.lost:
+        yield ActionItem(
+            key=f"lost {one.run_id} {one.host}",
+            urgency=Urgency.NOT_RESTORED,
+            what=one.host,
+            sentence=f"left changed by run {one.run_id}, which is not in the journal: run 'flashferry recover'",
+        )
+
+
+def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[ActionItem]:
+    path = f"/runs/{run.run_id}"
+    if run.unrestored:
+        is_dead = run.state is RunState.DIED
+        count = counted(len(run.unrestored), "device")
+        how = "the run died" if is_dead else "the run ended"
+        yield ActionItem(
+            key=key_of_unrestored(run.run_id),
+            urgency=Urgency.DEAD if is_dead else Urgency.NOT_RESTORED,
+            what=run.run_id,
+            sentence=f"{how} and left {count} changed and not restored: {_names(run.unrestored)}",
+            since=run.heard_at if is_dead else run.finished_at or "",
+            path=path,
+        )
+    elif run.state is RunState.DIED and any(one.phase is Phase.NOT_BEGUN for one in run.devices):
+        yield ActionItem(
+            key=f"died {run.run_id}",
+            urgency=Urgency.HELD,
+            what=run.run_id,
+            sentence=f"died; nothing is left changed, {counted(run.whole.not_begun, 'device')} {Phase.NOT_BEGUN.label}",
+            path=path,
+        )
+    if run.is_alive:
+        yield from _of_one_alive(run, now, path)
+    for phase, urgency in () if run.unrestored else _ENDS.items():
+        hosts = [one.host for one in run.devices if one.phase is phase and one.host not in done_later]
+        if hosts:
+            yield ActionItem(
+                key=f"{phase} {run.run_id}",
+                urgency=urgency,
+                what=run.run_id,
+                sentence=f"{counted(len(hosts), 'device')} {phase.label}: {_names(hosts)}",
+                path=f"{path}?state={phase.label}",
+            )
+
+
+def _of_one_alive(run: RunNow, now: datetime, path: str) -> Iterator[ActionItem]:
+    if run.waiting_wave is not None:
+        yield ActionItem(
+            key=f"wave {run.run_id} {run.waiting_wave}",
+            urgency=Urgency.WAVE,
+            what=run.run_id,
+            sentence=f"wave {run.waiting_wave} waits for approval",
+            since=run.hold_since,
+            path=path,
+        )
+    elif run.hold in ("paused", "stopping"):
+        yield ActionItem(
+            key=f"{run.hold} {run.run_id}",
+            urgency=Urgency.HELD,
+            what=run.run_id,
+            sentence="paused: running devices finish, no new ones start" if run.hold == "paused" else "is stopping",
+            since=run.hold_since,
+            path=path,
+        )
+    elif (silent_s := _silent_s(run, now)) is not None and silent_s > SILENT_RUN_S:
+        yield ActionItem(
+            key=f"silent {run.run_id}",
+            urgency=Urgency.SILENT,
+            what=run.run_id,
+            sentence="running, without an event for over a minute",
+            since=run.heard_at,
+            path=path,
+        )
+    if run.spare is not None and run.spare.total_seconds() < 0:
+        yield ActionItem(
+            key=f"late {run.run_id}",
+            urgency=Urgency.LATE,
+            what=run.run_id,
+            sentence=f"will end {rough_duration(-run.spare.total_seconds())} after its window at the present rate",
+            path=path,
+        )
+
+
+def _plans(snapshot: Snapshot) -> Iterator[ActionItem]:
+    for plan in snapshot.plans:
+        yield ActionItem(
+            key=f"plan {plan.digest}",
+            urgency=Urgency.PLAN,
+            what=plan.title or f"plan {plan.digest[:12]}",
+            sentence=f"plan of {plan.made_by} for {counted(plan.devices, 'device')} waits for approval",
+            since=plan.made_at,
+            path=f"/plans/{plan.digest}",
+        )
+
+
+def _silent_s(run: RunNow, now: datetime) -> float | None:
+    try:
+        return (now - datetime.fromisoformat(run.heard_at)).total_seconds()
+    except ValueError:
+        return None
+
+
+def _names(hosts: tuple[str, ...] | list[str]) -> str:
+    named = ", ".join(hosts[:_NAMED])
+    return f"{named} and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else named
+
 
 _URGENT_WORDS = {
     Urgency.NOT_RESTORED: NOT_RESTORED,
@@ -29,8 +281,11 @@ _URGENT_WORDS = {
     Urgency.HELD: "held",
     Urgency.PLAN: "approve",
 }
+
 _HOLDS = {"paused": ("paused", "warn"), "stopping": ("stopping", "warn"), "waiting": ("waits for approval", "warn")}
+
 _NONE = Cell(DASH, "quiet")
+
 _SITELESS = "no site"
 
 
@@ -151,8 +406,8 @@ def _spare_of(run: RunNow) -> Cell:
 def _item_row(item: ActionItem, now: datetime) -> Row:
     return {
         "word": Cell(_URGENT_WORDS[item.urgency], "bad" if item.urgency.is_red else "warn"),
-        "what": Cell(shown(item.what), "", item.path),
-        "sentence": Cell(shown(item.sentence)),
+        "what": Cell(sanitize(item.what), "", item.path),
+        "sentence": Cell(sanitize(item.sentence)),
         "since": Cell(f"since {clock(at, now)}") if (at := time_of(item.since)) is not None else _NONE,
     }
 
@@ -168,7 +423,7 @@ def _sites(runs: Sequence[RunNow], now: datetime, names: Mapping[str, str]) -> T
 def _site_row(site: str, sums: Totals, now: datetime, names: Mapping[str, str]) -> Row:
     is_open = bool(sums.waiting or sums.under_way)
     return {
-        "site": Cell(shown(names.get(site, site) or _SITELESS)),
+        "site": Cell(sanitize(names.get(site, site) or _SITELESS)),
         "share": Cell(str(_percent(sums))),
         "done": Cell(f"{sums.done} of {sums.devices}", "" if is_open or sums.done < sums.devices else "good"),
         "copying": Cell(str(sums.copying)) if is_open else _NONE,
@@ -197,11 +452,11 @@ def run_row(run: RunNow, snapshot: Snapshot) -> Row:
         "run": Cell(run.run_id, "", f"/runs/{run.run_id}"),
         "state": Cell(word, tone),
         "what": Cell(run.verb),
-        "by": Cell(shown(by)) if (by := run.actor or (job.requested_by if job else "")) else _NONE,
+        "by": Cell(sanitize(by)) if (by := run.actor or (job.requested_by if job else "")) else _NONE,
         "done": Cell(f"{run.whole.done} of {run.whole.devices}"),
         "failed": _not_done(run.whole),
         "unrestored": Cell(str(len(run.unrestored)), "bad") if run.unrestored else Cell("0", "quiet"),
-        "wave": Cell(shown(run.wave)) if run.wave and run.is_alive else _NONE,
+        "wave": Cell(sanitize(run.wave)) if run.wave and run.is_alive else _NONE,
         "rate": Cell(coarse_rate(run.whole.rate_bytes_per_s)) if run.whole.copying else _NONE,
         "end": _run_end(run, snapshot.at),
     }
@@ -215,12 +470,12 @@ def run_word(run: RunNow) -> tuple[str, str]:
         if run.unrestored:
             return f"ended, {NOT_RESTORED}", "bad"
         if (stopped_by := run.stopped_by) is not None:
-            return f"stopped by {shown(stopped_by)}" if stopped_by else "stopped", "warn"
+            return f"stopped by {sanitize(stopped_by)}" if stopped_by else "stopped", "warn"
         if run.whole.failed:
             return "ended with failures", "warn"
         is_done = all(one.phase is Phase.DONE or one.is_left_by_plan for one in run.devices)
         return ("ended", "good") if is_done else ("ended, not all done", "warn")
-    return _HOLDS.get(run.hold, (Phase.UNDER_WAY.label, ""))
+    return _HOLDS.get(run.hold, (Phase.IN_PROGRESS.label, ""))
 
 
 def _run_end(run: RunNow, now: datetime) -> Cell:
@@ -252,7 +507,7 @@ def run_board(run: RunNow, snapshot: Snapshot, site_names: Mapping[str, str]) ->
         "end_at": end if run.is_alive else _ended_at(run, snapshot.at),
         "spare": spare,
         "window": _window([run], snapshot.at),
-        "hold": Cell(shown(_hold_text(run, snapshot.at)), "warn" if run.hold else ""),
+        "hold": Cell(sanitize(_hold_text(run, snapshot.at)), "warn" if run.hold else ""),
     }
     return {
         "run": {"run": head},
@@ -270,7 +525,7 @@ def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
     elif sums.over == sums.devices:
         state = Cell("finished", "good" if sums.done == sums.devices else "warn")
     elif sums.under_way or sums.over:
-        state = Cell(Phase.UNDER_WAY.label)
+        state = Cell(Phase.IN_PROGRESS.label)
     else:
         state = Cell(Phase.QUEUED.label, "quiet")
     return {
@@ -288,7 +543,7 @@ _ORDER = (
     Phase.FAILED,
     Phase.REFUSED,
     Phase.INTERRUPTED,
-    Phase.UNDER_WAY,
+    Phase.IN_PROGRESS,
     Phase.QUEUED,
     Phase.NOT_BEGUN,
     Phase.DONE,
@@ -307,20 +562,20 @@ def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Ro
     is_left = one.host in run.unrestored
     word = f"{one.label}, {NOT_RESTORED}" if is_left else one.label
     share = 100 * one.acked_bytes // one.size_bytes if one.size_bytes else 0
-    is_still = one.phase is Phase.UNDER_WAY and 0 < one.acked_bytes < one.size_bytes and not one.rate_bytes_per_s
-    limit = one.verdict if one.phase is Phase.UNDER_WAY and one.rate_bytes_per_s else ""
+    is_still = one.phase is Phase.IN_PROGRESS and 0 < one.acked_bytes < one.size_bytes and not one.rate_bytes_per_s
+    limit = one.verdict if one.phase is Phase.IN_PROGRESS and one.rate_bytes_per_s else ""
     text = one.text or ("nothing moves" if is_still else limit) or ""
     return {
-        "host": Cell(shown(one.host), "", device_path(run.run_id, one.host)),
-        "site": Cell(shown(site_names.get(one.site, one.site) or _SITELESS)),
+        "host": Cell(sanitize(one.host), "", device_path(run.run_id, one.host)),
+        "site": Cell(sanitize(site_names.get(one.site, one.site) or _SITELESS)),
         "wave": Cell(str(one.wave)) if one.wave >= 0 else _NONE,
         "state": Cell(word, "bad" if is_left else "" if not one.phase.is_over else one.phase.tone),
-        "step": Cell(shown(one.step)) if one.phase is Phase.UNDER_WAY else Cell(""),
+        "step": Cell(sanitize(one.step)) if one.phase is Phase.IN_PROGRESS else Cell(""),
         "share": Cell(str(min(100, share))),
         "percent": Cell(f"{min(100, share)} %") if one.size_bytes and one.acked_bytes else Cell(""),
         "rate": Cell(coarse_rate(one.rate_bytes_per_s)) if one.rate_bytes_per_s else Cell(""),
         "left": Cell(rough_duration(one.left_bytes / one.rate_bytes_per_s)) if one.rate_bytes_per_s else Cell(""),
-        "text": Cell(shown(text), "warn" if is_still else ""),
+        "text": Cell(sanitize(text), "warn" if is_still else ""),
     }
 
 

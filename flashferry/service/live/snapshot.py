@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from flashferry.core.json_access import Node
 from flashferry.model.states import NOT_DONE, Outcome, Phase, Restored, label_of, phase_of
 from flashferry.service.run_visibility import Sites, is_visible
-from flashferry.store.control_requests import Wish, WishKind
+from flashferry.store.control_requests import SteerKind, SteerRequest
 from flashferry.store.status import DeviceStatus, FollowedRun, RunState
 
 SILENT_RUN_S = 60.0
@@ -190,7 +190,7 @@ class RunNow:
     resumed: int = 0
     actor: str = ""
     plan_digest: str | None = None
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[SteerRequest, ...] = ()
 
     @property
     def is_alive(self) -> bool:
@@ -200,7 +200,7 @@ class RunNow:
     @property
     def stopped_by(self) -> str | None:
         """Return who stopped it, empty if unknown; None if it was not stopped."""
-        stops = [one for one in self.wishes if one.what == WishKind.STOP]
+        stops = [one for one in self.wishes if one.what == SteerKind.STOP]
         return stops[-1].actor or "" if stops else None
 
     @property
@@ -286,7 +286,7 @@ def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float 
         interrupted=counts[Phase.INTERRUPTED],
         not_begun=counts[Phase.NOT_BEGUN],
         copying=copying,
-        under_way=counts[Phase.UNDER_WAY],
+        under_way=counts[Phase.IN_PROGRESS],
         waiting=counts[Phase.QUEUED],
         acked_bytes=acked,
         left_bytes=left,
@@ -385,7 +385,7 @@ def _hold(run: FollowedRun, events_view: EventView) -> str:
 def _wished_at(run: FollowedRun) -> str:
     """Return when the present pause or stop was requested; empty for none."""
     status = run.status
-    requested = WishKind.STOP if status.is_stopping else WishKind.PAUSE if status.is_paused else None
+    requested = SteerKind.STOP if status.is_stopping else SteerKind.PAUSE if status.is_paused else None
     return next((one.at for one in reversed(run.wishes) if one.what == requested), "")
 
 

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from flashferry.depot.status import DepotFound, look_for_depot
+from flashferry.depot.status import DepotFound, find_depot
 from flashferry.service.background import PeriodicTask, TaskState
-from flashferry.service.jobs.launching import depot_option
+from flashferry.service.jobs.supervisor import depot_option
 from flashferry.service.service import Service
 from flashferry.store.reader import reading
 from flashferry.store.service.figures import COPIES, counted, keep_counted, table_figures
@@ -61,7 +61,7 @@ class Figures:
 
     def check_depot(self) -> None:
         """Check the depot that jobs would use."""
-        found = look_for_depot(self._service.state, depot_option(self._service))
+        found = find_depot(self._service.state, depot_option(self._service))
         self._depot = (self._clock_s(), found)
 
     def text(self, reader: SnapshotReader, background_tasks: Sequence[TaskState]) -> bytes:
@@ -74,23 +74,23 @@ class Figures:
 
     def _made(self, reader: SnapshotReader, background_tasks: Sequence[TaskState]) -> bytes:
         # Here, for the client of Prometheus takes a tenth of a second to load, and most requests are for none of it.
-        from flashferry.service.metrics import runs, service_metrics
+        from flashferry.service.metrics import exposition
         from flashferry.service.metrics.exposition import Sheet
 
         sheet = Sheet()
-        runs.put_snapshot(sheet, reader.read())
-        runs.put_counted(sheet, self._known())
+        exposition.put_snapshot(sheet, reader.read())
+        exposition.put_counted(sheet, self._known())
         try:
             with self._service.database.reading() as database:
-                service_metrics.put_tables(sheet, table_figures(database))
+                exposition.put_tables(sheet, table_figures(database))
         except sqlite3.Error:
             sheet.put("journal_readable", 0)
-        service_metrics.put_disks(sheet, {"state": self._service.state, "images": self._service.images})
-        service_metrics.put_tasks(sheet, background_tasks)
-        service_metrics.put_depot(sheet, self._depot_now())
-        service_metrics.put_nights(sheet, self._service.state)
-        service_metrics.put_backup(sheet, self._service.settings.metrics.backups)
-        service_metrics.put_build(sheet)
+        exposition.put_disks(sheet, {"state": self._service.state, "images": self._service.images})
+        exposition.put_tasks(sheet, background_tasks)
+        exposition.put_depot(sheet, self._depot_now())
+        exposition.put_nights(sheet, self._service.state)
+        exposition.put_backup(sheet, self._service.settings.metrics.backups)
+        exposition.put_build(sheet)
         return sheet.text()
 
     def _depot_now(self) -> DepotFound | None:

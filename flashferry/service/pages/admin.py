@@ -12,12 +12,11 @@ from flashferry.service.api.people import people_json, person_json
 from flashferry.service.api.sign_in import token_json
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.people import accounts
-from flashferry.service.people.accounts import NewPerson
+from flashferry.service.people.accounts import NewPerson, take_back
 from flashferry.service.people.provisioning import grant_of
-from flashferry.service.people.tokens import take_back
 from flashferry.service.principal import Grant, Role
 from flashferry.service.texts import FormName, FormPassword, FormProse
-from flashferry.store.service.sessions import all_tokens, tokens_of
+from flashferry.store.service.people import all_tokens, tokens_of
 
 router = APIRouter(include_in_schema=False)
 _PEOPLE = "/admin/people"

@@ -11,7 +11,7 @@ from importlib.resources import files
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from flashferry.reports.svg import GRAPH_STYLE
+from flashferry.reports.graphs import GRAPH_STYLE
 from flashferry.service.errors import NotFound
 
 router = APIRouter()

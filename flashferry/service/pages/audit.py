@@ -9,10 +9,9 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import json_text
+from flashferry.core.redaction import json_text
 from flashferry.service.api.depends import TheService
-from flashferry.service.audit.reading import OUTCOMES, audit_filter, facts_of
-from flashferry.service.audit.verifying import verify
+from flashferry.service.audit.reading import OUTCOMES, audit_filter, facts_of, verify
 from flashferry.service.pages.frame import view_page
 from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries, last
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from flashferry.core.codec import to_json
 from flashferry.model.states import NOT_RESTORED, Phase, State, label_of, phase_of
-from flashferry.reports.svg import svg
+from flashferry.reports.graphs import svg
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import NotFound
 from flashferry.service.pages.frame import view_page
@@ -21,7 +21,7 @@ from flashferry.service.service import Service
 from flashferry.service.trends import device_graph, fleet_graph, site_speeds
 from flashferry.store.fleet_view import KnownDevice, device_runs, known_devices
 from flashferry.store.history import History, Measurement
-from flashferry.store.run_lock import is_run_alive
+from flashferry.store.reader import is_run_alive
 
 router = APIRouter()
 
@@ -84,10 +84,8 @@ def trends(service: TheService, actor: TheActor) -> object:
 
 def _nights(state: Path) -> dict[str, object]:
     # Late: few look at the nights in a lab, and they bring all that a night is made of.
-    from flashferry.nightly.artefacts.history_page import night_line
-    from flashferry.nightly.artefacts.page import drawn_series
+    from flashferry.nightly.artefacts.page import DRAWN, drawn_series, night_line
     from flashferry.nightly.artefacts.report import series_report
-    from flashferry.nightly.artefacts.trend_graph import DRAWN
     from flashferry.nightly.history import READ_NIGHTS, by_series, past, stored_nights
 
     series = [series_report(one) for one in by_series(past(state))]
@@ -128,7 +126,7 @@ def _state_word(one: KnownDevice, alive: Collection[str]) -> dict[str, str]:
     is_open = is_alive and (one.is_held or one.outcome is None)
     if is_open:
         has_started = one.is_held or one.state != State.PLANNED
-        return {"word": (Phase.UNDER_WAY if has_started else Phase.QUEUED).label, "tone": ""}
+        return {"word": (Phase.IN_PROGRESS if has_started else Phase.QUEUED).label, "tone": ""}
     phase = phase_of(one.outcome, one.state, is_alive=False)
     word = phase.label if one.outcome is None else label_of(one.outcome)
     return {"word": f"{word}, {NOT_RESTORED}", "tone": "bad"} if one.is_held else {"word": word, "tone": phase.tone}

@@ -14,14 +14,14 @@ from flashferry.service.api.people import person_json
 from flashferry.service.api.sign_in import change_own_password, me_json, token_json
 from flashferry.service.auditing import note
 from flashferry.service.pages.frame import page, view_page
+from flashferry.service.people.accounts import demand_person, make_token, take_back
 from flashferry.service.people.identity import Identity
 from flashferry.service.people.provisioning import grant_of
-from flashferry.service.people.tokens import demand_person, make_token, take_back
 from flashferry.service.principal import Role
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword, FormProse
 from flashferry.store.service.database import moment
-from flashferry.store.service.sessions import end_sessions_of, sessions_of, tokens_of
+from flashferry.store.service.people import end_sessions_of, sessions_of, tokens_of
 
 router = APIRouter(include_in_schema=False)
 _BACK = "/me"

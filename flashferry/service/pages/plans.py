@@ -11,16 +11,13 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
-from flashferry.service.jobs.cancelling import may_cancel
+from flashferry.service.jobs.steering import may_cancel
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.plans import deciding
-from flashferry.service.plans.deciding import Verb
-from flashferry.service.plans.eligibility import database_obstacle, found, plan_in
-from flashferry.service.plans.offering import MOST_BYTES, offer, sites_text
-from flashferry.service.plans.planning import PlanSpec, being_made, make_plan
-from flashferry.service.plans.starting import begin
-from flashferry.service.plans.telling import plan_json
-from flashferry.service.plans.waves import approve_wave
+from flashferry.service.plans.deciding import Verb, approve_wave
+from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in, sites_text
+from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_plan
+from flashferry.service.plans.serializers import plan_json
 from flashferry.service.principal import ANY_ROLE, Actor, Role
 from flashferry.service.texts import FormName, FormProse, Number
 from flashferry.store.service.jobs import Job, jobs_of_plan

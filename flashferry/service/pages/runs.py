@@ -13,7 +13,7 @@ from flashferry.model.states import Phase
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.errors import NotFound
-from flashferry.service.jobs.cancelling import may_cancel
+from flashferry.service.jobs.steering import may_cancel
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.presenters import device_row, in_order, run_board, run_row
 from flashferry.service.live.snapshot import DeviceNow, RunNow

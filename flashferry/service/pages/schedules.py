@@ -12,17 +12,16 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import InvalidRequest
 from flashferry.service.pages.frame import link, view_page
-from flashferry.service.plans.offering import sites_text
+from flashferry.service.plans.eligibility import sites_text
 from flashferry.service.principal import ANY_ROLE, Role
-from flashferry.service.schedules import making
+from flashferry.service.schedules import scheduler
 from flashferry.service.schedules.calendar import HINT
-from flashferry.service.schedules.making import ScheduleSpec, Step
-from flashferry.service.schedules.telling import schedule_details_json, schedule_json
+from flashferry.service.schedules.scheduler import ScheduleSpec, Step, schedule_details_json, schedule_json
 from flashferry.service.texts import FormName, FormProse
+from flashferry.store.service.jobs import Schedule, ScheduleKind, ScheduleState
+from flashferry.store.service.jobs import schedules as stored_schedules
 from flashferry.store.service.plans import PlanState
 from flashferry.store.service.plans import plans as stored_plans
-from flashferry.store.service.schedules import Schedule, ScheduleKind, ScheduleState
-from flashferry.store.service.schedules import schedules as stored_schedules
 
 router = APIRouter(include_in_schema=False)
 
@@ -84,14 +83,14 @@ def make(
         time_zone=time_zone.strip(),
         window_s=round(hours * _HOUR_S),
     )
-    return _back(making.make_schedule(service, actor, spec).schedule_id)
+    return _back(scheduler.make_schedule(service, actor, spec).schedule_id)
 
 
 @view_page(router, f"{_PATH}/{{schedule_id}}", "schedule.html")
 def schedule(service: TheService, actor: TheActor, schedule_id: str) -> object:
     """Return a schedule."""
     with service.database.reading() as database:
-        found = making.found(database, schedule_id, actor)
+        found = scheduler.found(database, schedule_id, actor)
         details = schedule_details_json(database, found, service.now())
     may = actor.may({Role.OPERATOR}, found.sites)
     return _row(found) | details | {"steps": [_step_row(one) for one in _STEPS[found.state]] if may else []}
@@ -101,7 +100,7 @@ def _step_form(what: Step) -> Callable[..., Response]:
     """Return the route of a form that takes a step with a schedule."""
 
     def take(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
-        making.step(service, actor, schedule_id, what, reason)
+        scheduler.step(service, actor, schedule_id, what, reason)
         return _back(schedule_id)
 
     return take

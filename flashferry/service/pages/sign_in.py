@@ -11,18 +11,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.api.depends import TheIdentity, ThePasswordLogin, TheService
-from flashferry.service.api.forms import safe_next
+from flashferry.service.api.guard import safe_next
 from flashferry.service.api.problems import status_of
 from flashferry.service.api.sign_in import end, sign_in_of
 from flashferry.service.auditing import note
 from flashferry.service.errors import NotFound, ServiceError
 from flashferry.service.pages.frame import page
-from flashferry.service.people.identity import anonymous, auth_of
-from flashferry.service.people.login_rate_limit import network_of
+from flashferry.service.people.identity import anonymous, auth_of, begin_session, cookie_name, drop_cookie, set_cookie
 from flashferry.service.people.oidc import STARTED_S, Provider
 from flashferry.service.people.provisioning import enter
-from flashferry.service.people.sessions import begin_session, cookie_name, drop_cookie, set_cookie
-from flashferry.service.people.sign_in import FAILED
+from flashferry.service.people.sign_in import FAILED, network_of
 from flashferry.service.principal import Actor, Via
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword

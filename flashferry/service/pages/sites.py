@@ -16,7 +16,7 @@ from flashferry.service.site_centre import CentreSeen, SeenSiteRun, centre_seen,
 from flashferry.sites.centre.centre import our_release
 from flashferry.sites.centre.overview import PartOverview, SiteOverview
 from flashferry.sites.centre.settings import CentreSettings
-from flashferry.store.own_database import moment, moment_of
+from flashferry.store.database import moment, moment_of
 from flashferry.store.sites.agents import Fetching
 from flashferry.store.sites.runs import OPEN, PartState
 

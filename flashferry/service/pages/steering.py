@@ -11,14 +11,14 @@ from starlette.responses import RedirectResponse
 
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.jobs import steering
-from flashferry.service.jobs.cancelling import cancel
+from flashferry.service.jobs.steering import cancel
 from flashferry.service.live.snapshot import RunNow
 from flashferry.service.pages.frame import link
-from flashferry.service.plans.waves import approve_wave
+from flashferry.service.plans.deciding import approve_wave
 from flashferry.service.principal import Actor, Role
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormProse
-from flashferry.store.control_requests import WishKind
+from flashferry.store.control_requests import SteerKind
 from flashferry.store.service.plans import plan_of
 
 router = APIRouter(include_in_schema=False)
@@ -34,14 +34,14 @@ def _form(act: Callable[[Service, Actor, str, str], object]) -> Callable[..., Re
     return take
 
 
-def _steering(what: WishKind) -> Callable[[Service, Actor, str, str], object]:
+def _steering(what: SteerKind) -> Callable[[Service, Actor, str, str], object]:
     return lambda service, actor, run_id, reason: steering.steer(service, actor, run_id, what, reason)
 
 
 for _path, _act in (
-    ("pause", _steering(WishKind.PAUSE)),
-    ("continue", _steering(WishKind.CONTINUE)),
-    ("stop", _steering(WishKind.STOP)),
+    ("pause", _steering(SteerKind.PAUSE)),
+    ("continue", _steering(SteerKind.CONTINUE)),
+    ("stop", _steering(SteerKind.STOP)),
     ("recover", steering.restore),
     ("resume", steering.go_on),
 ):

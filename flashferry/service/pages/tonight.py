@@ -7,8 +7,7 @@ from starlette.responses import RedirectResponse
 
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import snapshot_reader_of
-from flashferry.service.live.action_items import action_items
-from flashferry.service.live.presenters import current_runs, tonight_board
+from flashferry.service.live.presenters import action_items, current_runs, tonight_board
 from flashferry.service.pages.frame import view_page
 from flashferry.service.pages.runs import figures_of
 from flashferry.service.run_visibility import sites_of

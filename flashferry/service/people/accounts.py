@@ -1,35 +1,47 @@
-"""Users added, disabled and given roles, by an admin or from the command line; each change is in the audit.
-
-Users are never deleted: plans and approvals name them. The last admin cannot be disabled or demoted. Admins may give
-themselves other roles, which the audit shows; no role includes another.
-"""
+"""Users added, disabled and given roles, and their tokens; each change is in the audit."""
 
 from __future__ import annotations
 
+import json
 import re
+import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from flashferry.core.outside import shown
-from flashferry.service.auditing import deciding, note
-from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError, listed
+from flashferry.core.redaction import keep_secret, sanitize
+from flashferry.service.auditing import deciding, note, note_refusal
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.known_names import check_names, site_filters
-from flashferry.service.people.passwords import Passwords
+from flashferry.service.people.identity import digest_of, new_secret
 from flashferry.service.people.provisioning import NAME, RESERVED
-from flashferry.service.principal import EVERYWHERE, WHOLE_ROLES, Actor, Grant
+from flashferry.service.people.sign_in import Passwords
+from flashferry.service.principal import EVERYWHERE, WHOLE_ROLES, Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment
-from flashferry.store.service.people import GivenGrant, Person
-from flashferry.store.service.sessions import end_sessions_of
+from flashferry.store.service.people import (
+    GivenGrant,
+    Person,
+    TokenRow,
+    all_tokens,
+    end_sessions_of,
+    insert_token,
+    revoke_token,
+    tokens_of,
+)
 from inventory.selection import Selection
 
 DISABLED = "disabled"
+
 MAPPED = frozenset({"oidc", "header"})
+
 """Givers of roles that follow from groups."""
+
 _SITE = re.compile(r"[^\x00-\x20\x7f@,]{1,64}")
+
 _MOST_TEXT = 200
 
 
@@ -59,7 +71,7 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
     if NAME.fullmatch(new.name) is None or new.name in RESERVED:
         raise _wrong(
             f"expected a name of small letters, digits and . _ @ + - that is none of {', '.join(sorted(RESERVED))}, "
-            f"found {shown(new.name[:64])!r}",
+            f"found {sanitize(new.name[:64])!r}",
             "Choose another name",
         )
     if len(new.display) > _MOST_TEXT or len(new.email) > _MOST_TEXT:
@@ -179,10 +191,12 @@ def set_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant
 def check_grant(grant: Grant) -> None:
     """Check that a grant can be given. Raises `InvalidRequest`."""
     if grant.site != EVERYWHERE and _SITE.fullmatch(grant.site) is None:
-        raise _wrong(f"expected a site or '*', found {shown(grant.site[:64])!r}", "Name a site as the inventory does")
+        raise _wrong(
+            f"expected a site or '*', found {sanitize(grant.site[:64])!r}", "Name a site as the inventory does"
+        )
     if grant.site != EVERYWHERE and grant.role in WHOLE_ROLES:
         raise _wrong(
-            f"expected {grant.role} for all sites, found it for {shown(grant.site)!r}",
+            f"expected {grant.role} for all sites, found it for {sanitize(grant.site)!r}",
             "What this role is about has no site: give it for '*'",
         )
 
@@ -197,7 +211,7 @@ def found_person(database: sqlite3.Connection, name: str) -> Person:
     """Return a user; the system is none. Raises `NotFound`."""
     found = rows.person(database, name)
     if found is None or found.name in RESERVED:
-        raise NotFound(f"there is no user of the name {shown(name[:64])!r}", hint=listed("users"))
+        raise NotFound(f"there is no user of the name {sanitize(name[:64])!r}", hint=listed("users"))
     return found
 
 
@@ -214,7 +228,7 @@ def _changing_grants(service: Service, actor: Actor, name: str) -> Iterator[sqli
 
 
 def _deciding(service: Service, actor: Actor, action: str, name: str) -> AbstractContextManager[sqlite3.Connection]:
-    return deciding(service, actor, action, f"user:{shown(name[:64])}")
+    return deciding(service, actor, action, f"user:{sanitize(name[:64])}")
 
 
 def _check_admin_left(database: sqlite3.Connection, before: frozenset[str]) -> None:
@@ -234,7 +248,7 @@ def _take(database: sqlite3.Connection, name: str, grant: Grant) -> None:
     for had in rows.grants_of(database, name):
         if (had.role, had.site) == (grant.role.value, grant.site) and had.given_by in MAPPED:
             raise Conflict(
-                f"{grant.role} at {shown(grant.site)} follows from the groups that {name} is in",
+                f"{grant.role} at {sanitize(grant.site)} follows from the groups that {name} is in",
                 hint="Remove the user from the group, or map it to another role",
             )
     rows.delete_grant(database, name, role=grant.role.value, site=grant.site)
@@ -251,3 +265,92 @@ def _hashed(password: str, name: str, passwords: Passwords) -> str:
 
 def _wrong(sentence: str, hint: str) -> ServiceError:
     return InvalidRequest(sentence, hint=hint)
+
+
+PREFIX = "ffy_"
+
+"""Recognisable for people and for secret scanners."""
+
+DAY_S = 86400.0
+
+_MOST_NAME = 100
+
+_MOST_TOKENS = 50
+
+"""Active tokens of one user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken:
+    """A new token: its row, and its text, a secret shown this once."""
+
+    row: TokenRow
+    text: str = field(repr=False)
+
+
+def demand_person(actor: Actor) -> None:
+    """Refuse tokens. Raises `Forbidden`."""
+    if actor.via is Via.TOKEN:
+        raise Forbidden(
+            "expected a user signed in by a browser, found a token",
+            hint="Sign in with a browser: a token can neither create tokens nor change a password",
+        )
+
+
+def make_token(
+    service: Service, actor: Actor, *, name: str, days: float, limits: Collection[Grant] | None = None
+) -> NewToken:
+    """Create a token for the caller, for some days; `limits` None: all that its user has.
+
+    Raises:
+        Forbidden: The caller used a token.
+        InvalidRequest, Conflict: A value is not valid, or the user has too many.
+    """
+    demand_person(actor)
+    now = service.now()
+    most_days = service.settings.people.token_s / DAY_S
+    if not 0 < len(name.strip()) <= _MOST_NAME or not name.isprintable():
+        raise _wrong(
+            f"expected a name of 1 to {_MOST_NAME} characters, found {len(name.strip())}", "Say what it is for"
+        )
+    if not 0 < days <= most_days:
+        raise _wrong(f"expected 1 to {most_days:.0f} days, found {days:g}", "Create another one when it expires")
+    for limit in limits or ():
+        check_grant(limit)
+    row = TokenRow(
+        token_id=secrets.token_hex(4),
+        person=actor.name,
+        name=name.strip(),
+        grants=None if limits is None else json.dumps(sorted([one.role.value, one.site] for one in set(limits))),
+        created_at=moment(now),
+        expires_at=moment(now + timedelta(days=days)),
+    )
+    text = PREFIX + new_secret()
+    keep_secret(text, is_random=True)
+    with service.database.writing() as database:
+        good = [one for one in tokens_of(database, actor.name) if is_good(one, moment(now))]
+        if len(good) >= _MOST_TOKENS:
+            raise Conflict(f"expected fewer than {_MOST_TOKENS} tokens, found {len(good)}", hint="Revoke some")
+        insert_token(database, row, hash_=digest_of(text))
+        details = {"name": row.name, "expires_at": row.expires_at, "limits": row.grants}
+        note(service, database, actor, "token.made", f"token:{row.token_id}", after=details)
+    return NewToken(row=row, text=text)
+
+
+def take_back(service: Service, actor: Actor, token_id: str) -> None:
+    """Revoke a token of the caller, or any for an admin; it is invalid from the next request on. Raises `NotFound`."""
+    with service.database.writing() as database:
+        mine = tokens_of(database, actor.name) if not actor.has({Role.ADMIN}) else all_tokens(database)
+        row = next((one for one in mine if one.token_id == token_id), None)
+        if row is not None and revoke_token(database, token_id, at=moment(service.now())):
+            details = {"name": row.name, "person": row.person}
+            note(service, database, actor, "token.revoked", f"token:{token_id}", before=details)
+            return
+    object_ = f"token:{sanitize(token_id[:16])}"
+    note_refusal(service, actor, "token.revoked", object_, "there is no such token")
+    raise NotFound("expected the id of an active token, found none", hint=listed("tokens"))
+
+
+def is_good(row: TokenRow, at: str) -> bool:
+    """Return whether a token is neither expired nor revoked."""
+    return row.revoked_at is None and row.expires_at > at

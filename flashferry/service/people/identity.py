@@ -1,12 +1,10 @@
-"""Who is calling: by a token, by a trusted proxy, or by a session cookie; looked up for each request.
-
-The first that is present counts alone: an invalid token is refused even with a good cookie. Nothing is cached, so
-disabled users, revoked tokens and removed grants take effect with the next request.
-"""
+"""Who is calling: by a token, a trusted proxy, or a session cookie; and sessions."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
 import sqlite3
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
@@ -15,20 +13,22 @@ from datetime import timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from starlette.requests import Request
+from starlette.responses import Response
 
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.core.safe_quote import counted
 from flashferry.service.errors import BadForm, ServiceError, Unauthenticated
 from flashferry.service.people.provisioning import MappedPerson, enter, grants_for, is_up_to_date
-from flashferry.service.people.sessions import cookie_name, digest_of, new_secret
 from flashferry.service.principal import ANONYMOUS, Actor, Grant, Role, Via
 from flashferry.service.service import Service
-from flashferry.service.settings import ProxySettings
+from flashferry.service.settings import ProxySettings, ServiceSettings
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment, moment_of
-from flashferry.store.service.sessions import (
+from flashferry.store.service.people import (
     SessionRow,
     TokenRow,
+    end_session,
+    forget_ended_sessions,
     insert_session,
     session,
     token,
@@ -36,11 +36,84 @@ from flashferry.store.service.sessions import (
     touch_token,
 )
 
+_ID_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSession:
+    """A started session: its id and the token of its forms, both secret."""
+
+    session_id: str = field(repr=False)
+    csrf: str = field(repr=False)
+
+
+def digest_of(secret: str) -> str:
+    """Return what is stored of a session's id or of a token: SHA-256, in hex."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def new_secret() -> str:
+    """Return 256 random bits as text, masked from now on."""
+    made = secrets.token_urlsafe(_ID_BYTES)
+    keep_secret(made, is_random=True)
+    return made
+
+
+def begin_session(
+    service: Service, database: sqlite3.Connection, name: str, *, address: str, before: str | None = None
+) -> NewSession:
+    """Start a session in the caller's transaction, and end the browser's previous one (`before`)."""
+    now = service.now()
+    forget_ended_sessions(database, at=moment(now))
+    if before:
+        end_session(database, digest_of(before))
+    made = NewSession(session_id=new_secret(), csrf=new_secret())
+    row = SessionRow(
+        hash=digest_of(made.session_id),
+        person=name,
+        csrf=made.csrf,
+        created_at=moment(now),
+        expires_at=moment(now + timedelta(seconds=service.settings.session_s)),
+        seen_at=moment(now),
+        address=address,
+    )
+    insert_session(database, row)
+    return made
+
+
+def cookie_name(settings: ServiceSettings) -> str:
+    """Return the name of the session's cookie."""
+    return "__Host-flashferry" if settings.is_secure else "flashferry"
+
+
+def set_cookie(response: Response, settings: ServiceSettings, session_id: str) -> None:
+    """Set the session's cookie."""
+    response.set_cookie(
+        cookie_name(settings),
+        session_id,
+        max_age=int(settings.session_s),
+        path="/",
+        secure=settings.is_secure,
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def drop_cookie(response: Response, settings: ServiceSettings) -> None:
+    """Delete the session's cookie."""
+    response.delete_cookie(cookie_name(settings), path="/", secure=settings.is_secure, httponly=True, samesite="lax")
+
+
 TOUCH_S = 60.0
+
 """How often the last use of a session or token is stored."""
+
 CLOCK_SLACK_S = 300.0
+
 """A clock set back by less ends no session."""
+
 _FOR_EVER = "9999-12-31T00:00:00.000Z"
+
 _SIGN_IN = "Sign in, or send 'Authorization: Bearer' with a token"
 
 

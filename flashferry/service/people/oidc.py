@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import urlencode, urlsplit
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_secret, shown
+from flashferry.core.redaction import keep_secret, sanitize
 from flashferry.service.errors import Forbidden, ProviderFailed, ServiceError
 from flashferry.service.outbound import HttpRequest, NoAnswer, ask, json_object
 from flashferry.service.people.provisioning import MappedPerson, grants_for
@@ -141,7 +141,7 @@ class Provider:
         if answer.get("iss", self._issuer()) != self._issuer():
             raise _refused("expected an answer of the provider that was asked, found one of another")
         if "error" in answer:
-            raise _refused(f"the provider refused: {shown(answer['error'][:100])}")
+            raise _refused(f"the provider refused: {sanitize(answer['error'][:100])}")
         if not answer.get("code"):
             raise _refused("expected a code in the provider's answer, found none")
         try:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import shown
+from flashferry.core.redaction import sanitize
 from flashferry.service.auditing import note
 from flashferry.service.errors import Forbidden
 from flashferry.service.principal import ANONYMOUS, EVERYWHERE, SYSTEM, WHOLE_ROLES, Grant, Role
@@ -106,7 +106,7 @@ def enter(service: Service, database: sqlite3.Connection, details: MappedPerson)
 def _new(service: Service, database: sqlite3.Connection, details: MappedPerson) -> rows.Person:
     if NAME.fullmatch(details.name) is None or details.name in RESERVED:
         raise Forbidden(
-            f"expected a name of small letters, digits and . _ @ + -, found {shown(details.name[:64])!r}",
+            f"expected a name of small letters, digits and . _ @ + -, found {sanitize(details.name[:64])!r}",
             hint="Have the provider send another claim or header for the name",
         )
     if rows.person(database, details.name) is not None:

@@ -1,36 +1,298 @@
-"""Sign-in with a password: the same answer after the same time, whatever was wrong.
-
-Facts
------
-* An unknown name costs the same hash, transaction and entry as a wrong password: it is counted on the account of the
-  system, which cannot sign in.
-* People type their password into the name field, so an unknown name is never stored.
-* A lock is checked before the password, and again in the transaction that starts the session: forty parallel attempts
-  are no more than forty in a row.
-"""
+"""Sign-in with a password: Argon2id, limits on attempts, refusals in the audit."""
 
 from __future__ import annotations
 
 import sqlite3
+import threading
+import unicodedata
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
 
+from argon2 import PasswordHasher, Type
+from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
+
+from flashferry.core.safe_quote import counted
 from flashferry.service.auditing import note
-from flashferry.service.errors import ServiceError, TooMany, Unauthenticated
+from flashferry.service.errors import InvalidRequest, ServiceError, TooMany, Unauthenticated, Unavailable
 from flashferry.service.notices import NoticeKind, announce
-from flashferry.service.people.identity import anonymous
-from flashferry.service.people.login_rate_limit import LoginRateLimit
-from flashferry.service.people.passwords import Passwords
-from flashferry.service.people.refusals import DenialLog
-from flashferry.service.people.sessions import NewSession, begin_session
+from flashferry.service.people.identity import NewSession, anonymous, begin_session, digest_of
 from flashferry.service.principal import ANONYMOUS, SYSTEM, Actor, Via
 from flashferry.service.service import Service
+from flashferry.service.settings import PeopleSettings
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment, moment_of
 
+MOST_TRACKED = 10_000
+
+_HOME_BITS = 64
+
+"""Prefix of IPv6 that belongs to one customer."""
+
+
+class LoginRateLimit:
+    """Recent sign-in attempts. Safe to use from all threads."""
+
+    def __init__(self, settings: PeopleSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._addresses: OrderedDict[str, deque[datetime]] = OrderedDict()
+        self._names: OrderedDict[str, tuple[int, datetime | None]] = OrderedDict()
+
+    def take(self, address: str, now: datetime) -> float:
+        """Count an attempt of an address; return how long it has to wait, seconds, or 0."""
+        with self._lock:
+            tried = self._addresses.setdefault(network_of(address), deque(maxlen=self._settings.most_tries))
+            self._addresses.move_to_end(network_of(address))
+            while len(self._addresses) > MOST_TRACKED:
+                self._addresses.popitem(last=False)
+            since = now - timedelta(seconds=self._settings.tries_s)
+            while tried and not since < tried[0] <= now:
+                tried.popleft()
+            if len(tried) >= self._settings.most_tries:
+                return (tried[0] - since).total_seconds()
+            tried.append(now)
+            return 0.0
+
+    def unknown_locked_until(self, name: str) -> datetime | None:
+        """Return until when an unknown name is locked, or None."""
+        with self._lock:
+            return self._names.get(digest_of(name), (0, None))[1]
+
+    def count_unknown(self, name: str, now: datetime) -> bool:
+        """Count an attempt with an unknown name; return whether it is locked now."""
+        name = digest_of(name)  # it may be a password
+        with self._lock:
+            count = self._names.get(name, (0, None))[0] + 1
+            is_locked = count >= self._settings.most_failures
+            until = now + timedelta(seconds=self._settings.lock_s) if is_locked else None
+            self._names[name] = (0 if is_locked else count, until)
+            self._names.move_to_end(name)
+            while len(self._names) > MOST_TRACKED:
+                self._names.popitem(last=False)
+            return is_locked
+
+
+def network_of(address: str) -> str:
+    """Return what stands for an address in limits: for IPv6, its network."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ip_network((parsed, _HOME_BITS), strict=False))
+    return str(parsed)
+
+
+MOST_CHARACTERS = 256
+
+MOST_AT_ONCE = 1
+
+MOST_WAITING = 7
+
+"""Threads that wait for a hash; more are refused."""
+
+_NO_ACCOUNT = "the password of no account"  # its hash is computed at each start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Result of a check; `is_stale` if the hash has other parameters than are set now."""
+
+    is_right: bool
+    is_stale: bool = False
+
+
+class Passwords:
+    """Hashes and checks passwords. Safe to use from all threads."""
+
+    def __init__(self, settings: PeopleSettings) -> None:
+        self._settings = settings
+        self._hasher = PasswordHasher(
+            time_cost=settings.argon2_rounds,
+            memory_cost=settings.argon2_memory_kib,
+            parallelism=settings.argon2_lanes,
+            type=Type.ID,
+        )
+        self._places = threading.BoundedSemaphore(MOST_AT_ONCE + MOST_WAITING)
+        self._working = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._dummy: str | None = None
+
+    def hash(self, password: str) -> str:
+        """Return the hash of a password. Raises `Unavailable` if too many wait."""
+        with self._place():
+            return self._hasher.hash(_composed(password))
+
+    def verdict(self, hash_: str | None, password: str) -> Verdict:
+        """Return whether a password is right; takes as long without a hash. Raises `Unavailable`."""
+        given = _composed(password)[: 2 * MOST_CHARACTERS]
+        with self._place():
+            dummy = self._dummy_hash()  # before the cases differ: the first sign-in pays for it
+            if hash_ is None:
+                hash_, given = dummy, ""
+            try:
+                self._hasher.verify(hash_, given)
+            except (VerifyMismatchError, VerificationError, InvalidHashError):
+                return Verdict(is_right=False)
+        return Verdict(is_right=True, is_stale=self._hasher.check_needs_rehash(hash_))
+
+    def check(self, password: str, *, name: str) -> None:
+        """Check a new password. Raises `InvalidRequest` if it is too short, too long, or contains the name."""
+        length = len(_composed(password))
+        least = self._settings.least_password
+        if not least <= length <= MOST_CHARACTERS:
+            raise _will_not_do(f"expected {least} to {MOST_CHARACTERS} characters, found {length}")
+        if name.lower() in password.lower() and len(name) > 2:
+            raise _will_not_do("expected a password without the name of its account, found one with it")
+        if len(set(password)) < 5:
+            raise _will_not_do(f"expected at least 5 different characters, found {len(set(password))}")
+
+    def _dummy_hash(self) -> str:
+        if self._dummy is None:
+            self._dummy = self._hasher.hash(_NO_ACCOUNT)
+        return self._dummy
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._places.acquire(blocking=False):
+            raise Unavailable("more sign-ins at once than this service takes", hint="Try again in a few seconds")
+        try:
+            with self._working:
+                yield
+        finally:
+            self._places.release()
+
+
+def _composed(password: str) -> str:
+    """Return a password in one Unicode form, whatever the keyboard (RFC 8265, OpaqueString: NFC)."""
+    return unicodedata.normalize("NFC", password.encode("utf-8", "replace").decode())
+
+
+def _will_not_do(sentence: str) -> ServiceError:
+    return InvalidRequest(f"password: {sentence}", hint="Take some words, or a generated one")
+
+
+FIRST_WINDOW_S = 60.0
+
+LAST_WINDOW_S = 3600.0
+
+MOST_KEPT = 1024
+
+"""Kinds of refusals counted at once; the oldest is written and dropped for a new one."""
+
+BUCKET = 60
+
+"""Entries that an actor may cause at once, then one each `REFILL_S`."""
+
+REFILL_S = 60.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Repeated:
+    """A written refusal, and how often it was repeated since."""
+
+    actor: Actor
+    action: str
+    object: str
+    reason: str
+    until: datetime
+    window_s: float
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Entries that an actor may still cause."""
+
+    left: float
+    at: datetime
+    unwritten: int = 0
+
+    def takes(self, now: datetime) -> bool:
+        """Return whether an entry is allowed, and count it."""
+        past_s = max((now - self.at).total_seconds(), 0.0)
+        self.left, self.at = min(self.left + past_s / REFILL_S, float(BUCKET)), now
+        if self.left < 1:
+            self.unwritten += 1
+            return False
+        self.left -= 1
+        return True
+
+
+class DenialLog:
+    """Recent refusals. Safe to use from all threads."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, ...], _Repeated] = OrderedDict()
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def note(self, actor: Actor, action: str, object_: str, reason: str) -> bool:
+        """Write a refusal, or count a repeated one; return whether it was written.
+
+        `object_` must have few values, such as a route: each is counted by itself.
+        """
+        now = self._service.now()
+        with self._lock:
+            key = (actor.name, actor.via.value, actor.address, action, object_, reason)
+            known = self._kept.get(key)
+            if known is not None and known.until - timedelta(seconds=known.window_s) <= now < known.until:
+                known.count += 1
+                return False
+            if known is None:
+                known = _Repeated(
+                    actor=actor, action=action, object=object_, reason=reason, until=now, window_s=FIRST_WINDOW_S / 2
+                )
+                self._kept[key] = known
+            known.window_s = min(known.window_s * 2, LAST_WINDOW_S)
+            known.until = now + timedelta(seconds=known.window_s)
+            self._kept.move_to_end(key)
+            is_written = self._write(known, now)
+            while len(self._kept) > MOST_KEPT:
+                self._end(self._kept.popitem(last=False)[1], now)
+            return is_written
+
+    def flush(self, *, is_end: bool = False) -> None:
+        """Write the counts of windows that are over; all of them at the end of the service."""
+        now = self._service.now()
+        with self._lock:
+            over = [key for key, one in self._kept.items() if is_end or one.until <= now]
+            for key in over:
+                self._end(self._kept.pop(key), now)
+
+    def _end(self, one: _Repeated, now: datetime) -> None:
+        if one.count:
+            self._write(one, now)
+
+    def _write(self, one: _Repeated, now: datetime) -> bool:
+        bucket = self._buckets.setdefault(one.actor.name, _Bucket(float(BUCKET), now))
+        self._buckets.move_to_end(one.actor.name)
+        while len(self._buckets) > MOST_KEPT:
+            self._buckets.popitem(last=False)
+        times, one.count = one.count, 0
+        if not bucket.takes(now):
+            bucket.unwritten += times
+            return False
+        more = f"; {counted(times, 'time')} more since it was written last" if times else ""
+        if bucket.unwritten:
+            more += f"; {bucket.unwritten} other refusals of {one.actor.name} were not written"
+            bucket.unwritten = 0
+        with self._service.database.writing() as database:
+            note(
+                self._service, database, one.actor, one.action, one.object, outcome="refused", reason=one.reason + more
+            )
+        return True
+
+
 FAILED = "login.failed"
+
 _WRONG = "that name and password are not those of an account"
+
 _AGAIN = "Check both; after {} wrong ones in a row the name is locked for {:.0f} min"
 
 

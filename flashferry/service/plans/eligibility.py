@@ -1,31 +1,201 @@
-"""Whether a plan can start now, and if not, why: one sentence, worked out each time.
-
-An approval lapses with a changed image, the end of the plan, and a lost role of its maker or approver. The database is
-checked again in the transaction that starts a run (`database_obstacle`); hashing images takes seconds, and is done
-before (`image_obstacle`). A window that opens later is no obstacle: its job waits.
-"""
+"""A plan offered and stored as a draft, and whether it can start now, and if not, why."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import threading
+import unicodedata
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
 from flashferry import api
-from flashferry.core.errors import FlashferryError
+from flashferry.core.codec import to_json
+from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.core.files import is_below
+from flashferry.core.safe_quote import counted
 from flashferry.images.image import PlannedImage
-from flashferry.model.fleet_plan import FleetPlan
-from flashferry.model.plan_file import plan_from
-from flashferry.model.plan_window import PlanWindow
+from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow
+from flashferry.model.plan_file import check_places, plan_from
 from flashferry.planning.local_images import named_image
-from flashferry.service.errors import NotFound, listed
+from flashferry.service.access import MOST_PLAN_BYTES
+from flashferry.service.auditing import note, note_refusal
+from flashferry.service.errors import Forbidden, InvalidRequest, NotFound, ServiceError, TooLarge, invalid_from, listed
 from flashferry.service.images.verification import why_not_usable
-from flashferry.service.plans.offering import sites_text
+from flashferry.service.notices import NoticeKind, announce
+from flashferry.service.plans.serializers import object_of
 from flashferry.service.principal import Actor, Role
 from flashferry.service.service import Service
-from flashferry.store.service.database import moment_of
+from flashferry.store.service.database import moment, moment_of
 from flashferry.store.service.people import roles_lost
-from flashferry.store.service.plans import PlanState, StoredPlan, plan_of, text_of
+from flashferry.store.service.plans import NewPlan, PlanState, StoredPlan, add_plan, plan_of, text_of
+
+MOST_BYTES = MOST_PLAN_BYTES
+
+LONGEST_TITLE = 100
+
+_CALLED = "as sent"
+
+_ONE_AT_A_TIME = threading.Lock()
+
+"""Plans parsed at once: a large one takes ten times its size in memory."""
+
+
+def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tuple[StoredPlan, bool]:
+    """Store a plan as a draft; return it, and whether it is new.
+
+    Args:
+        service: The service.
+        actor: An operator at each of its sites.
+        content: Its file.
+        title: Plans of one title are compared with each other.
+
+    Raises:
+        Forbidden: The caller is no such operator.
+        InvalidRequest, TooLarge: Not a plan, damaged, past its end, or with images outside of the image folder.
+    """
+    title = checked_title(title)
+    plan = _read(content)
+    sites = sites_of(plan)
+    if not actor.may({Role.OPERATOR}, sites):
+        refusal = _no_operator(sites)
+        note_refusal(service, actor, "plan.made", object_of(_digest(content)), refusal.sentence)
+        raise refusal
+    _check_images(plan, service.images)
+    _moment("starts_at", plan.starts_at)
+    new = _row(service, actor, plan, content, title)
+    if new.ends_at is not None and new.ends_at <= new.made_at:
+        raise InvalidRequest(
+            f"plan: expected an end that is still to come, found {plan.ends_at}",
+            hint="Create the plan again with 'flashferry plan', with a window that lies ahead",
+        )
+    with service.database.writing() as database:
+        is_new = add_plan(database, new)
+        if is_new:
+            after = {"title": title, "sites": sites, "devices": new.devices, "ends_at": new.ends_at}
+            note(service, database, actor, "plan.made", object_of(new.digest), after=after)
+            _announce(service, database, new)
+        stored = plan_of(database, new.digest)
+    assert stored is not None
+    return stored, is_new
+
+
+def _announce(service: Service, database: sqlite3.Connection, plan: NewPlan) -> None:
+    announce(
+        *(service, database, NoticeKind.APPROVAL_WANTED, object_of(plan.digest)),
+        f"{plan.made_by} made a plan for {counted(plan.devices, 'device')} at {sites_text(plan.sites)}, "
+        "which waits for approval by someone else",
+        {
+            "digest": plan.digest,
+            "title": plan.title,
+            "sites": list(plan.sites),
+            "devices": plan.devices,
+            "made_by": plan.made_by,
+            "ends_at": plan.ends_at,
+        },
+        path=f"/plans/{plan.digest}",
+    )
+
+
+def sites_of(plan: FleetPlan) -> tuple[str, ...]:
+    """Return the sites of all devices of a plan, staged or not.
+
+    An empty name stands for devices without a site, which need a role everywhere.
+    """
+    return tuple(sorted({device.site or "" for device in plan.devices})) or ("",)
+
+
+def checked_title(title: str) -> str:
+    """Return a title as it is stored. Raises `InvalidRequest` unless it is one line of limited length."""
+    title = " ".join(title.split())
+    if len(title) > LONGEST_TITLE or any(unicodedata.category(one) in {"Cc", "Cs"} for one in title):
+        raise InvalidRequest(
+            f"title: expected one line of at most {LONGEST_TITLE} characters, found {len(title)} of them",
+            hint="Give a shorter title",
+        )
+    return title
+
+
+def _read(content: bytes) -> FleetPlan:
+    if len(content) > MOST_BYTES:
+        raise TooLarge(
+            f"plan: expected at most {MOST_BYTES:,} bytes, found more",
+            hint="Give the file that 'flashferry plan --output FILE' wrote, or plan a part of the fleet",
+        )
+    try:
+        with _ONE_AT_A_TIME:
+            plan = plan_from(content, _CALLED)
+        check_places(plan, _CALLED)
+        json.dumps(to_json(plan), allow_nan=False, ensure_ascii=False).encode()
+    except ConfigInvalid as error:
+        raise invalid_from(error) from None
+    except ValueError:
+        raise InvalidRequest(
+            "plan: expected figures that are finite and texts of whole characters, found others",
+            hint="Create the plan again with 'flashferry plan'",
+        ) from None
+    if not plan.of(Action.STAGE):
+        raise InvalidRequest(
+            "plan: expected at least one device to stage, found none: all have it, are refused or out of reach",
+            hint="'flashferry plan' says of each device why",
+        )
+    return plan
+
+
+def _check_images(plan: FleetPlan, folder: Path) -> None:
+    """Refuse a plan that would send files outside of the image folder."""
+    outside = [image.name for image in plan.images if not is_below(Path(image.path), (folder,))]
+    if outside:
+        raise InvalidRequest(
+            f"plan: expected each image below the service's folder of images, found {outside[0]} elsewhere",
+            hint="Put it there, and create the plan again on the service's host",
+        )
+
+
+def _no_operator(sites: Iterable[str]) -> ServiceError:
+    return Forbidden(
+        f"plan: expected an operator at {sites_text(sites)}",
+        hint="Ask an admin for the role at these sites, or plan only sites where you have it",
+    )
+
+
+def sites_text(sites: Iterable[str]) -> str:
+    """Return sites in words."""
+    return ", ".join(site or "all sites (for devices without a site)" for site in sites)
+
+
+def _row(service: Service, actor: Actor, plan: FleetPlan, content: bytes, title: str) -> NewPlan:
+    return NewPlan(
+        digest=_digest(content),
+        text=content.decode(),
+        title=title,
+        sites=sites_of(plan),
+        devices=len(plan.of(Action.STAGE)),
+        images=tuple(image.name for image in plan.images),
+        duration_s=plan.duration_s,
+        made_by=actor.name,
+        made_at=moment(service.now()),
+        ends_at=None if plan.ends_at is None else _moment("ends_at", plan.ends_at),
+    )
+
+
+def _digest(content: bytes) -> str:
+    """Return the digest in a checked plan file."""
+    return str(json.loads(content)["digest"])
+
+
+def _moment(name: str, text: str) -> str:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = datetime.min
+    if at.tzinfo is None:
+        raise InvalidRequest(
+            f"plan: {name}: expected a time as ISO 8601 has it, with its zone, found {text[:40]!r}",
+            hint="Create the plan again with 'flashferry plan'",
+        )
+    return moment(at)
 
 
 def start_obstacle(service: Service, digest: str) -> str:

@@ -13,10 +13,9 @@ from typing import Any
 
 from flashferry.core.codec import CodecError, decode
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.core.outside import masked
-from flashferry.depot.catalogue.errors import CatalogueBusy
-from flashferry.depot.sync.errors import SourceRefused, SourceUnreachable
-from flashferry.depot.sync.filling import SyncProgress
+from flashferry.core.redaction import masked
+from flashferry.depot.catalogue.part import CatalogueBusy
+from flashferry.depot.sync.filling import SourceRefused, SourceUnreachable, SyncProgress
 from flashferry.sites.agent.carrying import Bench, End, carry_out, restore_left
 from flashferry.sites.agent.depot import SiteDepot
 from flashferry.sites.agent.following import left_held
@@ -31,7 +30,7 @@ from flashferry.sites.keys import PrivateKey
 from flashferry.sites.settings import AgentSettings
 from flashferry.sites.wire import CONTROL_JOBS, Order, OrderJob, moment_of, moment_text
 from flashferry.store.sites import ledger, spool
-from flashferry.store.sites.agent import AgentDatabase, agent_name
+from flashferry.store.sites.agents import AgentDatabase, agent_name
 
 _LOG = logging.getLogger("flashferry.sites")
 _LANES = ((OrderJob.STAGE, OrderJob.SYNC), (OrderJob.RECOVER,))

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.api import FleetOptions, whole_fleet
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.safe_quote import counted
 from flashferry.core.state_folder import make_private_directory
-from flashferry.depot.sync.errors import SyncStopped
-from flashferry.depot.sync.line import Interrupted
+from flashferry.depot.sync.filling import Interrupted, SyncStopped
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_file import plan_from, save_plan
 from flashferry.sites.agent.depot import SiteDepot
@@ -35,11 +34,10 @@ from flashferry.sites.agent.telling import WordSender
 from flashferry.sites.agent.tries import PAUSES_S, Try, TryKind, job_of_try, next_kind, recoveries_in_a_row
 from flashferry.sites.settings import AgentSettings
 from flashferry.sites.wire import Order, OrderJob
-from flashferry.store.control_requests import WishKind
-from flashferry.store.reader import reading
-from flashferry.store.run_lock import is_run_alive
+from flashferry.store.control_requests import SteerKind
+from flashferry.store.reader import is_run_alive, reading
 from flashferry.store.sites import ledger
-from flashferry.store.sites.agent import AgentDatabase
+from flashferry.store.sites.agents import AgentDatabase
 from flashferry.store.stored_run import StoredRun, read_run
 from flashferry.store.tables import held_devices, run_of_job
 
@@ -259,7 +257,7 @@ class _StagedPart:
             "has_run": run is not None,
             "holds": run is not None and any(device.is_held for device in run.devices),
             "is_stopped": self._is_stopped_early()
-            or (run is not None and any(wish.what == WishKind.STOP for wish in run.wishes)),
+            or (run is not None and any(wish.what == SteerKind.STOP for wish in run.wishes)),
         }
 
     def _run(self) -> StoredRun | None:

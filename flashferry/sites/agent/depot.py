@@ -13,9 +13,8 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.depot.catalogue.proof import ProvenImage
-from flashferry.depot.sync.filling import SyncProgress
-from flashferry.depot.sync.line import Interrupted, check, never
+from flashferry.depot.catalogue.part import ProvenImage
+from flashferry.depot.sync.filling import Interrupted, SyncProgress, check, never
 from flashferry.depot.sync.source import Login, Source
 from flashferry.depot.sync.syncing import sync_image
 from flashferry.images.image import PlannedImage

@@ -13,13 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import open_private
 from flashferry.sites.agent.telling import add_word
 from flashferry.sites.wire import WordKind, canonical
 from flashferry.store.sites import spool
-from flashferry.store.sites.agent import AgentDatabase
+from flashferry.store.sites.agents import AgentDatabase
 from flashferry.store.stored_run import StoredDevice, read_run
 
 MOST_READ_BYTES = 1 << 20

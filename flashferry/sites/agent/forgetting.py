@@ -19,7 +19,7 @@ from pathlib import Path
 from flashferry.sites.agent.processes import forget_tries
 from flashferry.sites.wire import moment_text
 from flashferry.store.sites import ledger, spool
-from flashferry.store.sites.agent import AgentDatabase
+from flashferry.store.sites.agents import AgentDatabase
 
 _LOG = logging.getLogger("flashferry.sites")
 KEPT = timedelta(days=30)

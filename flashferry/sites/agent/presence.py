@@ -24,7 +24,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.core.state_folder import lock, make_private_directory, open_private
 from flashferry.sites.agent.telling import Identity
 from flashferry.sites.broker import Broker, BrokerUnreachable

@@ -19,8 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashferry.core.apart.folder import JobFolder, Outcome
-from flashferry.core.apart.processes import ProcessMark, claim, read_mark
+from flashferry.core.apart.processes import JobFolder, Outcome, ProcessMark, claim, read_mark
 from flashferry.core.state_folder import open_private
 from flashferry.model.exit_codes import ExitCode
 from flashferry.sites.agent.tries import Try, TryKind, job_of_try

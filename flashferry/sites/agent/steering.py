@@ -10,7 +10,7 @@ from flashferry.sites.agent.carrying import Bench, End
 from flashferry.sites.agent.judging import OrderRefused
 from flashferry.sites.wire import Order, OrderJob
 from flashferry.store.control_requests import Asker
-from flashferry.store.run_lock import is_run_alive
+from flashferry.store.reader import is_run_alive
 from flashferry.store.sites import ledger
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from flashferry.core.codec import encode
 from flashferry.core.errors import FlashferryError, Kind
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.sites.agent.carrying import Bench, End
 from flashferry.sites.agent.judging import OrderRefused, check_addressee, check_order, work_of
 from flashferry.sites.agent.looking import look

@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.outside import masked, told
+from flashferry.core.redaction import masked, redact_json
 from flashferry.sites.broker import Broker, BrokerUnreachable
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import MOST_DATA_BYTES, Word, WordKind, canonical, moment_text, sealed_word
 from flashferry.store.sites import spool
-from flashferry.store.sites.agent import AgentDatabase
+from flashferry.store.sites.agents import AgentDatabase
 
 _LOG = logging.getLogger("flashferry.sites")
 _LOOK_S = 0.5
@@ -189,7 +189,7 @@ class WordSender:
 
 def add_word(database: Any, run: str, kind: WordKind, data: Mapping[str, Any]) -> int:
     """Put a word into the spool in a transaction that is open; secrets are masked as everywhere. Return its offset."""
-    text = canonical(told(dict(data), exact=("order", "host", "run_id")))
+    text = canonical(redact_json(dict(data), exact=("order", "host", "run_id")))
     if len(text) > MOST_DATA_BYTES:
         kept = {name: data[name] for name in ("order", "host", "run_id") if name in data}
         text = canonical(kept | {"cut": f"of {len(text):,} bytes: more than a word holds, see the journal at the site"})

@@ -16,10 +16,9 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
-from flashferry.core.atomic_write import write_whole
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import reading
-from flashferry.core.outside import masked
+from flashferry.core.files import reading, write_whole
+from flashferry.core.redaction import masked
 from flashferry.images.manifest import MOST_PLAN_BYTES, plan_name
 from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
 from flashferry.model.plan_file import plan_from
@@ -31,13 +30,13 @@ from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.centre.sharing import Share, check_ready, refusals
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import OrderJob
-from flashferry.store.control_requests import Asker, WishKind
-from flashferry.store.own_database import moment, moment_of
+from flashferry.store.control_requests import Asker, SteerKind
+from flashferry.store.database import moment, moment_of
 from flashferry.store.reader import chosen
 from flashferry.store.sites.agents import AgentState, agents_by_site
 from flashferry.store.sites.database import SitesDatabase
-from flashferry.store.sites.pruning import Dropped, drop_events
 from flashferry.store.sites.runs import (
+    Dropped,
     Part,
     PartDevice,
     PartState,
@@ -45,6 +44,7 @@ from flashferry.store.sites.runs import (
     add_orders,
     add_run,
     add_wish,
+    drop_events,
     end_held,
     give,
     parts_of,
@@ -68,10 +68,10 @@ _LOOK_S = 0.25
 _MOST_EVENTS = 50_000
 """So many old events go at a time: so it is short."""
 _JOBS = {
-    WishKind.PAUSE: OrderJob.PAUSE,
-    WishKind.CONTINUE: OrderJob.CONTINUE,
-    WishKind.STOP: OrderJob.STOP,
-    WishKind.APPROVE: OrderJob.APPROVE,
+    SteerKind.PAUSE: OrderJob.PAUSE,
+    SteerKind.CONTINUE: OrderJob.CONTINUE,
+    SteerKind.STOP: OrderJob.STOP,
+    SteerKind.APPROVE: OrderJob.APPROVE,
 }
 
 
@@ -341,7 +341,7 @@ class Centre:
         return run_in(self.ledger, given)
 
     def steer(
-        self, run: SiteRun, what: WishKind, asker: Asker, *, site: str | None = None, wave: int | None = None
+        self, run: SiteRun, what: SteerKind, asker: Asker, *, site: str | None = None, wave: int | None = None
     ) -> tuple[str, ...]:
         """Send sites a request about a run, and keep who made it; return the sites.
 
@@ -362,12 +362,12 @@ class Centre:
         why = asker.reason or "it was stopped"
         with self.ledger.writing() as database:
             add_wish(database, run.run, what.value, asker, at=moment(now()), site=site, wave=wave)
-            if what is WishKind.STOP:
+            if what is SteerKind.STOP:
                 end_held(database, run.run, f"not given: {why}", at=moment(now()), site=site)
                 if site is None:
                     set_stopped(database, run.run, why)
         begun = [part for part in parts if part.state is not PartState.HELD]
-        if what is WishKind.APPROVE:
+        if what is SteerKind.APPROVE:
             self._approve(run, begun, waves, until, wave, is_for_all=site is None)
         else:
             self.orders.made(begun, _JOBS[what], until)

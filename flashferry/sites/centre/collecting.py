@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from flashferry.core.json_access import Node
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.wire import WireError, Word, WordKind, opened_word
-from flashferry.store.own_database import moment
+from flashferry.store.database import moment
 from flashferry.store.sites.agents import (
     AgentBeat,
     fetching_in,

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from flashferry.core.codec import CodecError, decode
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import size
 from flashferry.model.fleet_plan import Action, FleetPlan
@@ -25,8 +25,8 @@ from flashferry.sites.centre.collecting import CANARIES, now
 from flashferry.sites.centre.gate import decide, wave_that_waits
 from flashferry.sites.centre.overview import fetching_for
 from flashferry.sites.centre.sharing import ago
-from flashferry.store.control_requests import Asker, WishKind
-from flashferry.store.own_database import moment, moment_of
+from flashferry.store.control_requests import Asker, SteerKind
+from flashferry.store.database import moment, moment_of
 from flashferry.store.sites.agents import AgentState
 from flashferry.store.sites.runs import Part, PartState, SiteRun, end_run, parts_of, run_of
 from flashferry.store.sites.words import DeviceOutcome, News, news_of, outcomes_of
@@ -283,7 +283,7 @@ class Follower:
 
     def _stop(self, view: View) -> None:
         self._is_stopping = True
-        sites = self._centre.steer(self._run, WishKind.STOP, self._asker)
+        sites = self._centre.steer(self._run, SteerKind.STOP, self._asker)
         view.say(
             f"{counted(len(sites), 'site')} told to stop: what is under way is ended, every device restored. "
             f"Once more, and they are left to themselves; 'flashferry sites follow {self._run.run}' looks on again"

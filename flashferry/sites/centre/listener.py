@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.core.safe_quote import counted
 from flashferry.monitor.events import Event
 from flashferry.sites.centre.centre import Centre

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.sites.broker import CENTRE_QUEUE, Broker, BrokerUnreachable, unreachable
 
 _LOG = logging.getLogger("flashferry.sites.centre")

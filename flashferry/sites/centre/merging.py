@@ -19,13 +19,12 @@ from flashferry.reports.build import build_report, report_author
 from flashferry.reports.model import Report
 from flashferry.run.make_request import excluded_record
 from flashferry.sites.centre.centre import SYSTEM, plan_in
-from flashferry.store.control_requests import WishKind
-from flashferry.store.run_lock import RunState
+from flashferry.store.control_requests import SteerKind
+from flashferry.store.reader import RunState
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartState, SiteRun, parts_of, wishes_of
 from flashferry.store.sites.words import DeviceState, devices_of
-from flashferry.store.stored_run import StoredDevice, StoredRun
-from flashferry.store.stored_transfer import transfers_in
+from flashferry.store.stored_run import StoredDevice, StoredRun, transfers_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ def merged(ledger: SitesDatabase, run: SiteRun) -> Merged:
             plan=plan_in(run),
             parts={(part.site, part.round): part for part in parts_of(database, run.run)},
             devices={one.host: one for one in devices_of(database, run.run)},
-            is_interrupted=any(one.what == WishKind.STOP and one.actor != SYSTEM.actor for one in wishes),
+            is_interrupted=any(one.what == SteerKind.STOP and one.actor != SYSTEM.actor for one in wishes),
         )
 
 

@@ -18,7 +18,7 @@ from flashferry.sites.centre.collecting import now, wire_run
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import CONTROL_JOBS, Order, OrderJob, moment_text, sealed_order
-from flashferry.store.own_database import moment
+from flashferry.store.database import moment
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import (
     OPEN,

@@ -12,8 +12,8 @@ from flashferry.sites.centre.collecting import CANARIES, now
 from flashferry.sites.centre.gate import wave_that_waits
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.centre.sharing import ago, refusals
-from flashferry.store.control_requests import Wish, WishKind
-from flashferry.store.own_database import moment_of
+from flashferry.store.control_requests import SteerKind, SteerRequest
+from flashferry.store.database import moment_of
 from flashferry.store.sites.agents import AgentState, Fetching, agents_by_site
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import (
@@ -145,7 +145,7 @@ class SiteWish:
     """
 
     site: str | None
-    wish: Wish
+    wish: SteerRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,12 +250,12 @@ def _waiting(run: SiteRun, devices: Sequence[DeviceOutcome]) -> int | None:
     return wave_that_waits(plan_in(run).policy, run.approved_wave, devices, is_stopped=run.stopped is not None)
 
 
-def paused_sites(sites: Sequence[str], wishes: Sequence[tuple[str | None, Wish]]) -> tuple[str, ...]:
+def paused_sites(sites: Sequence[str], wishes: Sequence[tuple[str | None, SteerRequest]]) -> tuple[str, ...]:
     """Return which of some sites were last asked to pause, not to continue."""
     told: dict[str, bool] = {}
     for site, wish in wishes:
-        if wish.what in (WishKind.PAUSE, WishKind.CONTINUE):
-            told |= dict.fromkeys(sites if site is None else [site], wish.what == WishKind.PAUSE)
+        if wish.what in (SteerKind.PAUSE, SteerKind.CONTINUE):
+            told |= dict.fromkeys(sites if site is None else [site], wish.what == SteerKind.PAUSE)
     return tuple(dict.fromkeys(site for site in sites if told.get(site)))
 
 

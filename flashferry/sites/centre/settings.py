@@ -26,7 +26,7 @@ from typing import Any
 from flashferry.core.codec import CodecError, decode_exactly
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
-from flashferry.model.toml_file import parsed_toml
+from flashferry.model.file_keys import parsed_toml
 from flashferry.sites.broker import BrokerSettings, check_broker
 from flashferry.sites.keys import PublicKey
 from flashferry.sites.wire import is_word

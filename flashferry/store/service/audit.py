@@ -15,8 +15,8 @@ from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
-from flashferry.store.database_file import execute_all
-from flashferry.store.service.schema import STEPS
+from flashferry.store.database import execute_all
+from flashferry.store.service.database import STEPS
 
 FIRST = "0" * 64
 """What the first entry has for the hash of the one before it."""

@@ -1,7 +1,7 @@
 """Images of the service, what the vendor published of them, and which one is golden for whom, as the tables have them.
 
 The table says what an image is and whether it may be used; where its file lies follows from that
-(`flashferry.service.images.places`), never the other way round.
+(`flashferry.service.images.verification`), never the other way round.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from flashferry.model.plan_window import PlanWindow
-from flashferry.store.own_database import moment_of
+from flashferry.model.fleet_plan import PlanWindow
+from flashferry.store.database import moment_of
 from flashferry.store.service.database import names_in
 
 

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
 
-from flashferry.store.control_requests import Asker, Wish
-from flashferry.store.own_database import moment, moment_of
+from flashferry.core.errors import ConfigInvalid
+from flashferry.store.control_requests import Asker, SteerRequest
+from flashferry.store.database import moment, moment_of
+from flashferry.store.sites.database import FILE, SitesDatabase
 
 
 class PartState(StrEnum):
@@ -25,9 +28,11 @@ class PartState(StrEnum):
 
 
 RANK = {state: rank for rank, state in enumerate(PartState)}
+
 """A part only goes on: a word that comes late does not take it back. One that was refused may be given again."""
 
 OPEN = frozenset({PartState.HELD, PartState.GIVEN, PartState.ACCEPTED, PartState.RUNNING})
+
 """States in which messages of a part are still expected."""
 
 
@@ -147,9 +152,13 @@ class KeptOrder:
 
 
 _AGAIN = frozenset({"pause", "continue", "approve"})
+
 _LATER_S, _MOST_TRIES = 20.0, 30
+
 _ORDER = tuple(field.name for field in fields(KeptOrder))
+
 _RUN = tuple(field.name for field in fields(SiteRun))
+
 _PART = tuple(field.name for field in fields(Part))
 
 
@@ -337,7 +346,7 @@ def add_wish(
     Args:
         database: A connection.
         run: The run.
-        what: What, by the words of `flashferry.store.control_requests.WishKind`.
+        what: What, by the words of `flashferry.store.control_requests.SteerKind`.
         asker: Who, and why.
         at: What time it is.
         site: Of which site alone; None: of all.
@@ -347,11 +356,11 @@ def add_wish(
     _insert(database, "wishes", tuple(row), [row])
 
 
-def wishes_of(database: sqlite3.Connection, run: str) -> list[tuple[str | None, Wish]]:
+def wishes_of(database: sqlite3.Connection, run: str) -> list[tuple[str | None, SteerRequest]]:
     """Return what people wanted of a run, the oldest first, each with the site that was meant; None: all."""
     rows = database.execute("SELECT * FROM wishes WHERE run = ? ORDER BY rowid", (run,))
-    names = tuple(field.name for field in fields(Wish))
-    return [(row["site"], Wish(**{name: row[name] for name in names})) for row in rows]
+    names = tuple(field.name for field in fields(SteerRequest))
+    return [(row["site"], SteerRequest(**{name: row[name] for name in names})) for row in rows]
 
 
 def _insert(
@@ -364,3 +373,116 @@ def _insert(
 def _part(row: sqlite3.Row) -> Part:
     values = dict(row)
     return Part(**values | {"state": PartState(values["state"]), "is_interrupted": bool(values["is_interrupted"])})
+
+
+PIECE = 2000
+
+"""So many rows in one transaction."""
+
+_OF_RUN = ("events", "orders", "early", "wishes", "devices", "parts", "runs")
+
+"""Tables with rows of a run, those that refer to others before these."""
+
+_ENDED = (
+    "SELECT run FROM runs WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM devices WHERE devices.run = runs.run "
+    "AND is_held) AND NOT EXISTS (SELECT 1 FROM parts WHERE parts.run = runs.run AND state <> 'refused' "
+    "AND (end_offset IS NULL OR whole < end_offset))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """What went with one look.
+
+    Attributes:
+        runs: The runs that have no events any more, the oldest first.
+        events: How many events went.
+        is_all: Whether nothing that may go is left.
+    """
+
+    runs: tuple[str, ...] = ()
+    events: int = 0
+    is_all: bool = True
+
+
+def ended_before(database: sqlite3.Connection, before: str) -> list[str]:
+    """Return the runs that ended before a time, all of them, and left no device in hand; the oldest first."""
+    return [str(row[0]) for row in database.execute(f"{_ENDED} ORDER BY ended_at, rowid", (before,))]
+
+
+def drop_events(ledger: SitesDatabase, before: str, *, most: int, piece: int = PIECE) -> Dropped:
+    """Drop events of runs that ended before a time, the oldest first; all else of these runs stays.
+
+    Args:
+        ledger: The ledger.
+        before: ISO 8601 in UTC, as the ledger keeps times.
+        most: About so many events at most; what is left belongs to the next time.
+        piece: So many of them in one transaction.
+
+    Raises:
+        sqlite3.Error: The ledger cannot be written; what went before is gone, and it is whole.
+    """
+    with ledger.reading() as database:
+        waiting = [run for run in ended_before(database, before) if _has_events(database, run)]
+    through, gone = list[str](), 0
+    for run in waiting:
+        while gone < most and (count := _drop_piece(ledger, run, before, piece)):
+            gone += count
+        if gone >= most:
+            break
+        through.append(run)
+    return Dropped(runs=tuple(through), events=gone, is_all=len(through) == len(waiting))
+
+
+def remove_runs(directory: Path, before: str, *, is_dry: bool) -> tuple[str, ...]:
+    """Remove runs that ended before a time and left no device in hand, with all that the ledger has of them.
+
+    Args:
+        directory: The state folder; nothing is made where it has no ledger.
+        before: As for `drop_events`.
+        is_dry: Whether they are only counted.
+
+    Returns:
+        The runs, the oldest first.
+
+    Raises:
+        ConfigInvalid: The ledger cannot be used, or written; of each run all is gone, or nothing but events.
+    """
+    if not (directory / FILE).is_file():
+        return ()
+    ledger = SitesDatabase(directory)
+    try:
+        with ledger.reading() as database:
+            found = ended_before(database, before)
+        for run in () if is_dry else found:
+            _remove(ledger, run, before)
+    except sqlite3.Error as error:
+        raise ConfigInvalid(
+            f"the ledger of sites in {directory}: {error}", hint="Check the room on its disk, and do it again"
+        ) from None
+    return tuple(found)
+
+
+def _has_events(database: sqlite3.Connection, run: str) -> bool:
+    return database.execute("SELECT 1 FROM events WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
+
+
+def _drop_piece(ledger: SitesDatabase, run: str, before: str, piece: int) -> int:
+    """Drop some events of a run, unless it is not to be touched any more; return how many."""
+    with ledger.writing() as database:
+        done = database.execute(
+            f"DELETE FROM events WHERE run IN ({_ENDED} AND run = ?) AND seq IN "  # noqa: S608 -- our own words
+            "(SELECT seq FROM events WHERE run = ? ORDER BY seq LIMIT ?)",
+            (before, run, run, piece),
+        )
+    return done.rowcount
+
+
+def _remove(ledger: SitesDatabase, run: str, before: str) -> None:
+    while _drop_piece(ledger, run, before, PIECE):
+        pass
+    with ledger.writing() as database:
+        # Asked again with the lock in hand.
+        if run in ended_before(database, before):
+            for table in _OF_RUN:
+                database.execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608 -- our own words

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.depot.client import DepotClient
-from flashferry.depot.status import look_for_depot
+from flashferry.depot.status import find_depot
 from flashferry.fileserver import Ticket, TicketRequest, TransferState
 from tests.patience import PATIENCE_S
 from tests.patience import until as until_so
@@ -165,4 +165,4 @@ def shared_depot(lasting_depot: DepotBench) -> Iterator[DepotBench]:
     """The same, without the runs of the test before."""
     yield lasting_depot
     lasting_depot.part()
-    until(lambda: not look_for_depot(lasting_depot.folder / "state").view.runs)
+    until(lambda: not find_depot(lasting_depot.folder / "state").view.runs)

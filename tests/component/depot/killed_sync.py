@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.depot.sync import line
+from flashferry.depot.sync import filling
 from flashferry.depot.sync.source import Login, Source
 from flashferry.depot.sync.syncing import offered_as, sync_image
 
@@ -60,11 +60,11 @@ def small_buffer(connection: socket.socket, *more: Any) -> None:
     connect(connection, *more)
 
 
-connect = line._await_connected
+connect = filling._await_connected
 
 
 def main() -> None:
-    line._await_connected = small_buffer
+    filling._await_connected = small_buffer
     url, user, password, name = sys.argv[1:]
     source = Source(url=url, login=Login(username=user, password=password))
     for words_given in sys.stdin:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.depot.offering.offer import OfferFolders, Offering
-from flashferry.depot.sync.errors import SyncStopped
+from flashferry.depot.sync.filling import SyncStopped
 from flashferry.depot.sync.source import Login, Source
 from flashferry.fileserver import (
     FileServer,
@@ -23,7 +23,7 @@ from flashferry.fileserver import (
     TicketRequest,
     TransferRecord,
 )
-from flashferry.fileserver.tickets import issue
+from flashferry.fileserver.ticket_accounts import issue
 from flashferry.httpserver import http_listener
 from flashferry.images.image import ImageFile
 from flashferry.images.manifest import CATALOGUE_NAME, Manifest, manifest_of

@@ -14,11 +14,16 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.depot.catalogue.errors import CatalogueBusy
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.depot.catalogue.part import Part
-from flashferry.depot.sync.errors import SourceChanged, SourceRefused, SourceUnreachable, SourceWrong, SyncStopped
-from flashferry.depot.sync.filling import SyncProgress
+from flashferry.depot.catalogue.part import CatalogueBusy, Part
+from flashferry.depot.sync.filling import (
+    SourceChanged,
+    SourceRefused,
+    SourceUnreachable,
+    SourceWrong,
+    SyncProgress,
+    SyncStopped,
+)
 from flashferry.depot.sync.source import Login, Source
 from flashferry.depot.sync.syncing import Offered, Synced, offered_by, sync_image
 from flashferry.images.errors import ManifestInvalid

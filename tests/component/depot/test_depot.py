@@ -8,11 +8,11 @@ import stat
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot import connection, handshake, messages
+from flashferry.depot import client, handshake, messages
 from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
-from flashferry.depot.paths import NotForUs
-from flashferry.depot.status import look_for_depot
+from flashferry.depot.paths import DepotNotUsable
+from flashferry.depot.status import find_depot
 from flashferry.fileserver import FileIdentity, TicketUnknown, TransferState
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
 from tests.component.depot.conftest import IMAGE, until
@@ -70,10 +70,10 @@ def test_a_cap_holds_over_runs(shared_depot):
     with depot.fetching(one, first), depot.fetching(two, second):
         depot.until_sending(one, first)
         depot.until_sending(two, second)
-        (site,) = look_for_depot(depot.folder / "state").view.sites
+        (site,) = find_depot(depot.folder / "state").view.sites
         assert (site.site, site.cap_bytes_per_s) == (SITE, 400_000)
         one.close()
-        until(lambda: look_for_depot(depot.folder / "state").view.sites[0].cap_bytes_per_s == 800_000)
+        until(lambda: find_depot(depot.folder / "state").view.sites[0].cap_bytes_per_s == 800_000)
         two.set_site_cap(SITE, None)
     assert two.wait_final(second.ticket_id, PATIENCE_S).state is TransferState.DELIVERED
 
@@ -85,16 +85,16 @@ def test_what_a_run_leaves_is_cleared_up(shared_depot):
     got: list[int] = []
     leaver.set_site_cap(SITE, 100_000)
     ticket = depot.ticket(leaver, site=SITE)
-    leaver.slot_gate.ask(SITE, 1, lambda: got.append(1))
+    leaver.slot_reservations.ask(SITE, 1, lambda: got.append(1))
     until(lambda: got == [1])
-    stayer.slot_gate.ask(SITE, 1, lambda: got.append(2))
+    stayer.slot_reservations.ask(SITE, 1, lambda: got.append(2))
     with depot.fetching(leaver, ticket) as fetched:
         depot.until_sending(leaver, ticket)
         assert got == [1]
         leaver.close()
     until(lambda: got == [1, 2])
     assert len(fetched[0]) < len(depot.content)
-    (run,) = look_for_depot(depot.folder / "state").view.runs
+    (run,) = find_depot(depot.folder / "state").view.runs
     assert (run.pid, run.purpose, run.tickets, run.copies, run.waiting) == (os.getpid(), "stage", 0, 1, 0)
 
 
@@ -103,14 +103,14 @@ def test_slots_of_a_site_are_shared(shared_depot):
     depot = shared_depot
     one, two = depot.run(), depot.run()
     got: list[str] = []
-    numbers = [one.slot_gate.ask(SITE, 2, lambda: got.append("one")) for _ in range(3)]
+    numbers = [one.slot_reservations.ask(SITE, 2, lambda: got.append("one")) for _ in range(3)]
     until(lambda: got == ["one", "one"])
-    two.slot_gate.ask(SITE, 2, lambda: got.append("two"))
-    two.slot_gate.ask("LIM", 2, lambda: got.append("elsewhere"))
+    two.slot_reservations.ask(SITE, 2, lambda: got.append("two"))
+    two.slot_reservations.ask("LIM", 2, lambda: got.append("elsewhere"))
     until(lambda: got == ["one", "one", "elsewhere"])
-    one.slot_gate.free(numbers[0])
+    one.slot_reservations.free(numbers[0])
     until(lambda: got[3:] == ["two"])
-    one.slot_gate.free(numbers[1])
+    one.slot_reservations.free(numbers[1])
     until(lambda: got[4:] == ["one"])
 
 
@@ -146,16 +146,16 @@ def test_another_release_is_refused(shared_depot, monkeypatch):
     monkeypatch.setattr(messages, "release", lambda: "0.0.1")
     with pytest.raises(ConfigInvalid, match=rf"expected flashferry 0\.0\.1, as this command is, found {ours}"):
         depot.stranger()
-    found = look_for_depot(depot.folder / "state")
+    found = find_depot(depot.folder / "state")
     assert (found.view, "0.0.1" in found.trouble) == (None, True)
     monkeypatch.undo()
-    assert look_for_depot(depot.folder / "state").view.release == ours
+    assert find_depot(depot.folder / "state").view.release == ours
 
 
 def test_a_depot_in_another_network_is_none(shared_depot, monkeypatch):
     """Its ports are where this run's devices may never come: a lab's namespace shares files with the host."""
-    monkeypatch.setattr(connection, "network", lambda: "net:[1]")
-    with pytest.raises(NotForUs, match="another network than this command"):
+    monkeypatch.setattr(client, "network", lambda: "net:[1]")
+    with pytest.raises(DepotNotUsable, match="another network than this command"):
         shared_depot.stranger()
 
 
@@ -163,5 +163,5 @@ def test_another_user_s_depot_is_not_believed(shared_depot, monkeypatch):
     """Its digests would decide what devices keep: a depot of a user who is neither we nor root is none."""
     depot = shared_depot
     monkeypatch.setattr(handshake, "peer", lambda _line: (1, 4711))
-    with pytest.raises(NotForUs, match="it is of user 4711"):
+    with pytest.raises(DepotNotUsable, match="it is of user 4711"):
         depot.stranger()

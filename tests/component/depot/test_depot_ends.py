@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.depot.status import look_for_depot
+from flashferry.depot.status import find_depot
 from flashferry.fileserver import ServerGone
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.metrics.collector import Figures
@@ -28,7 +28,7 @@ def test_a_ticket_ends_with_its_run(depot):
     run, stayer = depot.run(), depot.run()
     ticket = depot.ticket(run)
     run.close()
-    until(lambda: len(look_for_depot(depot.folder / "state").view.runs) == 1)
+    until(lambda: len(find_depot(depot.folder / "state").view.runs) == 1)
     assert depot.fetch_refused(stayer, ticket)
 
 
@@ -40,11 +40,11 @@ def test_it_ends_with_its_last_transfer(depot):
     with depot.fetching(run, ticket) as fetched:
         depot.until_sending(run, ticket)
         depot.process.send_signal(signal.SIGTERM)
-        until(lambda: look_for_depot(depot.folder / "state").view.is_ending)
+        until(lambda: find_depot(depot.folder / "state").view.is_ending)
         with pytest.raises(ServerGone, match="the depot is ending"):
             depot.ticket(run)
         got: list[int] = []
-        run.slot_gate.ask(SITE, 1, lambda: got.append(1))
+        run.slot_reservations.ask(SITE, 1, lambda: got.append(1))
     assert fetched == [depot.content]
     assert (depot.process.wait(PATIENCE_S), got, depot.socket.exists()) == (0, [], False)
     depot.process.communicate()
@@ -55,12 +55,12 @@ def test_a_process_that_hangs_is_reported_and_holds_up_no_end(depot):
     children = Path(f"/proc/{depot.process.pid}/task/{depot.process.pid}/children").read_text(encoding="ascii")
     os.kill(int(children.split()[0]), signal.SIGSTOP)
     state = depot.folder / "state"
-    until(lambda: any("has not answered" in text for text in look_for_depot(state).view.notices))
+    until(lambda: any("has not answered" in text for text in find_depot(state).view.notices))
     assert depot.end(signal.SIGTERM) == 3
 
 
 def _only_site(depot):
-    (site,) = look_for_depot(depot.folder / "state").view.sites
+    (site,) = find_depot(depot.folder / "state").view.sites
     return site
 
 
@@ -69,9 +69,9 @@ def test_killed_it_takes_its_tickets_along_and_runs_go_on(depot):
     run, other = depot.run(), depot.run()
     run.set_site_cap(SITE, 300_000)
     got: list[str] = []
-    run.slot_gate.ask(SITE, 1, lambda: got.append("held"))
+    run.slot_reservations.ask(SITE, 1, lambda: got.append("held"))
     until(lambda: got == ["held"])
-    other.slot_gate.ask(SITE, 1, lambda: got.append("other"))
+    other.slot_reservations.ask(SITE, 1, lambda: got.append("other"))
     ticket, unused = depot.ticket(run, site=SITE), depot.ticket(run)
     with depot.fetching(run, ticket) as fetched:
         depot.until_sending(run, ticket)
@@ -98,16 +98,16 @@ def test_one_that_does_not_come_back_is_gone_for_good(depot):
     """After the time that was stated: whatever is asked next says so, and nobody waits for a slot any more."""
     run = depot.run(return_s=0.5)
     got: list[str] = []
-    run.slot_gate.ask(SITE, 1, lambda: got.append("held"))
+    run.slot_reservations.ask(SITE, 1, lambda: got.append("held"))
     until(lambda: got == ["held"])
-    run.slot_gate.ask(SITE, 1, lambda: got.append("let in"))
+    run.slot_reservations.ask(SITE, 1, lambda: got.append("let in"))
     depot.end(signal.SIGKILL)
     with pytest.raises(ServerGone, match=r"did not come back within 0 s|within 1 s|within 0\.5 s"):
         depot.ticket(run)
     until(lambda: got == ["held", "let in"])
     with pytest.raises(ServerGone):
         _ = run.port
-    assert run.slot_gate.ask(SITE, 1, lambda: None) is None
+    assert run.slot_reservations.ask(SITE, 1, lambda: None) is None
 
 
 @pytest.mark.soak

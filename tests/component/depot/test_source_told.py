@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.depot.status import look_for_depot
-from flashferry.depot.sync.errors import SourceRefused
+from flashferry.depot.status import find_depot
+from flashferry.depot.sync.filling import SourceRefused
 from flashferry.depot.sync.source import Login, Source
 from tests.component.depot.conftest import until
 from tests.patience import PATIENCE_S
@@ -69,7 +69,7 @@ def test_who_fetches_and_who_is_refused_is_told(source: tuple[str, list[dict[str
     """By the site's name; a login that is tried again and again is one line, and no password is in any."""
     url, said = source
     until(lambda: any("offers" in text for text in texts(said, "notice")))
-    view = look_for_depot(tmp_path / "state").view
+    view = find_depot(tmp_path / "state").view
     assert view is not None
     assert view.catalogue == str(tmp_path / "images")
     asked(url, "branch", WORD)

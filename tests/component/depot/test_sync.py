@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from flashferry import api
-from flashferry.depot.catalogue.errors import CatalogueFull
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.depot.catalogue.proof import HeldState
-from flashferry.depot.sync.errors import SourceChanged, SourceRefused
+from flashferry.depot.catalogue.part import CatalogueFull, HeldState
+from flashferry.depot.sync.filling import SourceChanged, SourceRefused
 from flashferry.depot.sync.source import Login, Source
 from flashferry.depot.sync.syncing import offered_as, offered_by, sync_image
 from flashferry.fileserver import FixedLogin

@@ -18,7 +18,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.depot.catalogue.part import Part
 from flashferry.depot.sync import syncing
-from flashferry.depot.sync.errors import SourceRefused, SourceUnreachable, SourceWrong, SyncStopped
+from flashferry.depot.sync.filling import SourceRefused, SourceUnreachable, SourceWrong, SyncStopped
 from flashferry.depot.sync.rsync import RsyncSource
 from flashferry.depot.sync.syncing import Offered, offered_as
 from flashferry.images.manifest import Manifest, manifest_of, to_text

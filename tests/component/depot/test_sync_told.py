@@ -12,8 +12,8 @@ import pytest
 from flashferry import api
 from flashferry.cli.depot_sync import _row
 from flashferry.cli.view.sync_bars import outcome_line
-from flashferry.depot.catalogue.proof import HeldState
-from flashferry.depot.sync.errors import SourceRefused, SourceUnreachable
+from flashferry.depot.catalogue.part import HeldState
+from flashferry.depot.sync.filling import SourceRefused, SourceUnreachable
 from flashferry.depot.sync.source import Login, Source
 from tests.component.depot.test_bad_sources import DATA, MANIFEST, NAME, WORD, Scripted, answer, manifest
 from tests.patience import PATIENCE_S

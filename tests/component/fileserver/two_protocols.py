@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flashferry.fileserver.protocol import Acceptor, AsyncChat, ServingContext
-from flashferry.fileserver.tickets import Refusal
+from flashferry.fileserver.ticket_accounts import Refusal
 
 
 class LineListener(Acceptor):

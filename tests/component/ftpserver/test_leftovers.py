@@ -13,8 +13,8 @@ import pytest
 
 from flashferry.fileserver import ServerSettings, TicketRequest, process
 from flashferry.fileserver.protocol import IOLoop, ServingContext
+from flashferry.fileserver.ticket_accounts import issue
 from flashferry.fileserver.ticket_service import TicketService
-from flashferry.fileserver.tickets import issue
 from flashferry.images.catalogue import Catalogue
 from ftpserver import ftp_listener, session
 from ftpserver.protocol import FtpListener

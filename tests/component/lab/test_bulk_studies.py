@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.lab.experiment.bulk.play import Testbed, missing_programs
 from flashferry.lab.experiment.bulk.report import Asked, run
-from flashferry.lab.experiment.bulk.testbed import Testbed, missing_programs
 from tests.needs import lacking
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]

@@ -15,11 +15,9 @@ from flashferry.devices.session import DeviceSession
 from flashferry.lab.web import Web, running_web
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 from flashferry.transports import transport_named
-from flashferry.transports.server_view import ServerView
-from flashferry.transports.transport import Offer
+from flashferry.transports.transport import Offer, ServerView
 from inventory.access import HostKeyPolicy
-from tasks.copy import copy_image
-from tasks.copy_watch import copy_limits
+from tasks.copy import copy_image, copy_limits
 from tasks.read_config import read_running
 from tasks.restore import restore_device
 from tasks.snapshot import take_snapshot

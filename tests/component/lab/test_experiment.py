@@ -2,8 +2,7 @@
 
 import pytest
 
-from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from flashferry.lab.experiment.measured import Measured
+from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender
 from flashferry.lab.experiment.pool import play_all
 from flashferry.lab.experiment.servers import vsftpd_path
 from tests.some import some

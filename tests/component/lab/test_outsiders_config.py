@@ -11,7 +11,7 @@ import netmiko
 import pytest
 from napalm.base.exceptions import MergeConfigException, ReplaceConfigException
 
-from flashferry.lab.standin.kernel_tcp import read_kernel_tcp
+from flashferry.lab.standin.device_tcp import read_kernel_tcp
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.world import World, in_core
 from tests.patience import PATIENCE_S, until

@@ -12,7 +12,7 @@ from flashferry.fileserver.sockets import read_info
 from flashferry.lab.errors import LabError
 from flashferry.lab.testing import loopback_world, new_world, wan_world
 from flashferry.lab.world import DeviceSpec, Rung, SiteSpec, World, WorldSpec, in_core, start_world
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.soak

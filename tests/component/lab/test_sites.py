@@ -28,7 +28,7 @@ from flashferry.lab.world import (
     in_depot,
     start_world,
 )
-from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import write_inventory
 from tests.component.lab.transfers import Where, at_site, fetch
 from tests.patience import PATIENCE_S, until
 

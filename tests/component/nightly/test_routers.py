@@ -9,13 +9,12 @@ import pytest
 
 from flashferry.core.errors import FlashferryError
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
-from flashferry.nightly import link_measure
+from flashferry.nightly import routers
 from flashferry.nightly.backend import LinkCondition, PlannedNode, Topology
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.inventory_files import write_inventory
-from flashferry.nightly.link_measure import judge_link
 from flashferry.nightly.product import ProductProcesses
-from flashferry.nightly.routers import SshRouters
+from flashferry.nightly.routers import SshRouters, judge_link
 from flashferry.nightly.settings import NodeLogin
 from templates.version import parse_version
 
@@ -62,7 +61,7 @@ def test_a_link_is_measured_through_a_router(
 ) -> None:
     """50 ms in each direction are 100 ms, by ICMP and by TCP alike; a link planned otherwise is found out."""
     if not has_icmp:
-        monkeypatch.setattr(link_measure, "_icmp_socket", lambda: None)
+        monkeypatch.setattr(routers, "_icmp_socket", lambda: None)
     with in_core(world):
         found = SshRouters(login).ping(NODE, world.devices[0].address, PLANNED)
     assert found.is_tcp is not has_icmp

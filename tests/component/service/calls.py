@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
@@ -24,18 +24,16 @@ from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.service.access import ROUTES
 from flashferry.service.hooks.managing import HookSpec, add_hook
-from flashferry.service.jobs.job_spec import JobSpec
-from flashferry.service.jobs.submit import ask
+from flashferry.service.jobs.create import JobSpec, ask
 from flashferry.service.people.accounts import NewPerson, add_person
 from flashferry.service.plans.deciding import approve
-from flashferry.service.plans.offering import offer
+from flashferry.service.plans.eligibility import offer
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.schedules.making import ScheduleSpec, Step, make_schedule, step
+from flashferry.service.schedules.scheduler import ScheduleSpec, Step, make_schedule, step
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
 from flashferry.store.service.images import Golden, ImageState, StoredImage, add_image, set_golden
-from flashferry.store.service.jobs import JobKind, JobState, end_job
-from flashferry.store.service.schedules import ScheduleKind
+from flashferry.store.service.jobs import JobKind, JobState, ScheduleKind, end_job
 from tests.served import ADMIN, Served, serve
 from tests.unit.service.plans.conftest import site
 

@@ -16,13 +16,13 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message
 
 from flashferry.service.access import ADMINISTERS, MOST_BODY_BYTES, MOST_PLAN_BYTES, OPERATES, PUBLIC, SELF, VIEWS
-from flashferry.service.api import bodies as counted_bodies
-from flashferry.service.api.bodies import OTHERS, SIGNED_IN, Bodies, Quota
+from flashferry.service.api import limits as counted_bodies
 from flashferry.service.api.depends import TheActor, csrf_of
+from flashferry.service.api.limits import OTHERS, SIGNED_IN, Bodies, Quota
 from flashferry.service.api.problems import BodyRefused, status_of
 from flashferry.service.settings import ProxySettings, ServiceSettings
 from flashferry.store.service import people as rows
-from flashferry.store.service.sessions import end_sessions_of, revoke_token
+from flashferry.store.service.people import end_sessions_of, revoke_token
 from tests.patience import PATIENCE_S
 from tests.served import URL, Served, serve
 

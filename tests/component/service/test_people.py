@@ -7,7 +7,7 @@ import logging
 import httpx
 import pytest
 
-from flashferry.service.api.forms import safe_next
+from flashferry.service.api.guard import safe_next
 from flashferry.service.people.accounts import NewPerson, add_person
 from flashferry.service.settings import ServiceSettings
 from tests.served import ADMIN, URL, Browser, Served, Token, serve

@@ -10,21 +10,21 @@ import pytest
 
 from benchmarks.subjects import free_port
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.schedules.making import ScheduleSpec, make_schedule
+from flashferry.service.schedules.scheduler import ScheduleSpec, make_schedule
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.audit import entries
 from flashferry.store.service.database import ServiceDatabase, moment
-from flashferry.store.service.jobs import latest_jobs
-from flashferry.store.service.people import GivenGrant, Person, insert_grant, insert_person
-from flashferry.store.service.schedules import (
+from flashferry.store.service.jobs import (
     Outcome,
     ScheduleKind,
     ScheduleState,
+    latest_jobs,
     occasions_of,
     schedule_of,
     set_schedule,
 )
+from flashferry.store.service.people import GivenGrant, Person, insert_grant, insert_person
 from tests.browsing import Serving
 from tests.patience import until
 

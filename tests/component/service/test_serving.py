@@ -23,8 +23,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.serving import serve
 from flashferry.service.settings import LogSettings, ServiceSettings
-from flashferry.store.service.database import ServiceDatabase
-from flashferry.store.service.schema import FILE, SCHEMA_VERSION
+from flashferry.store.service.database import FILE, SCHEMA_VERSION, ServiceDatabase
 from tests.component.service.processes import SERVICE, STREAMING, refused, running
 from tests.patience import PATIENCE_S, until
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from flashferry.service.client.client import ServiceClient
 from flashferry.service.client.place import ServicePlace
-from flashferry.service.people.sessions import digest_of, new_secret
+from flashferry.service.people.identity import digest_of, new_secret
 from flashferry.store.service.database import ServiceDatabase, moment
-from flashferry.store.service.people import GivenGrant, Person, insert_grant, insert_person
-from flashferry.store.service.sessions import TokenRow, insert_token
+from flashferry.store.service.people import GivenGrant, Person, TokenRow, insert_grant, insert_person, insert_token
 
 
 def token_of(state: Path, name: str, *roles: str) -> str:

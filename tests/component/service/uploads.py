@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from flashferry.service.people.sessions import digest_of, new_secret
+from flashferry.service.people.identity import digest_of, new_secret
 from flashferry.store.service.database import ServiceDatabase, moment
-from flashferry.store.service.people import GivenGrant, Person, insert_grant, insert_person
-from flashferry.store.service.sessions import TokenRow, insert_token
+from flashferry.store.service.people import GivenGrant, Person, TokenRow, insert_grant, insert_person, insert_token
 from tests.patience import PATIENCE_S
 
 IMAGES = "/api/v1/images"

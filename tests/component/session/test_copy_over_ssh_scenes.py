@@ -13,9 +13,8 @@ from flashferry.devices.session import DeviceSession
 from flashferry.devices.transcript import Recent, Recorder
 from flashferry.transports import transport_named
 from flashferry.transports.copy_dialogue import CopyDialogue
-from flashferry.transports.server_view import ServerView
-from flashferry.transports.transport import Offer, copy_command
-from tasks.copy_watch import CopyWatch, copy_limits
+from flashferry.transports.transport import Offer, ServerView, copy_command
+from tasks.copy import CopyWatch, copy_limits
 
 USER, PASSWORD = "q7Zk2mXw", "Gf4tR9bLs0Vn8cJd"
 SYSLOG = "*Sep 13 09:24:43.803: %LINK-3-UPDOWN: Interface Gi3, changed state to up"
@@ -89,7 +88,7 @@ def read_unseen(play) -> None:
 
 def test_a_login_that_takes_its_time_is_not_a_refusal(device, monkeypatch):
     """The question is the last thing shown for as long as the login takes: nothing is typed, and nobody gives up."""
-    monkeypatch.setattr("tasks.copy_watch.STUCK_S", 0.3)
+    monkeypatch.setattr("tasks.copy.STUCK_S", 0.3)
 
     def scene(play):
         play.log_in()
@@ -108,7 +107,7 @@ def test_a_login_that_takes_its_time_is_not_a_refusal(device, monkeypatch):
 
 def test_a_wrong_password_is_not_typed_again(device, monkeypatch):
     """Asked again, the copy is broken off, with what our server says of it."""
-    monkeypatch.setattr("tasks.copy_watch.STUCK_S", 0.3)
+    monkeypatch.setattr("tasks.copy.STUCK_S", 0.3)
 
     def scene(play):
         play.log_in()
@@ -128,7 +127,7 @@ def test_a_wrong_password_is_not_typed_again(device, monkeypatch):
 
 def test_a_prompt_that_a_log_line_covers_gets_no_password(device, monkeypatch):
     """Without `logging synchronous` nobody knows what a key would be for."""
-    monkeypatch.setattr("tasks.copy_watch.STUCK_S", 0.3)
+    monkeypatch.setattr("tasks.copy.STUCK_S", 0.3)
 
     def scene(play):
         play.log_in()
@@ -167,7 +166,7 @@ def test_a_prompt_that_is_drawn_again_gets_one_password(device):
 )
 def test_what_is_not_ours_is_broken_off(device, monkeypatch, question):
     """A key that nobody can compare, another user: no answer, and no password behind it."""
-    monkeypatch.setattr("tasks.copy_watch.STUCK_S", 0.3)
+    monkeypatch.setattr("tasks.copy.STUCK_S", 0.3)
 
     def scene(play):
         play.log_in()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.devices import conversation, driver
+from flashferry.devices import dialogue, driver
 from flashferry.devices.errors import (
     DeviceRefused,
     DeviceUnreachable,
@@ -20,10 +20,9 @@ from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession
 from flashferry.transports import USUAL
 from flashferry.transports.copy_dialogue import CopyDialogue
-from flashferry.transports.server_view import ServerView
-from flashferry.transports.transport import Offer
+from flashferry.transports.transport import Offer, ServerView
 from tasks.authorization import check_authorization
-from tasks.copy_watch import CopyWatch, copy_limits
+from tasks.copy import CopyWatch, copy_limits
 from tasks.partial_file import DeleteDialogue
 from tests.patience import PATIENCE_S, until
 
@@ -31,7 +30,7 @@ COPY = "copy ftp://user:secret@192.0.2.1/x.bin flash:x.bin"
 SYSLOG = "*Sep 13 09:24:43.803: %LINK-3-UPDOWN: Interface Gi3, changed state to up"
 
 
-def dialogue() -> CopyDialogue:
+def a_dialogue() -> CopyDialogue:
     offer = Offer(transport=USUAL, server="192.0.2.1", port=21, image="x.bin", username="user", password="secret")
     return CopyDialogue(prompt_pattern=r"(?m)^r1#\s*$", offer=offer, target="flash:x.bin", platform=IOS_XE)
 
@@ -46,7 +45,7 @@ def watched(talk: CopyDialogue) -> tuple[CopyDialogue, Callable[[], None]]:
 
 def copied(router) -> CopyDialogue:
     """Hold the dialogue of a copy and log out."""
-    session, talk = DeviceSession(router.login), dialogue()
+    session, talk = DeviceSession(router.login), a_dialogue()
     session.converse(COPY, talk, lambda: None)
     session.close()
     return talk
@@ -180,7 +179,7 @@ def test_a_question_that_text_covers_gets_no_answer(device):
     router = device(scene)
     session = DeviceSession(router.login)
     with pytest.raises(DialogueDisturbed, match="not the last thing shown"):
-        session.converse(COPY, *watched(dialogue()))
+        session.converse(COPY, *watched(a_dialogue()))
     assert ("question", "\x1e") in router.typed
     assert session.alive
     session.close()
@@ -211,7 +210,7 @@ def test_a_question_that_nothing_of_ours_caused_gets_no_command(device):
     "give",
     [
         lambda session: session.ask("show tech-support"),
-        lambda session: session.converse(COPY, dialogue(), lambda: None),
+        lambda session: session.converse(COPY, a_dialogue(), lambda: None),
     ],
     ids=["ask", "converse"],
 )
@@ -219,7 +218,7 @@ def test_a_question_that_nothing_of_ours_caused_gets_no_command(device):
 def test_output_without_end_is_bounded(device, monkeypatch, give):
     """A device that never ceases to write is given up before it fills the memory."""
     monkeypatch.setattr(driver, "MOST_ANSWER_CHARS", 500_000)
-    monkeypatch.setattr(conversation, "MOST_CHARS", 500_000)
+    monkeypatch.setattr(dialogue, "MOST_CHARS", 500_000)
 
     def scene(play):
         play.log_in()
@@ -238,7 +237,7 @@ def test_output_without_end_is_bounded(device, monkeypatch, give):
     "give",
     [
         lambda session: session.ask("show clock"),
-        lambda session: session.converse("show clock", dialogue(), lambda: None),
+        lambda session: session.converse("show clock", a_dialogue(), lambda: None),
     ],
     ids=["ask", "converse"],
 )
@@ -286,7 +285,7 @@ def test_a_prompt_drawn_anew_behind_the_whole_echo(device):
 
 def test_a_command_without_an_echo_ends_the_session(device, monkeypatch):
     """Whatever the device does with it, no prompt proves that it is done; the secret is in no error."""
-    monkeypatch.setattr(conversation.await_echo, "__kwdefaults__", {"limit_s": 0.3})
+    monkeypatch.setattr(dialogue.await_echo, "__kwdefaults__", {"limit_s": 0.3})
 
     def scene(play):
         play.log_in()
@@ -296,7 +295,7 @@ def test_a_command_without_an_echo_ends_the_session(device, monkeypatch):
 
     session = DeviceSession(device(scene).login)
     with pytest.raises(OutputNotUnderstood, match="'copy': expected the echo") as caught:
-        session.converse("copy ftp://user:secret@192.0.2.1/x.bin null:", dialogue(), lambda: None)
+        session.converse("copy ftp://user:secret@192.0.2.1/x.bin null:", a_dialogue(), lambda: None)
     assert "secret" not in str(caught.value)
     assert not session.alive
 

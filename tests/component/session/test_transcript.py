@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.devices import driver
 from flashferry.devices.errors import DeviceUnreachable, LoginRefused
 from flashferry.devices.session import DeviceSession
-from flashferry.devices.transcript import Recent, Recorder
-from flashferry.devices.transcript_files import Transcripts
+from flashferry.devices.transcript import Recent, Recorder, Transcripts
 
 ENABLE = "en4ble secret"
 

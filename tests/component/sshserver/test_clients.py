@@ -10,7 +10,7 @@ import paramiko
 import pytest
 import scp
 
-from flashferry.fileserver.tickets import SshOffer
+from flashferry.fileserver.ticket_accounts import SshOffer
 from flashferry.sshserver import load_host_keys
 from flashferry.sshserver.algorithms import CIPHERS, MACS
 from tests.patience import PATIENCE_S

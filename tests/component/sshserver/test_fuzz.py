@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from flashferry.fileserver import FileServer, FixedLogin, Limits, ServerSettings
 from flashferry.sshserver import ssh_listener
-from flashferry.sshserver.sftp import Kind
+from flashferry.sshserver.scp import Kind
 
 pytestmark = pytest.mark.soak
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from flashferry.core.codec import to_json
 from flashferry.fileserver import FileServer, Ticket, TicketRequest
-from flashferry.lab.control import ask
+from flashferry.lab.state import ask
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.monitor.events import Event
 from flashferry.run.recover import recover

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashferry.lab.standin.booting import saved_files
+from flashferry.lab.standin.hardware import saved_files
 from tests.e2e.outsiders.everyday import UNICON
 from tests.unit.lab.standin.console import Console, new_console
 

@@ -16,24 +16,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flashferry.core.apart.folder import JobFolder
-from flashferry.core.apart.processes import read_mark
+from flashferry.core.apart.processes import JobFolder, read_mark
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
-from flashferry.lab.world_inventory import write_inventory
-from flashferry.service.audit.verifying import verify
-from flashferry.service.images.lifecycle import approve_unpublished
-from flashferry.service.images.reconcile import reconcile_folder
+from flashferry.lab.world_spec import write_inventory
+from flashferry.service.audit.reading import verify
+from flashferry.service.images.lifecycle import approve_unpublished, reconcile_folder
 from flashferry.service.plans.deciding import approve
-from flashferry.service.plans.offering import offer
-from flashferry.service.plans.starting import begin
+from flashferry.service.plans.eligibility import offer
+from flashferry.service.plans.planning import begin
 from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.reader import reading
 from flashferry.store.service.audit import entries
-from flashferry.store.service.database import ServiceDatabase, moment
+from flashferry.store.service.database import FILE, ServiceDatabase, moment
 from flashferry.store.service.jobs import Job, latest_jobs
-from flashferry.store.service.schema import FILE
 from flashferry.store.stored_run import read_run
 from flashferry.store.tables import runs_by_age
 from tests.e2e.service_kills.cells import RUN, SERVICE, Cell

@@ -28,7 +28,7 @@ def test_every_job_is_on_the_page(page: str) -> None:
     """Each function that does something; what only prepares one may be left to its docstring."""
     functions = {name for name in api.__all__ if inspect.isfunction(getattr(api, name))}
     helpers = {
-        name for name in functions if name.endswith(("_notices", "_code", "_told_by")) or name.startswith("check_")
+        name for name in functions if name.endswith(("_notices", "_code", "_reported_by")) or name.startswith("check_")
     }
     helpers |= {"checked_image", "job_for_resume", "look_at_host", "image_catalogue", "journal_in", "whole_fleet"}
     helpers |= {"with_credentials", "write_report"}

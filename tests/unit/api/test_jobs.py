@@ -14,11 +14,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.image import PlannedImage
 from flashferry.images.manifest import manifest_of
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Supply
-from flashferry.model.limits import Limits
-from flashferry.model.plan_window import WindowState
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Supply, WindowState
+from flashferry.model.limits import Limits, RetryPolicy
 from flashferry.model.policy import StagePolicy, TuneMode
-from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.run.run import run_waves
 from flashferry.store.journal import Journal

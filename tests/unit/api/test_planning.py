@@ -15,9 +15,8 @@ from flashferry.depot.options import DepotOptions
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.planning.fleet_planner import PlanRequest
-from flashferry.run.options import RunOptions
-from flashferry.run.server import depot_for
-from flashferry.run.transports import transports_of
+from flashferry.run.request import RunOptions
+from flashferry.run.server import depot_for, transports_of
 from inventory.host_view import view
 from inventory.image_rules import Traits
 from inventory.load import open_inventory

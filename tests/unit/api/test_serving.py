@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from flashferry.api.learned_rates import LearnedRates
+from flashferry.api.serving import LearnedRates
 from flashferry.fileserver import EventKind, ServerEvent, SiteRates
 from flashferry.tcp.link_rate import MAX_AGE_S
 from flashferry.tcp.sample import Sample

@@ -9,7 +9,7 @@ import pytest
 from flashferry.api.staging import wait_for_window
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import Interrupted
-from flashferry.model.plan_window import PlanWindow
+from flashferry.model.fleet_plan import PlanWindow
 
 OPENS = datetime.fromisoformat("2026-11-30T22:00:00+01:00")
 NIGHT = PlanWindow(opens_at=OPENS, ends_at=OPENS + timedelta(hours=7))

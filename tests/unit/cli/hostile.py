@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 
 LOGIN = "Tr0ub4dor&3 ünd$x"
 ENABLE = "en-able$Sommer"

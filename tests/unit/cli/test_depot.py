@@ -11,7 +11,7 @@ from flashferry import api
 from flashferry.cli.depot_looks import _print
 from flashferry.cli.main import main
 from flashferry.cli.terminal.output import verb_given
-from flashferry.depot.catalogue.proof import now
+from flashferry.depot.catalogue.part import now
 
 CASES = {
     ("--socket", "/x", "list"): "--socket: expected behind 'depot list', found before it",

@@ -35,20 +35,19 @@ from rich.text import Text
 
 import flashferry
 from flashferry.api import ReportFormat, SyncedImage, SyncPhase, SyncProgress, SyncResult
-from flashferry.api.manual_tickets import Offer
+from flashferry.api.serving import Offer
 from flashferry.cli import depot
 from flashferry.cli.main import main
 from flashferry.cli.program import FAMILIES, VERBS
-from flashferry.cli.terminal.exception_hooks import guard
 from flashferry.cli.terminal.output import EventLines, print_error, say
+from flashferry.cli.terminal.streams import guard
 from flashferry.cli.view import serve_sessions as sessions
-from flashferry.cli.view.fleet_lines import FleetLines
 from flashferry.cli.view.layout import ShownConsole, ShownTable
-from flashferry.cli.view.live import LiveTable
+from flashferry.cli.view.live import FleetLines, LiveTable
 from flashferry.cli.view.plan_table import PlanProgress
 from flashferry.core.codec import stored_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.fileserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
 from flashferry.images.files import FileIdentity
 from flashferry.images.image import PlannedImage
@@ -65,11 +64,10 @@ from flashferry.monitor.events import Event
 from flashferry.monitor.metrics import run_metrics, serve_metrics
 from flashferry.monitor.progress import Expected, Roster
 from flashferry.nightly.backend import Leftover
+from flashferry.nightly.clean_up import Reaped
 from flashferry.nightly.cml.record import Recorded
-from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import keep as keep_night
-from flashferry.nightly.night import Night, NightStep, StepOutcome
-from flashferry.nightly.reaping import Reaped
+from flashferry.nightly.night import Fault, Night, NightStep, StepOutcome
 from flashferry.nightly.runner import NightResult
 from flashferry.planning.inspection import CheckRecord
 from flashferry.planning.readiness import ReadyRecord
@@ -82,8 +80,7 @@ from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.keys import PrivateKey
 from flashferry.store.bulk_paths import BulkPath, BulkPaths
 from flashferry.store.control_requests import Asker
-from flashferry.store.journal import Journal
-from flashferry.store.journal_rows import NewDevice
+from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.sites.agents import AgentBeat, take_beat, take_depot
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run, add_wish
@@ -895,7 +892,7 @@ def test_a_run_of_sites_is_followed_and_steered(ground, monkeypatch, flashferry_
     def opened(given: CentreSettings, state: Path) -> Iterator[Centre]:
         yield Centre(given, SitesDatabase(state), cast("Any", None), cast("Any", orders))
 
-    monkeypatch.setattr("flashferry.cli.sites.options.open_centre", opened)
+    monkeypatch.setattr("flashferry.cli.sites.following.open_centre", opened)
     verbs = ("pause", "continue", "approve", "stop") if as_json else ("follow",)
     for verb in verbs:
         words = ("sites", verb, SITES_RUN, "--sites", str(settings), *(("--json",) if as_json else ()))
@@ -918,7 +915,7 @@ def test_a_centre_that_is_always_there(ground, monkeypatch, flashferry_says):
         looks = iter((False, True))
         yield SimpleNamespace(is_set=lambda: next(looks))
 
-    monkeypatch.setattr("flashferry.cli.sites.options.open_centre", opened)
+    monkeypatch.setattr("flashferry.cli.sites.following.open_centre", opened)
     monkeypatch.setattr("flashferry.cli.sites.following.stop_on_signals", one_look)
     monkeypatch.setattr("flashferry.sites.centre.listener.LOOK_S", 0.0)
     _, err = flashferry_says("sites", "listen", "--sites", str(settings))
@@ -970,7 +967,7 @@ def test_labs_are_reaped(described, monkeypatch, flashferry_says, as_json):
     """Titles are anybody's, and a controller's refusals quote what it likes."""
     lab = BUILT.one(Leftover)
     found = (Reaped(lab=lab, why=lab.notes, failure=lab.title),)
-    monkeypatch.setattr("flashferry.nightly.reaping.reap", lambda *_, **__: found)
+    monkeypatch.setattr("flashferry.nightly.clean_up.reap", lambda *_, **__: found)
     words = ("nightly", "reap", str(described))
     out, _ = flashferry_says(*words, *(["--json"] if as_json else []), is_document=as_json)
     assert out.strip()
@@ -1097,7 +1094,7 @@ def test_whatever_a_console_prints_is_shown():
 WRITERS = {
     "output.py": {"echo", "print", "write"},
     "layout.py": set(),
-    "exception_hooks.py": {"write"},
+    "streams.py": {"write"},
     "serve_sessions.py": {"print"},
     "report.py": {"write"},
     "questions.py": {"write"},
@@ -1142,7 +1139,7 @@ def _called(tree: ast.AST) -> Iterator[str]:
 
 def test_secrets_of_an_inventory_are_known_by_its_opening(ground, monkeypatch, flashferry_says):
     """Without anybody having told the door: to open the inventory is enough, and so is the environment."""
-    from flashferry.core.outside import forget_secrets, masked
+    from flashferry.core.redaction import forget_secrets, masked
 
     forget_secrets()
     monkeypatch.setenv("NB_TOKEN", TOKEN)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 import pytest
 
 from flashferry.cli.main import main
-from flashferry.service.people.passwords import Passwords
+from flashferry.service.people.sign_in import Passwords
 from flashferry.service.settings import PeopleSettings
 from flashferry.store.service.audit import entries
 from flashferry.store.service.database import ServiceDatabase

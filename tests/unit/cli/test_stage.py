@@ -13,12 +13,10 @@ from flashferry.devices.errors import Interrupted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored
-from flashferry.run.options import RunOptions
 from flashferry.run.recover import RecoveryRecord
-from flashferry.run.request import FleetRequest
-from flashferry.run.stored_request import to_stored
+from flashferry.run.request import FleetRequest, RunOptions, to_stored
 from flashferry.store.journal import Journal
-from flashferry.store.run_lock import RunState
+from flashferry.store.reader import RunState
 from flashferry.store.stored_run import read_run
 from tests.unit.conftest import take
 from tests.unit.run.test_resume import offered

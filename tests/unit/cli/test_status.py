@@ -13,9 +13,9 @@ from flashferry.cli.main import main
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.sites.centre.collecting import now
 from flashferry.sites.wire import WordKind
-from flashferry.store.own_database import moment
+from flashferry.store.database import moment
+from flashferry.store.sites.database import FILE
 from flashferry.store.sites.runs import end_run
-from flashferry.store.sites.schema import FILE
 from tests.unit.depot.catalogue.test_folder import NAME, fill
 from tests.unit.sites.centre.ground import RELEASE, Ground
 from tests.unit.sites.centre.plans import device, plan

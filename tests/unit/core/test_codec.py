@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.codec import CodecError, decode, decode_exactly, encode, stored_json, to_json
-from flashferry.core.outside import forget_secrets, keep_secret
+from flashferry.core.redaction import forget_secrets, keep_secret
 
 
 class _Kind(StrEnum):

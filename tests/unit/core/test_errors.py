@@ -26,7 +26,7 @@ STORED = (
         "QuestionLeft",
         "FlashBusy",
         "DialogueDisturbed",
-        "FileInTheWay",
+        "FileExists",
         "CopyFailed",
         "NotDelivered",
         "DeviceOverloaded",

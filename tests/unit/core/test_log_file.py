@@ -14,7 +14,7 @@ import pytest
 from flashferry.core import log_file
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.log_file import FIELDS, LogFile, LogLines, logging_to
-from flashferry.core.outside import forget_secrets, keep_secret
+from flashferry.core.redaction import forget_secrets, keep_secret
 
 LOG = logging.getLogger("flashferry.test")
 

@@ -97,10 +97,10 @@ UNITS = re.compile(r"^ ?(?:[kMG]B(?:/s)?|Mbit/s|ms)\b")
 ALLOWED = {
     "flashferry/cli/history.py",  # sizes in a narrow column
     "flashferry/cli/view/device_tables.py",  # how fast a device hashes, to a decimal
-    "flashferry/cli/view/live_cells.py",  # how much of how much, in one unit
+    "flashferry/cli/view/live_devices.py",  # how much of how much, in one unit
     "flashferry/cli/view/plan_table.py",  # sizes of a plan, none below a megabyte
-    "flashferry/devices/conversation.py",  # limits of ours
-    "flashferry/devices/channel.py",
+    "flashferry/devices/dialogue.py",  # limits of ours
+    "flashferry/devices/driver.py",
     "flashferry/planning/forecast.py",  # how fast platforms hash
     "flashferry/planning/rates.py",  # a window
     "flashferry/tcp/probing.py",  # the first copy of a speed test

@@ -12,7 +12,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.handshake import DepotSocket, accept_greeting, connect, user_name
-from flashferry.depot.paths import NobodyThere
+from flashferry.depot.paths import DepotNotRunning
 from tests.patience import PATIENCE_S
 
 
@@ -45,7 +45,7 @@ def test_a_path_that_no_socket_can_have_is_told(tmp_path):
 
 def test_where_nobody_is_it_is_said_so(tmp_path):
     """Another thing than a depot that is to be complained of."""
-    with pytest.raises(NobodyThere, match="No such file"):
+    with pytest.raises(DepotNotRunning, match="No such file"):
         connect(tmp_path / "depot.sock", "stage")
 
 
@@ -66,7 +66,7 @@ def test_what_is_no_depot_is_not_taken_for_one(tmp_path, words):
 
         thread = threading.Thread(target=speak, daemon=True)
         thread.start()
-        with pytest.raises((NobodyThere, ConfigInvalid), match=r"depot "):
+        with pytest.raises((DepotNotRunning, ConfigInvalid), match=r"depot "):
             connect(path, "stage")
         thread.join(PATIENCE_S)
 

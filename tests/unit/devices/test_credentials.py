@@ -12,10 +12,16 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import masked
-from flashferry.devices import secret_sources
-from flashferry.devices.credentials import Credentials, Environment, apply_credentials, missing_login
-from flashferry.devices.secret_sources import CommandSource, KeyringSource
+from flashferry.core.redaction import masked
+from flashferry.devices import credentials
+from flashferry.devices.credentials import (
+    CommandSource,
+    Credentials,
+    Environment,
+    KeyringSource,
+    apply_credentials,
+    missing_login,
+)
 from inventory.load import open_inventory
 from tests.patience import PATIENCE_S, until
 
@@ -142,7 +148,7 @@ def test_a_secrets_command_that_hangs(tmp_path, monkeypatch):
     # A shell starts sooner than Python does.
     path.write_text(f"#!/bin/sh\nsleep {2 * PATIENCE_S:.0f} &\necho $! > '{tmp_path}/pid'\nwait\n")
     path.chmod(0o700)
-    monkeypatch.setattr(secret_sources, "COMMAND_LIMIT_S", 2.5)
+    monkeypatch.setattr(credentials, "COMMAND_LIMIT_S", 2.5)
     with ThreadPoolExecutor(1) as pool, pytest.raises(ConfigInvalid, match=r"no answer within 2\.5 s"):
         # Where its end is waited for instead, this limit comes first.
         pool.submit(CommandSource(str(path)).look_up, "r1", NOTHING).result(PATIENCE_S)

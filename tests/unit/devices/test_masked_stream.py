@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.core.outside import MASK, forget_secrets, keep_secret
+from flashferry.core.redaction import MASK, forget_secrets, keep_secret
 from flashferry.devices.masked_stream import Mark, MaskedStream
 
 PASSWORD = "Tr0ub4dor&3"

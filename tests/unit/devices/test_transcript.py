@@ -15,10 +15,19 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import MASK, keep_secret
-from flashferry.devices import transcript_files
-from flashferry.devices.transcript import HEAD_CHARS, KEPT_CHARS, SHOWN_CHARS, SHOWN_LINES, TAIL_CHARS, Recent, Recorder
-from flashferry.devices.transcript_files import Transcripts, transcripts_in
+from flashferry.core.redaction import MASK, keep_secret
+from flashferry.devices import transcript
+from flashferry.devices.transcript import (
+    HEAD_CHARS,
+    KEPT_CHARS,
+    SHOWN_CHARS,
+    SHOWN_LINES,
+    TAIL_CHARS,
+    Recent,
+    Recorder,
+    Transcripts,
+    transcripts_in,
+)
 from tests.patience import PATIENCE_S, until
 
 PASSWORD = "Tr0ub4dor&3"
@@ -158,7 +167,7 @@ def test_files_are_private_and_of_one_session_each(tmp_path):
 def test_what_is_written_is_there_when_the_process_is_killed(tmp_path):
     """Its lines, and a question without an end, are written while it waits; SIGKILL removes neither."""
     script = (
-        "import sys, time; from pathlib import Path; from flashferry.devices.transcript_files import transcripts_in\n"
+        "import sys, time; from pathlib import Path; from flashferry.devices.transcript import transcripts_in\n"
         "from flashferry.devices.transcript import Recent, Recorder\n"
         "r = Recorder(Recent(), transcripts_in(Path(sys.argv[1]), tell=print).of('r1'))\n"
         "r.sent('copy\\n'); r.came('copy\\r\\nDestination [x]? '); print(flush=True); time.sleep(600)\n"
@@ -166,7 +175,7 @@ def test_what_is_written_is_there_when_the_process_is_killed(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
         stdout=subprocess.PIPE,
-        cwd=Path(transcript_files.__file__).parents[2],
+        cwd=Path(transcript.__file__).parents[2],
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -232,7 +241,7 @@ def test_a_disk_that_is_full_later_is_told_once(tmp_path, monkeypatch):
 
 def test_a_disk_that_hangs_holds_a_device_up_once(tmp_path, monkeypatch):
     """The device's text goes on being taken; what is left out is told in the transcript when the disk is back."""
-    monkeypatch.setattr(transcript_files, "MOST_WAITING_CHARS", 10_000)
+    monkeypatch.setattr(transcript, "MOST_WAITING_CHARS", 10_000)
     hangs, back, write = threading.Event(), threading.Event(), os.write
 
     def slow(number: int, data: bytes) -> int:

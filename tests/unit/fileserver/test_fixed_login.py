@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.codec import decode, encode, to_json
-from flashferry.fileserver.clients.login_limits import FixedLogins
 from flashferry.fileserver.errors import SettingsInvalid
-from flashferry.fileserver.fixed_login import FixedGrant, FixedLogin, admit
+from flashferry.fileserver.fixed_login import FixedGrant, FixedLogin, FixedLogins, admit
 from flashferry.fileserver.settings import Limits
-from flashferry.fileserver.tickets import Refusal
+from flashferry.fileserver.ticket_accounts import Refusal
 from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
 

@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from flashferry.fileserver import socket_tuning as module
-from flashferry.fileserver.congestion_control import ChannelLimit, LossEstimate
-from flashferry.fileserver.rate_limits import Cap
+from flashferry.fileserver.rate_limits import Cap, SitePace
 from flashferry.fileserver.settings import SenderProfile
-from flashferry.fileserver.site_pace import SitePace
-from flashferry.fileserver.socket_tuning import Tuning
+from flashferry.fileserver.socket_tuning import ChannelLimit, LossEstimate, Tuning
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.pacing import Phase
 

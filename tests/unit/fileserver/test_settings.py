@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver.congestion_control import ChannelLimit, LossEstimate, choose_sender, first_candidates
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
+from flashferry.fileserver.socket_tuning import ChannelLimit, LossEstimate, choose_sender, first_candidates
 
 LISTENER = ListenerSettings(protocol="nobody:LISTENS")
 

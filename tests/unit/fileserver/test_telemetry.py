@@ -7,7 +7,7 @@ import pytest
 from flashferry.fileserver.errors import TicketUnknown
 from flashferry.fileserver.records import SenderReport, TransferProgress, TransferRecord, TransferState
 from flashferry.fileserver.telemetry import BRIEF_RECORDS, WHOLE_RECORDS, Snapshots
-from flashferry.fileserver.tickets import TicketRequest, issue
+from flashferry.fileserver.ticket_accounts import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile

@@ -5,19 +5,25 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver.clients.login_limits import CommandBudget, FailureBook
 from flashferry.fileserver.errors import SettingsInvalid
-from flashferry.fileserver.fixed_login import FixedLogin, admit
+from flashferry.fileserver.fixed_login import CommandBudget, FailureBook, FixedLogin, admit
 from flashferry.fileserver.rate_limits import Cap, SiteLoad
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TicketUse, TransferState
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
-from flashferry.fileserver.ticket_accounts import CLOSED_KEPT_S, MOST_CLOSED, Account
+from flashferry.fileserver.ticket_accounts import (
+    CLOSED_KEPT_S,
+    MOST_CLOSED,
+    Account,
+    Refusal,
+    Ticket,
+    TicketRequest,
+    issue,
+)
 from flashferry.fileserver.ticket_service import TicketService, mask
-from flashferry.fileserver.tickets import Refusal, Ticket, TicketRequest, issue
 from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
 from flashferry.tcp.info import parse_tcp_info
-from flashferry.transports.server_view import delivered_whole
+from flashferry.transports.transport import delivered_whole
 
 IMAGE = ImageFile(
     name="a.bin",

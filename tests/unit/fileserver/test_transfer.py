@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flashferry.fileserver.records import SenderReport, TransferRecord
-from flashferry.fileserver.tickets import TicketRequest, issue
+from flashferry.fileserver.ticket_accounts import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile

@@ -20,7 +20,7 @@ from flashferry.fileserver.records import (
     TransferState,
 )
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
-from flashferry.fileserver.tickets import SshOffer, TicketRequest, issue
+from flashferry.fileserver.ticket_accounts import SshOffer, TicketRequest, issue
 from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
 from flashferry.tcp.sample import Sample

@@ -4,8 +4,8 @@ import socket
 from typing import Any
 
 from flashferry.fileserver.protocol import IOLoop
-from ftpserver.base import Fifo
-from ftpserver.commands import COMMANDS, masked_command
+from ftpserver.control import COMMANDS, masked_command
+from ftpserver.data import Fifo
 from ftpserver.session import ImageSession
 
 

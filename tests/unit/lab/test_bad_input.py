@@ -7,8 +7,7 @@ import pytest
 
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import KEYS, load_profile
-from flashferry.lab.world_file import load_world
-from flashferry.lab.world_spec import settle
+from flashferry.lab.world_spec import load_world, settle
 
 PROFILE = 'source = "a test"\nrate_kbit_s = 1000\ndelay_ms = 10\n'
 PROFILE_KEYS = {

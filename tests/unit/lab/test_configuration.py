@@ -4,11 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.lab.standin.config_apply import apply
-from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
-from flashferry.lab.standin.configuration import Configuration, parse_configuration
+from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES, apply
+from flashferry.lab.standin.configuration import Configuration, decode7, encode7, hash9, matches9, parse_configuration
 from flashferry.lab.standin.grammar import Matched, match
-from flashferry.lab.standin.passwords import decode7, encode7, hash9, matches9
 from flashferry.lab.standin.platform import load_platform
 
 

@@ -5,19 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from flashferry.lab.standin import clock
-from flashferry.lab.standin.editor import Ended, LineEditor
-from flashferry.lab.standin.filters import BadFilterError, filter_text, split_pipe
-from flashferry.lab.standin.ftp_protocol import (
-    FtpProtocolError,
-    ReplyReader,
-    announced_size,
-    passive_address,
-)
-from flashferry.lab.standin.handshake import OptionsGate, SynOptions
+from flashferry.lab.standin.device_tcp import OptionsGate, SynOptions, tcp_settings
+from flashferry.lab.standin.ftp_client import FtpProtocolError, ReplyReader, announced_size, passive_address
 from flashferry.lab.standin.platform import load_platform
-from flashferry.lab.standin.results import PullResult, result_line
-from flashferry.lab.standin.server_url import ServerUrl, parse_url
-from flashferry.lab.standin.tcp_settings import tcp_settings
+from flashferry.lab.standin.server_url import PullResult, ServerUrl, parse_url, result_line
+from flashferry.lab.standin.terminal import Ended, LineEditor
+from flashferry.lab.standin.vty import BadFilterError, filter_text, split_pipe
 from tests.patience import PATIENCE_S
 
 

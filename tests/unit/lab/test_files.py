@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from flashferry.lab import state
-from flashferry.lab.control import ask
-from flashferry.lab.datafile import Table, read_table
-from flashferry.lab.errors import LabError
+from flashferry.lab.errors import LabError, Table, read_table
 from flashferry.lab.standin.faults import Faults
 from flashferry.lab.standin.flash import Flash, FlashWriter, NoSpaceError, Pace
 from flashferry.lab.standin.platform import load_platform
-from flashferry.lab.state import LabState, read_state, remove_state, started_ticks, state_path, write_state
+from flashferry.lab.state import LabState, ask, read_state, remove_state, started_ticks, state_path, write_state
 from flashferry.lab.world_spec import DeviceAccess, DeviceSpec, WorldSpec, addressed
 from tests.patience import PATIENCE_S
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flashferry.lab.standin.ftp_transfer import await_call
+from flashferry.lab.standin.ftp_client import await_call
 from tests.patience import PATIENCE_S
 
 BEYOND_SELECT = 1024

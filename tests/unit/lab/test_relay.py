@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from flashferry.lab.link import load_profile
-from flashferry.lab.link_setup import Ends
+from flashferry.lab.namespaces import Ends
 from flashferry.lab.relay import Relay, nap_s, turn_s
 from tests.patience import until
 

@@ -64,7 +64,7 @@ ACTIVE = "active , time before rollback - 00:55:10"
     ("software", "expected"),
     [
         (installed(OLD, "I    17.12.04.0.1", "C    17.06.03.0.1"), Sighting.OLD_RUNS),
-        (installed(OLD, "U    17.12.04.0.1", "D    17.06.03.0.1", timer=ACTIVE), Sighting.UNDER_WAY),
+        (installed(OLD, "U    17.12.04.0.1", "D    17.06.03.0.1", timer=ACTIVE), Sighting.IN_PROGRESS),
         (installed(NEW, "U    17.12.04.0.1", "D    17.06.03.0.1", timer=ACTIVE), Sighting.NEW_RUNS),
         (installed(NEW, "C    17.12.04.0.1", "I    17.06.03.0.1"), Sighting.COMMITTED),
         (installed(NEW, "C    17.12.04.0.1", "I    17.06.03.0.1", timer=ACTIVE), Sighting.UNKNOWN),

@@ -6,7 +6,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import CongestionControl, HostCapabilities
-from flashferry.model.link_rates import LinkRates, told_pace
+from flashferry.model.link_rates import LinkRates, pace_notice
 from inventory.host_view import HostView
 
 
@@ -39,13 +39,13 @@ def capabilities(*, bbr: bool = True, paces: bool = True) -> HostCapabilities:
 def test_links_with_a_stated_rate_ask_nothing_of_this_host() -> None:
     """Their caps hold under any congestion control, and nothing is said."""
     everyone = [device("r1", rate_bps=8e6), device("r2", site=None, rate_bps=8e6)]
-    assert not told_pace(everyone, LinkRates(), uncapped=False, probe=lambda: pytest.fail("asked"))
+    assert not pace_notice(everyone, LinkRates(), uncapped=False, probe=lambda: pytest.fail("asked"))
 
 
 def test_copies_that_find_their_pace_are_no_reason_to_refuse() -> None:
     """Whose link it is stands in one line, a site once, and no more than a few by name."""
     everyone = [device("r1"), device("r2"), device("r3", site=None), *(device(f"x{n}", site=f"s{n}") for n in range(9))]
-    told = told_pace(everyone, LinkRates(), uncapped=False, probe=capabilities)
+    told = pace_notice(everyone, LinkRates(), uncapped=False, probe=capabilities)
     assert told == (
         "no link rate is stated for site 'a', device r3, site 's0' and 8 more: copies find their pace themselves; "
         "'link_rate_bps' in the inventory sets a cap"
@@ -59,9 +59,9 @@ def test_copies_that_find_their_pace_are_no_reason_to_refuse() -> None:
 def test_neither_cap_nor_pace_is_refused_unless_insisted_on(lacks: dict[str, bool], words: str) -> None:
     """The sentence says what is missing on both sides; with the option the same is only told."""
     with pytest.raises(ConfigInvalid, match=f"^site 'a': data key 'link_rate_bps': .*{words}") as caught:
-        told_pace([device("r1")], LinkRates(), uncapped=False, probe=lambda: capabilities(**lacks))
+        pace_notice([device("r1")], LinkRates(), uncapped=False, probe=lambda: capabilities(**lacks))
     assert "--uncapped" in str(caught.value.hint)
-    told = told_pace([device("r1")], LinkRates(), uncapped=True, probe=lambda: capabilities(**lacks))
+    told = pace_notice([device("r1")], LinkRates(), uncapped=True, probe=lambda: capabilities(**lacks))
     assert (
         told == f"no link rate is stated for site 'a', and {words}: copies have neither a cap nor a pace (--uncapped)"
     )
@@ -71,4 +71,4 @@ def test_one_link_without_a_rate_is_enough() -> None:
     """Others' caps are no help to its neighbours."""
     everyone = [device("r1", site="b", rate_bps=8e6), device("r2")]
     with pytest.raises(ConfigInvalid, match=r"^site 'a': "):
-        told_pace(everyone, LinkRates(), uncapped=False, probe=lambda: capabilities(bbr=False))
+        pace_notice(everyone, LinkRates(), uncapped=False, probe=lambda: capabilities(bbr=False))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Savings, SiteForecast, Supply
 from flashferry.model.limits import Limits

@@ -71,7 +71,7 @@ def test_a_retry_begins_anew_and_what_was_received_stays():
     seen.take(told("a1", "device", "failed", "failed: pull: no progress", outcome="failed"), 3.0)
     assert seen.whole.devices[Phase.FAILED] == 1
     seen.take(told("a1", "device", "retry", "in 30 s"), 4.0)
-    assert (seen.devices["a1"].is_retrying, seen.whole.devices[Phase.UNDER_WAY]) == (True, 1)
+    assert (seen.devices["a1"].is_retrying, seen.whole.devices[Phase.IN_PROGRESS]) == (True, 1)
     seen.take(told("a1", "pull", "started"), 30.0)
     seen.take(copying("a1", SIZE_BYTES), 31.0)
     seen.take(told("a1", "pull", "done"), 32.0)
@@ -103,7 +103,7 @@ def test_who_waits_in_line_has_not_begun():
     seen.take(told("a2", "check", "started"), 1.0)
     seen.take(told("a2", "verify", "queued", "waits for one of 50 hashes"), 2.0)
     assert seen.devices["a1"].phase is Phase.QUEUED
-    assert (seen.devices["a2"].phase, seen.devices["a2"].waits) == (Phase.UNDER_WAY, "waits for one of 50 hashes")
+    assert (seen.devices["a2"].phase, seen.devices["a2"].waits) == (Phase.IN_PROGRESS, "waits for one of 50 hashes")
     seen.take(told("a2", "verify", "started"), 3.0)
     assert seen.devices["a2"].waits == ""
 

@@ -10,9 +10,17 @@ from random import Random
 import pytest
 
 from flashferry.nightly.backend import LabNode, LinkCondition, NodeState
-from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import with_tonight
-from flashferry.nightly.night import MeasuredLink, Night, NightCopy, NightFigure, NightStep, StepName, StepOutcome
+from flashferry.nightly.night import (
+    Fault,
+    MeasuredLink,
+    Night,
+    NightCopy,
+    NightFigure,
+    NightStep,
+    StepName,
+    StepOutcome,
+)
 from flashferry.nightly.thresholds import judge_night
 from flashferry.store.nights import PastSeriesNight
 from tests.unit.nightly.fakes import Rig

@@ -20,11 +20,9 @@ from flashferry.nightly.backend import (
     RunningLab,
     Topology,
 )
-from flashferry.nightly.faults import Fault, NightFault
-from flashferry.nightly.link_measure import Pings
-from flashferry.nightly.night import Night, StepOutcome
+from flashferry.nightly.night import Fault, Night, NightFault, StepOutcome
 from flashferry.nightly.product import ProductRun
-from flashferry.nightly.routers import Configurations, Look
+from flashferry.nightly.routers import Configurations, Look, Pings
 from flashferry.nightly.settings import NightLimits, NightSettings, NodeLogin
 from flashferry.nightly.steps import NightParts
 

@@ -12,15 +12,20 @@ import jsonschema
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import forget_secrets, keep_secret
+from flashferry.core.redaction import forget_secrets, keep_secret
 from flashferry.nightly.artefacts import history_html, write_artefacts
-from flashferry.nightly.artefacts.junit import night_junit
 from flashferry.nightly.artefacts.page import night_html
-from flashferry.nightly.artefacts.report import night_report, report_json, report_schema
-from flashferry.nightly.artefacts.words import night_result, night_word, title_of
-from flashferry.nightly.faults import Fault
+from flashferry.nightly.artefacts.report import (
+    night_junit,
+    night_report,
+    night_result,
+    night_word,
+    report_json,
+    report_schema,
+    title_of,
+)
 from flashferry.nightly.history import by_series
-from flashferry.nightly.night import Night, Rating, SeriesKey, StepName
+from flashferry.nightly.night import Fault, Night, Rating, SeriesKey, StepName
 from tests.pages import Page
 from tests.some import some
 

@@ -10,8 +10,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import UploadedImage
 from flashferry.nightly.booting import BootImage, ImageChoice, chosen
 from flashferry.nightly.cml.images import disk_file
-from flashferry.nightly.faults import Fault
-from flashferry.nightly.night import StepName, StepOutcome
+from flashferry.nightly.night import Fault, StepName, StepOutcome
 from flashferry.nightly.steps import run_night
 from tests.unit.nightly.fakes import FakeBackend, Rig, lab_fault, two_nodes
 

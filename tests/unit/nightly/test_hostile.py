@@ -9,15 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.backend import Leftover
-from flashferry.nightly.faults import Fault
 from flashferry.nightly.lab_notes import LabNotes, is_night_alive, nobodys, read_notes
-from flashferry.nightly.night import Night, NightStep, StepName, StepOutcome
+from flashferry.nightly.night import Fault, Night, NightStep, StepName, StepOutcome
 from flashferry.nightly.product import ProductRun
 from flashferry.nightly.steps import run_night
-from flashferry.nightly.topology.day0 import without_secrets
+from flashferry.nightly.topology.definitions import without_secrets
 from tests.unit.nightly.fakes import failed, lab_fault, probe_device
 
 NOW = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)

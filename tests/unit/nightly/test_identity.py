@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.night import Fault, NightFault
 from flashferry.nightly.routers import Configurations, check_is_the_labs
 from flashferry.nightly.steps import run_night
 from tests.unit.nightly.describing import described

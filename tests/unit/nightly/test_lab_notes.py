@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from flashferry.nightly.backend import Leftover
+from flashferry.nightly.clean_up import ReapRules
 from flashferry.nightly.lab_notes import LabNotes, is_night_alive, new_title, only_one_night, read_notes, why_removable
-from flashferry.nightly.reaping import ReapRules
-from flashferry.store.run_lock import lock_of, taken_lock
+from flashferry.store.reader import lock_of, taken_lock
 
 NOW = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
 TITLE = "ff-nightly-20261122T0000-3f2a"

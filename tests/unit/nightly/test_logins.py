@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import forget_secrets, masked
+from flashferry.core.redaction import forget_secrets, masked
 from flashferry.nightly.description.logins import controller_access, node_login
 from flashferry.nightly.description.values import LoginFrom
 from tests.unit.nightly.describing import described

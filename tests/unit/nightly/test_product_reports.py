@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flashferry.nightly.backend import PlannedNode
-from flashferry.nightly.faults import Fault, NightFault
-from flashferry.nightly.product_reports import check_ended_well, copies_of_probe, copies_of_stage, figures_of, troubles
+from flashferry.nightly.night import Fault, NightFault
+from flashferry.nightly.product import check_ended_well, copies_of_probe, copies_of_stage, figures_of, troubles
 from tests.unit.nightly.fakes import arm, failed_device, probe_device, stage_device
 
 NODES = {"xe1": PlannedNode(label="xe1", node_definition="iosv", condition_name="wan50", platform="cisco_ios")}

@@ -13,14 +13,13 @@ import pytest
 from flashferry.cli.main import main
 from flashferry.cli.nightly.run import StepLines
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import forget_secrets, keep_secret
+from flashferry.core.redaction import forget_secrets, keep_secret
 from flashferry.nightly import runner
 from flashferry.nightly.backend import NodeState
 from flashferry.nightly.description.reading import load_description
-from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.history import past
 from flashferry.nightly.lab_notes import only_one_night
-from flashferry.nightly.night import NightStep, StepName, StepOutcome
+from flashferry.nightly.night import Fault, NightFault, NightStep, StepName, StepOutcome
 from flashferry.nightly.runner import locks_of, open_backend, play_night, prune
 from flashferry.nightly.step_log import SilentWatcher
 from flashferry.nightly.steps import run_night

@@ -12,11 +12,10 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import LinkCondition, NodeState
-from flashferry.nightly.faults import Fault, NightFault, NoRoom
-from flashferry.nightly.night import Judgement, Rating, StepName, StepOutcome
+from flashferry.nightly.night import Fault, Judgement, NightFault, NoRoom, Rating, StepName, StepOutcome
 from flashferry.nightly.product import ProductRun
 from flashferry.nightly.steps import run_night
-from flashferry.store.run_lock import lock_of
+from flashferry.store.reader import lock_of
 from tests.unit.nightly.fakes import failed, failed_device, lab_fault
 
 
@@ -475,7 +474,7 @@ def test_one_night_at_a_time_on_a_host(rig):
 def test_a_killed_nights_lock_is_free(rig):
     """The kernel lets go of it: the next night begins."""
     code = (
-        "import os, sys; from pathlib import Path; from flashferry.store.run_lock import taken_lock\n"
+        "import os, sys; from pathlib import Path; from flashferry.store.reader import taken_lock\n"
         "folder = Path(sys.argv[1]); (folder / 'runs').mkdir(parents=True, mode=0o700); folder.chmod(0o700)\n"
         "held = taken_lock(folder, 'night'); print('held', flush=True); sys.stdin.read()"
     )

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import by_series, keep, past, stored_nights
-from flashferry.nightly.night import Night, Rating, SeriesKey, StepName
+from flashferry.nightly.night import Fault, Night, Rating, SeriesKey, StepName
 from flashferry.nightly.thresholds import judge_night, judges, named_judgements
 from flashferry.reports.thresholds import parse_threshold
 from flashferry.store import nights as stored

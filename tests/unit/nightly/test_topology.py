@@ -8,18 +8,21 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import masked
-from flashferry.lab.cml.definitions import Definitions
-from flashferry.lab.cml.texts import Refused
+from flashferry.core.redaction import masked
+from flashferry.lab.cml.definitions import Definitions, Refused
 from flashferry.lab.cml.topology import parse
 from flashferry.nightly.backend import LinkCondition
 from flashferry.nightly.description.logins import generated_password
 from flashferry.nightly.settings import NodeLogin
-from flashferry.nightly.topology.day0 import missing_for_ssh
-from flashferry.nightly.topology.definitions import ROUTERS
-from flashferry.nightly.topology.lab_routers import MOST_ROUTERS
-from flashferry.nightly.topology.made import made_topology
-from flashferry.nightly.topology.text import WrittenLink, WrittenNode, conditioning, topology_text
+from flashferry.nightly.topology.definitions import (
+    ROUTERS,
+    WrittenLink,
+    WrittenNode,
+    conditioning,
+    missing_for_ssh,
+    topology_text,
+)
+from flashferry.nightly.topology.made import MOST_ROUTERS, made_topology
 from tests.unit.nightly.describing import described
 
 TITLE = "ff-nightly-20261122T0100-3f2a"

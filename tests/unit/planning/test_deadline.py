@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.model.plan_window import spoken
+from flashferry.model.fleet_plan import spoken
 from flashferry.planning import deadline as module
 from flashferry.planning.deadline import Deadline, left_out
 from inventory.time_window import TimeWindow

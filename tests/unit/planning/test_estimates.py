@@ -15,12 +15,12 @@ from flashferry.planning.deadline import first_opening
 from flashferry.planning.estimates import Known, decided, estimates_of, links_of
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.planning.gather import Found
-from flashferry.transports.choice import Wish
+from flashferry.transports.choice import TransportRequest
 from inventory.host_view import HostView
 from inventory.load import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow
-from tasks.check import Wanted
+from tasks.check import TargetImage
 
 NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)
 WINDOW = TimeWindow(opens="23:00", closes="05:00")
@@ -67,7 +67,7 @@ def _view(name: str, site: str | None = "a", windows: tuple[TimeWindow, ...] = (
 def _found(name: str, action: Action = Action.STAGE, **view: object) -> Found:
     device = _view(name, **view)  # type: ignore[arg-type]
     planned = PlannedDevice(host=name, address="192.0.2.1", site=device.site, model="ISR", action=action)
-    wanted = Wanted(image=Image(name="new.bin", size_bytes=100_000_000, md5="0" * 32, sha512="0" * 128))
+    wanted = TargetImage(image=Image(name="new.bin", size_bytes=100_000_000, md5="0" * 32, sha512="0" * 128))
     rate = LinkRate(rate_bps=80e6, source=STATED)
     return Found(planned=planned, view=device, platform="ios-xe", wanted=wanted, link_rate=rate)
 
@@ -137,7 +137,7 @@ def test_auto_plans_the_fastest_that_is_known_and_says_why() -> None:
     """Of a device of which nothing is known the first that is allowed; without `auto` nothing is chosen."""
     found = (_found("r1"), _found("r2"), _found("r3", clear_text=False))
     links = links_of(found, _sites(*found), NIGHT)
-    known = Known(past=_Past(), wish=Wish(asked="auto"))
+    known = Known(past=_Past(), wish=TransportRequest(asked="auto"))
     planned = [
         decided(one, estimate, known) for one, estimate in zip(found, estimates_of(found, links, known), strict=True)
     ]

@@ -12,8 +12,8 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms import NAMES
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
+from flashferry.model.limits import RetryPolicy
 from flashferry.model.policy import StagePolicy
-from flashferry.model.retry import RetryPolicy
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.planning.image_hasher import image_hasher
 from flashferry.planning.local_images import wanted_image

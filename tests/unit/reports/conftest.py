@@ -14,9 +14,8 @@ import pytest
 
 from flashferry.reports.build import build_report
 from flashferry.reports.model import Report, Speed
-from flashferry.store.run_lock import RunState
-from flashferry.store.stored_run import StoredDevice, StoredRun
-from flashferry.store.stored_transfer import transfers_in
+from flashferry.store.reader import RunState
+from flashferry.store.stored_run import StoredDevice, StoredRun, transfers_in
 
 RECORDS = Path(__file__).parent / "records"
 BEGUN = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)

@@ -11,16 +11,16 @@ from xml.etree import ElementTree
 
 import pytest
 
+from flashferry.cli.view.device_tables import print_details
 from flashferry.cli.view.report_table import report_text
-from flashferry.cli.view.run_details import print_details
 from flashferry.core.codec import to_json
 from flashferry.model.activation import ActivationOutcome
 from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.reports.as_csv import report_csv
 from flashferry.reports.as_html import report_html
 from flashferry.reports.as_json import report_json
-from flashferry.reports.as_junit import report_junit
 from flashferry.reports.facts import FACTS, record_facts
+from flashferry.reports.junit import report_junit
 from flashferry.reports.model import DeviceReport
 from tasks.add import AddOutcome, AddReport
 from tasks.dead_man import DeadManReport

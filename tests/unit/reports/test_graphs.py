@@ -11,9 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.reports.graphs import Limit, recorded_limit, transfer_graphs
-from flashferry.reports.scales import evenly, rate_axis, rtt_axis, seconds_axis, size_axis, thinned, time_axis
-from flashferry.reports.svg import HEIGHT, LARGEST_LETTERS, WIDTH, place_of, standalone, svg
+from flashferry.reports.graphs import (
+    HEIGHT,
+    LARGEST_LETTERS,
+    WIDTH,
+    Limit,
+    evenly,
+    place_of,
+    rate_axis,
+    recorded_limit,
+    rtt_axis,
+    seconds_axis,
+    size_axis,
+    standalone,
+    svg,
+    thinned,
+    time_axis,
+    transfer_graphs,
+)
 from flashferry.tcp.sample import Sample
 from tests.some import some
 

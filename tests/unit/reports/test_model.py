@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flashferry.reports.device import LEFT, NOT_BEGUN, UNDER_WAY
+from flashferry.reports.device import IN_PROGRESS, LEFT, NOT_BEGUN
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
 from flashferry.reports.model import Proof, Speed, Standing
 from flashferry.reports.sites import covered_s
-from flashferry.store.run_lock import RunState
+from flashferry.store.reader import RunState
 from tests.some import some
 
 BEFORE = Speed(bytes_per_s=160_000.0, source="speed test to null:", to_flash=False)
@@ -82,7 +82,7 @@ def test_a_probe_has_both_arms(run, device, record, report):
     ("state", "begun", "outcome"),
     [
         (RunState.ALIVE, "planned", NOT_BEGUN),
-        (RunState.ALIVE, "copying", UNDER_WAY),
+        (RunState.ALIVE, "copying", IN_PROGRESS),
         (RunState.DIED, "planned", NOT_BEGUN),
         (RunState.DIED, "copying", LEFT),
         (RunState.FINISHED, "planned", NOT_BEGUN),

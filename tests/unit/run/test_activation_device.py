@@ -22,7 +22,7 @@ def ended(monkeypatch, *looks):
     device = Device(monkeypatch, *looks)
     following, _ = follows()
     # Since when a device runs is not asked of one that is under way.
-    monkeypatch.setattr(following, "hang_up", lambda: device.next() if device.looks[0] == WORKS else None)
+    monkeypatch.setattr(following, "drop_session", lambda: device.next() if device.looks[0] == WORKS else None)
     monkeypatch.setattr(one_device, "Following", lambda *_, **__: following)
     following._task.host.connections.clear()
 
@@ -71,7 +71,7 @@ def test_readiness_knows_what_earlier_runs_saw(monkeypatch, tmp_path):
         asked.update(given)
         return SimpleNamespace(verdict=one_device.Verdict.NO)
 
-    monkeypatch.setattr(one_device, "look_at_readiness", look)
+    monkeypatch.setattr(one_device, "check_readiness", look)
     work = object.__new__(one_device._Work)
     work._name = "r1"
     work._device = SimpleNamespace(wanted=SimpleNamespace(image=SimpleNamespace(name="cat9k.bin")))

@@ -10,7 +10,7 @@ from flashferry.depot.messages import DepotView
 from flashferry.depot.status import DepotFound
 from flashferry.run import host_check as module
 from flashferry.sshserver import load_host_keys
-from flashferry.transports.listening import HOST_KEYS
+from flashferry.transports.serving import HOST_KEYS
 
 
 def finding(name: str, state: Path) -> module.Finding:
@@ -55,7 +55,7 @@ def test_a_port_that_the_depot_has_is_served_and_not_taken(
 ) -> None:
     """Nobody is told to stop our own server; of ports that it does not have all is as ever."""
     view = DepotView(release="1", pid=4711, since=0.0, ports={"ftp": 21, "https": 8443})
-    monkeypatch.setattr(module, "look_for_depot", lambda *_: DepotFound(socket=tmp_path / "depot.sock", view=view))
+    monkeypatch.setattr(module, "find_depot", lambda *_: DepotFound(socket=tmp_path / "depot.sock", view=view))
     monkeypatch.setattr(module, "may_bind", lambda _port: reason)
     ftp = finding("FTP port 21", tmp_path)
     assert (ftp.is_good, ftp.found, ftp.advice) == (True, "served by the depot, process 4711, for all runs", "")

@@ -8,8 +8,8 @@ import pytest
 from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 
+from flashferry.model.limits import RetryPolicy
 from flashferry.model.policy import StagePolicy
-from flashferry.model.retry import RetryPolicy
 from flashferry.run.make_request import request_for_image
 from flashferry.store.history import Expectation, History
 

@@ -13,10 +13,10 @@ from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure
 from flashferry.model.states import Outcome
 from flashferry.planning.inspection import CheckRecord
-from flashferry.run import transports as module
+from flashferry.run import server as module
 from flashferry.run.connectivity import try_each, with_other_transports
-from flashferry.run.options import RunOptions
-from flashferry.run.transports import reach_by
+from flashferry.run.request import RunOptions
+from flashferry.run.server import transports_to_reach
 from flashferry.transports import choice
 from inventory.transport_policy import ORDER
 from tasks.connectivity import ConnectivityReport
@@ -39,7 +39,7 @@ def test_a_look_tries_what_the_inventory_names(monkeypatch, device, asked, tried
     """Of a device of which it says nothing the usual one; what is asked for goes before."""
     for one in (choice, module):
         monkeypatch.setattr(one, "TRANSPORTS", named(*ORDER))
-    found = reach_by([device], RunOptions(policy=StagePolicy(transport=asked)))
+    found = transports_to_reach([device], RunOptions(policy=StagePolicy(transport=asked)))
     assert [one.name for one in found["r1"]] == tried
 
 

@@ -22,7 +22,7 @@ from flashferry.store.journal import Journal
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 from inventory.load import open_inventory
-from tasks.configuration import Difference, fingerprint
+from tasks.read_config import Difference, fingerprint
 from tasks.restore import RestoreReport
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines

@@ -11,18 +11,15 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import Image
 from flashferry.model.exit_codes import ExitCode, exit_code
-from flashferry.model.limits import Limits
+from flashferry.model.limits import Limits, RetryPolicy
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.record import DeviceRecord, Failure, TransportTried
-from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.run.options import RunOptions
 from flashferry.run.recover import RecoveryRecord
-from flashferry.run.request import FleetRequest
+from flashferry.run.request import SCHEMA, FleetRequest, RunOptions, from_stored, to_stored
 from flashferry.run.resume import is_done, kept_request, resumed
-from flashferry.run.stored_request import SCHEMA, from_stored, to_stored
-from flashferry.store.journal_rows import NewDevice
+from flashferry.store.journal import NewDevice
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 from tests.some import some

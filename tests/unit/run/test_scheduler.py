@@ -14,9 +14,9 @@ from nornir.core.task import Result
 
 from flashferry.fileserver import FileServerError
 from flashferry.model.lease import JournalUnusable
+from flashferry.model.limits import RetryPolicy
 from flashferry.model.policy import StagePolicy
 from flashferry.model.record import DeviceRecord, Failure, TransportTried
-from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.planning.deadline import Deadline

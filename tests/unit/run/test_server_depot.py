@@ -12,11 +12,11 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.depot import client
 from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
-from flashferry.depot.paths import NAME, NotForUs, socket_of
+from flashferry.depot.paths import NAME, DepotNotUsable, socket_of
 from flashferry.fileserver import FileServer
 from flashferry.model.policy import ServerPlace
 from flashferry.run import server
-from flashferry.run.options import RunOptions
+from flashferry.run.request import RunOptions
 from flashferry.run.server import depot_for, own_fingerprints, port_notices, server_notes, serving
 from flashferry.transports import HTTP, USUAL
 from tests.patience import until
@@ -55,7 +55,7 @@ def test_where_there_is_none_a_run_brings_its_own(tmp_path, image):
             assert (found, same, note) == (None, options, "")
             with serving((image,), options, state=tmp_path, depot=found) as own:
                 assert isinstance(own, FileServer)
-                assert (own.label, own.slot_gate) == ("", None)
+                assert (own.label, own.slot_reservations) == ("", None)
 
 
 def test_one_in_the_state_folder_is_found(depot, image):
@@ -114,7 +114,7 @@ def test_another_user_s_is_none_of_ours(depot, monkeypatch):
     """By itself a run goes on alone, with the reason."""
 
     def refused(*_given, **_more):
-        raise NotForUs("depot: it is of user web")
+        raise DepotNotUsable("depot: it is of user web")
 
     monkeypatch.setattr(client, "DepotClient", refused)
     with depot_for(RunOptions(), depot.options.state) as (found, _, note):

@@ -12,10 +12,10 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.lab.authority import Authority
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.run.device.device_run import DeviceRun
-from flashferry.run.device.transport_fallback import first_plan
+from flashferry.run.device.transports import first_plan
 from flashferry.run.host_check import look_at_host
-from flashferry.run.options import RunOptions
-from flashferry.run.transports import reach_by, transports_of
+from flashferry.run.request import RunOptions
+from flashferry.run.server import transports_of, transports_to_reach
 from tests.unit.run.device.scripted import Steps, context
 from tests.unit.run.test_device_plan import HOST
 from tests.unit.transports.some_transports import named
@@ -63,7 +63,7 @@ def test_a_good_one_is_taken(issued):
     ],
     ids=["expired", "not good yet"],
 )
-@pytest.mark.parametrize("look", [transports_of, reach_by])
+@pytest.mark.parametrize("look", [transports_of, transports_to_reach])
 def test_one_that_is_not_good_now_is_told(issued, look, more, sentence):
     """A run, a speed test and a look alike."""
     with pytest.raises(ConfigInvalid, match=sentence) as caught:

@@ -7,9 +7,8 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import StagePolicy
-from flashferry.run.options import RunOptions
-from flashferry.run.server import serving
-from flashferry.run.transports import may_push, served_for, transports_of
+from flashferry.run.request import RunOptions
+from flashferry.run.server import may_push, served_for, serving, transports_of
 from flashferry.transports import PUSH, SCP
 from inventory.transport_policy import TransportPolicy
 

@@ -9,8 +9,8 @@ import pytest
 
 from flashferry.model.file_keys import Key
 from flashferry.service.configuration.tables import SECTIONS
-from flashferry.service.hooks.bodies import SIGNATURE, TIMESTAMP, signature
 from flashferry.service.hooks.managing import CHOICES, HookForm
+from flashferry.service.hooks.sending import SIGNATURE, TIMESTAMP, signature
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "service.md"
 BEGIN = "<!-- keys: begin -->\n"

@@ -7,7 +7,7 @@ from http import HTTPStatus
 import pytest
 from fastapi import APIRouter, FastAPI, Request
 
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.service import access
 from flashferry.service.app import build_app
 from flashferry.service.errors import Conflict

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from flashferry.core.outside import forget_secrets, keep_secret
+from flashferry.core.redaction import forget_secrets, keep_secret
 from flashferry.service.notices import Notice, NoticeKind, announce
 from flashferry.store.service.hooks import HookRow, add_hook, due, hooks
 

@@ -14,23 +14,23 @@ import pytest
 
 from flashferry.cli.status import print_status
 from flashferry.cli.view.device_tables import print_run
-from flashferry.cli.view.fleet_lines import FleetLines
+from flashferry.cli.view.live import FleetLines
 from flashferry.cli.view.report_table import report_text
 from flashferry.model.exit_codes import exit_code
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import LEFT, NOT_DONE, OUTCOMES, Outcome, Phase, Restored, State, Tone, label_of
 from flashferry.monitor.events import OTHER_STEPS, Event
-from flashferry.monitor.metrics.fleet_collector import STATES, FleetCollector
-from flashferry.monitor.metrics.names import COPY_SECONDS, TRANSFERS, TRANSPORT_TRANSFERS
+from flashferry.monitor.metrics.instruments import COPY_SECONDS, TRANSFERS, TRANSPORT_TRANSFERS
+from flashferry.monitor.metrics.run_metrics import STATES, FleetCollector
 from flashferry.monitor.progress import Expected, Fleet, Roster
 from flashferry.reports.as_csv import report_csv
 from flashferry.reports.as_html import report_html
 from flashferry.reports.as_json import report_json
-from flashferry.reports.as_junit import report_junit
 from flashferry.reports.build import build_report
 from flashferry.reports.headline import headline
+from flashferry.reports.junit import report_junit
 from flashferry.service.live.collect import SnapshotReader
-from flashferry.service.metrics.names import METRICS
+from flashferry.service.metrics.counting import METRICS
 from flashferry.store.journal import Journal
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from flashferry.service.live.action_items import action_items
+from flashferry.service.live.presenters import action_items
 from flashferry.service.notices import NoticeKind
 from flashferry.service.reminders import Reminding, remind
 from flashferry.service.service import Service

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.sites.keys import PublicKey
-from flashferry.store.own_database import moment_of
+from flashferry.store.database import moment_of
 from flashferry.store.sites.agents import AgentBeat, take_beat, take_depot
 from flashferry.store.sites.database import SitesDatabase
 from tests.served import Served, serve

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.core.codec import encode
-from flashferry.depot.sync.errors import SourceUnreachable
+from flashferry.depot.sync.filling import SourceUnreachable
 from flashferry.sites.agent.agent import Agent
 from flashferry.sites.agent.depot import SiteDepot
 from flashferry.sites.agent.forgetting import Forgetting
@@ -21,7 +21,7 @@ from flashferry.sites.keys import PrivateKey
 from flashferry.sites.settings import AgentRuns, AgentSettings
 from flashferry.sites.wire import Order, OrderJob, canonical, moment_text
 from flashferry.store.sites import ledger
-from flashferry.store.sites.agent import AgentDatabase
+from flashferry.store.sites.agents import AgentDatabase
 
 NOW = datetime.now(UTC)
 

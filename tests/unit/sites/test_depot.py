@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.catalogue.errors import CatalogueBusy
-from flashferry.depot.sync.errors import SourceUnreachable, SyncStopped
+from flashferry.depot.catalogue.part import CatalogueBusy
+from flashferry.depot.sync.filling import SourceUnreachable, SyncStopped
 from flashferry.images.image import PlannedImage
 from flashferry.sites.agent.depot import SiteDepot
 from flashferry.sites.settings import SourceSettings

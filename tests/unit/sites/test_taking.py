@@ -20,7 +20,7 @@ from flashferry.sites.agent.telling import Identity
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import Order, OrderJob, moment_text, sealed_order
 from flashferry.store.sites import ledger, spool
-from flashferry.store.sites.agent import AgentDatabase
+from flashferry.store.sites.agents import AgentDatabase
 
 KEY, OURS = PrivateKey.make(), PrivateKey.make()
 NOW = datetime.now(UTC)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.sites.agent import telling
 from flashferry.sites.agent.following import EventTail
 from flashferry.sites.agent.telling import Identity, WordSender
@@ -18,7 +18,7 @@ from flashferry.sites.broker import BrokerUnreachable
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import MOST_DATA_BYTES, Word, WordKind, opened_word
 from flashferry.store.sites import spool
-from flashferry.store.sites.agent import AgentDatabase
+from flashferry.store.sites.agents import AgentDatabase
 from tests.patience import until
 
 KEY = PrivateKey.make()

@@ -10,7 +10,7 @@ import asyncssh.mac
 import pytest
 
 import flashferry
-from flashferry.fileserver.tickets import SshOffer
+from flashferry.fileserver.ticket_accounts import SshOffer
 from flashferry.sshserver import algorithms as module
 from flashferry.sshserver.algorithms import LONG_REKEY_BYTES, SHORT_REKEY_BYTES, algorithms_for
 

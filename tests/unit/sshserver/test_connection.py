@@ -14,8 +14,7 @@ import asyncssh
 import pytest
 
 from flashferry.sshserver.connection import Connection, attach, channel_of
-from flashferry.sshserver.dialogues import SftpDialogue
-from flashferry.sshserver.sending import ChannelWriter
+from flashferry.sshserver.dialogues import ChannelWriter, SftpDialogue
 from flashferry.sshserver.session import Session
 from tests.patience import PATIENCE_S
 

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from flashferry.fileserver import SettingsInvalid
+from flashferry.sshserver import algorithms as settings_module
 from flashferry.sshserver import found_host_keys, load_host_keys, ssh_listener
 from flashferry.sshserver import host_keys as module
-from flashferry.sshserver import settings as settings_module
 
 
 @pytest.fixture(scope="module")

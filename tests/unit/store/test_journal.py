@@ -19,13 +19,12 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.states import NEXT, State, is_allowed
-from flashferry.store.journal import Journal
-from flashferry.store.journal_rows import NewDevice
+from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 from flashferry.store.upkeep.copies import copy_database
 from inventory.access import state_directory
-from tasks.configuration import fingerprint
+from tasks.read_config import fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines
 from tests.patience import PATIENCE_S
@@ -108,8 +107,8 @@ def test_runs_that_make_a_journal_at_once_all_begin(tmp_path):
 def test_two_runs_of_a_second_have_names_of_their_own(journal, monkeypatch):
     """Where the same digits are drawn again, others are; the first run is not touched."""
     drawn = iter(["aaaa", "aaaa", "aaaa", "bbbb"])
-    monkeypatch.setattr("flashferry.store.journal_runs.secrets.token_hex", lambda count: next(drawn))
-    monkeypatch.setattr("flashferry.store.journal_runs.datetime", _NoonClock)
+    monkeypatch.setattr("flashferry.store.journal.secrets.token_hex", lambda count: next(drawn))
+    monkeypatch.setattr("flashferry.store.journal.datetime", _NoonClock)
     first, second = journal.begin_run("stage"), journal.begin_run("probe")
     assert (first[-4:], second[-4:]) == ("aaaa", "bbbb")
     assert [read_run(journal.directory, run).verb for run in (first, second)] == ["stage", "probe"]

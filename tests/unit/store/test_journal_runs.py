@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.states import State
 from flashferry.store.control import ControlRequest

@@ -16,7 +16,7 @@ from flashferry.model.lease import JournalUnusable
 from flashferry.model.states import State
 from flashferry.store.journal import Journal
 from flashferry.store.journal_writer import GroupedWriter
-from tasks.configuration import Fingerprint
+from tasks.read_config import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines
 from tests.patience import PATIENCE_S
@@ -228,7 +228,7 @@ import sys, threading
 from pathlib import Path
 from flashferry.store.journal import Journal
 from flashferry.model.states import State
-from tasks.configuration import Fingerprint
+from tasks.read_config import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines
 BEFORE = Snapshot(running=TcpLines(lines=()), startup=TcpLines(lines=()),
@@ -299,7 +299,7 @@ def test_what_recovery_needs_is_synced(tmp_path, monkeypatch):
             synced.append(is_synced)
             return super().write(work, is_synced=is_synced)
 
-    monkeypatch.setattr("flashferry.store.journal_runs.GroupedWriter", Noting)
+    monkeypatch.setattr("flashferry.store.journal.GroupedWriter", Noting)
     with Journal(tmp_path) as journal:
         run_id = journal.begin_run("stage")
         journal.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios")

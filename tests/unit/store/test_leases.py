@@ -14,7 +14,7 @@ from flashferry.model.lease import JournalUnusable
 from flashferry.store.journal import Journal
 from flashferry.store.lease_files import LeaseFiles
 from flashferry.store.leases import lease_by_name, leases
-from flashferry.store.run_lock import lock_of
+from flashferry.store.reader import lock_of
 from flashferry.store.status import read_status
 
 FILE = "journal.sqlite3"

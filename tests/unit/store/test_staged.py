@@ -7,7 +7,7 @@ import pytest
 from flashferry.model.doubts import Doubts, doubts_about
 from flashferry.store.journal import Journal
 from flashferry.store.staged import doubts, last_staged
-from tasks.configuration import Fingerprint
+from tasks.read_config import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines
 

@@ -11,8 +11,7 @@ from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.store.control import ControlRequest, control_request, may_approve
 from flashferry.store.journal import Journal
-from flashferry.store.reader import chosen, find_run
-from flashferry.store.run_lock import RunState
+from flashferry.store.reader import RunState, chosen, find_run
 from flashferry.store.stored_run import read_run
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 

@@ -12,11 +12,10 @@ import pytest
 
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored, State
-from flashferry.store.journal import Journal
-from flashferry.store.journal_rows import NewDevice
+from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.status import read_status
 from flashferry.store.upkeep.copies import old_runs, remove_runs
-from tasks.configuration import Fingerprint
+from tasks.read_config import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines
 

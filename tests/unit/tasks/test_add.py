@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from flashferry.devices.errors import DeviceUnreachable, InstallFailed, InstallRefused, OutputNotUnderstood
-from flashferry.images.release import release_of_image
+from flashferry.images.file_name import release_of_image
 from tasks.add import AddOutcome, add_image
-from tests.unit.tasks.test_install import ADDED, ALREADY, MODIFIED, NO_ROOM
+from tests.unit.tasks.test_add_install import ADDED, ALREADY, MODIFIED, NO_ROOM
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "show_version"
 NAME = "c8000v-universalk9.17.12.04a.SPA.bin"

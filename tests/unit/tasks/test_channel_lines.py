@@ -16,9 +16,8 @@ from flashferry.devices.session import DeviceSession
 from flashferry.transports import TRANSPORTS, transport_named
 from tasks import restore as restore_step
 from tasks import tune as tune_step
-from tasks.config_line_state import LineState, line_state
 from tasks.restore import restore_device
-from tasks.restore_plan import plan_restore
+from tasks.restore_plan import LineState, line_state, plan_restore
 from tasks.snapshot import Snapshot, take_snapshot
 from tasks.tcp_config import Change, TcpLines, TunePlan, is_ours_to_type, may_be_shown, plan_tune, tcp_lines
 from tasks.tune import apply_plan, without_scaling

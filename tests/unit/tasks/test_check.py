@@ -13,14 +13,13 @@ from flashferry.images.fit import Fits
 from flashferry.images.image import Image
 from flashferry.transports import transport_named
 from inventory.transport_policy import TransportPolicy
-from tasks.check import ReturnPath, Wanted, check_device
-from tasks.check_report import Fetching, ProvenFile
-from tasks.fetching.target import look_again
+from tasks.check import Fetching, ProvenFile, ReturnPath, TargetImage, check_device
+from tasks.fetch_check import look_again
 from tasks.read_config import read_running
 from tasks.verify import VerifyReport
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-IMAGE = Wanted(
+IMAGE = TargetImage(
     image=Image(name="image.bin", size_bytes=1000, md5="a" * 32, sha512="b" * 128),
     inside="c8000v-universalk9.17.12.04.SPA.bin",
 )

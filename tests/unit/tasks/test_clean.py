@@ -10,10 +10,10 @@ import pytest
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.ios import IOS_XE
 from tasks import clean
-from tasks.clean import CleanLook, OldFile, delete_old
+from tasks.clean import OldFile, RemovableImages, delete_old
 
 FILE = OldFile(path="flash:old.bin", size_bytes=10, modified="Nov 24 2024 08:00:00 +00:00", reason="older")
-SEEN = CleanLook(serial_number="FOC1", file_system="flash:", free_bytes=5, files=(FILE,))
+SEEN = RemovableImages(serial_number="FOC1", file_system="flash:", free_bytes=5, files=(FILE,))
 TOTALS = "100 bytes total (15 bytes free)\n"
 
 
@@ -27,7 +27,7 @@ def deleted(monkeypatch):
 
 def later(monkeypatch, found):
     """Have the second look find something; return a session."""
-    monkeypatch.setattr(clean, "look_for_old", lambda _, kept: found)
+    monkeypatch.setattr(clean, "find_old_images", lambda _, kept: found)
     return SimpleNamespace(name="r1", platform=IOS_XE, ask=lambda command, limit_s: TOTALS)
 
 

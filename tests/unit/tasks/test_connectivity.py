@@ -13,8 +13,7 @@ from flashferry.devices.errors import DeviceRefused, TransferStalled
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.transports import USUAL
 from flashferry.transports.scp import NO_COMMON, SCP
-from flashferry.transports.server_view import FailureCause, ServerView
-from flashferry.transports.transport import Offer
+from flashferry.transports.transport import FailureCause, Offer, ServerView
 from tasks.connectivity import LIMITS, check_connectivity, failure_cause
 from tests.patience import until
 

@@ -10,11 +10,9 @@ from flashferry.devices.errors import NotDelivered
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.fileserver import Ticket
 from flashferry.transports import transport_named
-from flashferry.transports.server_view import ServerView
-from flashferry.transports.transport import offer_of
+from flashferry.transports.transport import ServerView, offer_of
 from tasks import copy
-from tasks.copy import copy_image
-from tasks.copy_watch import copy_limits
+from tasks.copy import copy_image, copy_limits
 
 DONE = (
     "Accessing ftp://...!!!\r\n[OK - 1000/4096 bytes]\r\n\r\n1000 bytes copied in 0.100 secs (10000 bytes/sec)\r\nr1#"

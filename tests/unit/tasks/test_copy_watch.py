@@ -8,9 +8,8 @@ from flashferry.devices.errors import CopyFailed, CopyStopped, DeviceUnreachable
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.transports import USUAL, transport_named
 from flashferry.transports.copy_dialogue import CopyDialogue
-from flashferry.transports.server_view import ServerView
-from flashferry.transports.transport import Offer, Transport
-from tasks.copy_watch import CopyLimits, CopyWatch, copy_limits, least_rate_bytes_per_s
+from flashferry.transports.transport import Offer, ServerView, Transport
+from tasks.copy import CopyLimits, CopyWatch, copy_limits, least_rate_bytes_per_s
 
 SIZE_BYTES = 100_000_000
 LIMITS = CopyLimits(start_s=45, stall_s=60, total_s=1000, end_s=300)

@@ -21,7 +21,7 @@ from tasks.applet import (
 )
 from tasks.dead_man import applet_shown, arm, countdown_s, free_vtys, undo_lines
 from tasks.restore_plan import plan_restore
-from tasks.rollback_risks import holds_ours
+from tasks.snapshot import holds_ours
 from tasks.tcp_config import Change, TcpLines, is_ours_to_type, tcp_lines
 
 NAME = "FLASHFERRY-3F2A"

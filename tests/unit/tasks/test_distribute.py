@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.devices.errors import CopyFailed, DeviceRefused, FileInTheWay, ImageCorrupt
+from flashferry.devices.errors import CopyFailed, DeviceRefused, FileExists, ImageCorrupt
 from flashferry.images.image import Image
 from tasks.distribute import hand_on, has_members
 
@@ -176,7 +176,7 @@ def test_another_hash_on_a_member_is_told_with_its_path(stack) -> None:
 def test_another_file_of_that_name_stays(stack, size_bytes) -> None:
     """Nothing is overwritten and nothing removed without leave."""
     device = stack(held={f"flash-2:{NAME}": size_bytes})
-    with pytest.raises(FileInTheWay, match="flash-2:"):
+    with pytest.raises(FileExists, match="flash-2:"):
         device.hand_on()
     assert device.copied == []
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.devices.platforms.ios import IOS_XE
-from tasks.file_system import default_file_system, file_named, read_listing
-from tasks.flash_space import MemberSpace, space_of_members
+from tasks.file_system import MemberSpace, default_file_system, file_named, read_listing, space_of_members
 
 ROW = "*    256487424     127959040      disk     rw   {}\n"
 

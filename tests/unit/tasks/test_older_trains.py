@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.install import without_add
+from tasks.add import without_add
 from templates.version import parse_version
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "show_version"

@@ -526,6 +526,18 @@ def test_an_applet_that_does_not_name_our_mark_proves_nothing():
     assert box.visits == []
 
 
+def test_a_line_like_ours_beside_our_applet_awaits_a_decision():
+    """The mark comes before any line: with no mark there, a colleague may have entered it."""
+    box = Box()
+    before = box.snapshot()
+    applet_on(box)
+    box.set(WINDOW)
+    report = box.put_back(before, UNSEEN, needs_mark=True)
+    assert (box.visits, report.is_proven) == ([], False)
+    assert "this awaits a decision" in str(report.undecided)
+    assert WINDOW in box.running
+
+
 def test_our_applet_beside_another_runs_mark_proves_nothing():
     """That run has the device now: its lines are equal to ours."""
     box = Box()

@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.transports import ALL_WAYS
-from tasks.run_marker import LOOK, first_mark, is_mark, is_shown_of, mark_line, mark_of, other_mark
+from tasks.run_marker import SHOW_OUR_LINES, first_mark, is_mark, is_shown_of, mark_line, mark_of, other_mark
 
 
 def test_whoever_looks_by_hand_sees_all_that_a_run_may_leave():
@@ -22,7 +22,7 @@ def test_whoever_looks_by_hand_sees_all_that_a_run_may_leave():
     serving = [platform.serving for platform in PLATFORMS if platform.serving]
     lines |= {one.file_line("bootflash:image.bin", 99) for one in serving}
     lines |= {one.list_line(99, "flashferry-run-1") for one in serving}
-    shown = re.compile(LOOK.partition(" include ")[2])
+    shown = re.compile(SHOW_OUR_LINES.partition(" include ")[2])
     assert [one for one in (*lines, mark_line("run-1", "ops@here")) if not shown.search(one)] == []
 
 

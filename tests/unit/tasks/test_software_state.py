@@ -8,8 +8,19 @@ from pathlib import Path
 import pytest
 
 from flashferry.devices.errors import DeviceRefused
-from tasks.software.boot_variables import Boot, boot_files, boots
-from tasks.software_state import Answer, Issu, Mode, Outcome, Topic, package_files, read_software, software_state
+from tasks.software_state import (
+    Answer,
+    Boot,
+    Issu,
+    Mode,
+    Outcome,
+    Topic,
+    boot_files,
+    boots,
+    package_files,
+    read_software,
+    software_state,
+)
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 VERSION = "Cisco IOS XE Software, Version 17.06.01\n"

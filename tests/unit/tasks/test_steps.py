@@ -10,7 +10,7 @@ import pytest
 import tasks
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import State
-from tasks.step import ENDS_WAY, CostPhase
+from tasks.step import FATAL_STEPS, CostPhase
 from tasks.steps import DELIVERY, STEPS, cost
 
 
@@ -37,7 +37,7 @@ def test_every_file_that_describes_a_step_is_in_the_list():
 
 def test_words_that_are_written_out_are_those_of_the_steps():
     """Who follows a run knows without the steps which of them end a device's way."""
-    assert {step.word for step in STEPS if step.is_fatal} == ENDS_WAY
+    assert {step.word for step in STEPS if step.is_fatal} == FATAL_STEPS
 
 
 def test_the_order_of_a_delivery():

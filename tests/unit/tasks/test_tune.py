@@ -17,8 +17,8 @@ from flashferry.devices.session import DeviceSession
 from flashferry.transports import USUAL
 from tasks import tcp_config
 from tasks import tune as tune_step
-from tasks.configuration import fingerprint
-from tasks.run_marker import LOOK
+from tasks.read_config import fingerprint
+from tasks.run_marker import SHOW_OUR_LINES
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines, TunePlan
 from tasks.tune import apply_plan, reapply, tune, without_scaling
@@ -64,7 +64,7 @@ class Router:
         return "\n".join([*out, "r1(config)#end", "r1#"])
 
     def shows_there(self, command: str) -> str:
-        assert command == f"do {LOOK}"
+        assert command == f"do {SHOW_OUR_LINES}"
         return "\n".join(self.lines.values())
 
     def running_config(self) -> str:

@@ -11,9 +11,7 @@ from flashferry.devices.dialogue import PromptWait, WaitLimits
 from flashferry.devices.errors import DeviceRefused, HashStopped, ImageCorrupt, OutputNotUnderstood
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.images.image import Digests
-from tasks.hashing import Dots, hash_limits
-from tasks.signature import Signature, read_signature
-from tasks.verify import commands_for, digest_of, verify_image
+from tasks.verify import Dots, Signature, commands_for, digest_of, hash_limits, read_signature, verify_image
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "verify"
 GOOD, BAD = "a" * 32, "b" * 32

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from ntc_templates.parse import parse_output
 
-from templates.ntc import ntc_rows
-from templates.version import parse_version
+from templates.version import ntc_rows, parse_version
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "show_version"
 

@@ -9,13 +9,13 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.transports import TRANSPORTS, choice
 from flashferry.transports.choice import (
-    Wish,
+    TransportRequest,
     allowed,
     candidates,
     check_asked,
     not_served_by,
+    transport_request,
     unserved,
-    wish_of,
 )
 from inventory.transport_policy import AS_USUAL, AUTO, CLEAR_TEXT, ORDER, TransportPolicy
 from tests.unit.transports.some_transports import named
@@ -30,7 +30,9 @@ def all_five(monkeypatch):
 
 
 def tried(policy: TransportPolicy, asked: str = AS_USUAL, fastest: str | None = None, **missing) -> list[str]:
-    return [one.name for one in candidates("r1", policy, Wish(asked=asked, missing=missing), fastest=fastest)]
+    return [
+        one.name for one in candidates("r1", policy, TransportRequest(asked=asked, missing=missing), fastest=fastest)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -99,15 +101,15 @@ def test_auto_leaves_out_what_our_side_cannot_serve():
 def test_a_certificate_without_its_key_is_told(tmp_path):
     """And a key without its certificate: each in one sentence."""
     with pytest.raises(ConfigInvalid, match="--certificate: expected --key with it, found none"):
-        wish_of(AUTO, certificate=tmp_path / "c.pem")
+        transport_request(AUTO, certificate=tmp_path / "c.pem")
     with pytest.raises(ConfigInvalid, match="--key: expected --certificate with it, found none"):
-        wish_of(AUTO, key=tmp_path / "k.pem")
+        transport_request(AUTO, key=tmp_path / "k.pem")
 
 
 def test_ssh_without_its_library_is_told(monkeypatch):
     """With the extra to install; nothing else is missing for it."""
     monkeypatch.setattr(choice, "_SSH_LIBRARY", "no_such_library")
-    missing = wish_of(AUTO).missing
+    missing = transport_request(AUTO).missing
     assert {"scp", "sftp"} <= set(missing)
     assert "flashferry[scp]" in missing["scp"][1]
 
@@ -139,9 +141,9 @@ def test_the_names_of_the_inventory_are_those_of_the_transports(monkeypatch):
 
 def test_a_depot_serves_what_it_serves():
     """Where the host's depot serves, its certificate is its own affair, and what it lacks is no way to try."""
-    of_all = wish_of(AUTO, not_served=not_served_by("the depot d", [one.name for one in TRANSPORTS]))
+    of_all = transport_request(AUTO, not_served=not_served_by("the depot d", [one.name for one in TRANSPORTS]))
     assert "https" not in of_all.missing
-    without = wish_of(AUTO, not_served=not_served_by("the depot d", ("ftp", "scp")))
+    without = transport_request(AUTO, not_served=not_served_by("the depot d", ("ftp", "scp")))
     names = [one.name for one in candidates("r1", TransportPolicy(), without)]
     assert [name for name in names if name not in ("ftp", "scp")] == []
     with pytest.raises(ConfigInvalid, match="transport http: expected it at the depot d, which serves ftp, scp"):

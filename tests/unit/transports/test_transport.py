@@ -11,8 +11,7 @@ from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.fileserver import Ticket
 from flashferry.transports import TRANSPORTS, USUAL, transport_named
-from flashferry.transports.server_view import FailureCause
-from flashferry.transports.transport import Offer, Transport, copy_command, offer_of, shown_command
+from flashferry.transports.transport import FailureCause, Offer, Transport, copy_command, offer_of, shown_command
 from tasks.tcp_config import is_ours_to_type, plan_tune, tcp_lines
 
 OFFER = Offer(transport=USUAL, server="192.0.2.10", port=21, image="x.bin", username="u", password="p")

@@ -20,14 +20,14 @@ from typing import Any
 
 from flashferry.lab import helper
 from flashferry.lab.capability_levels import Rung, check_rung
-from flashferry.lab.cml.clock_runtime import BootTimes
-from flashferry.lab.cml.routers.path import LatencyCounts
+from flashferry.lab.cml.routers.node import LatencyCounts
 from flashferry.lab.cml.routers.runtime import BOOT, RouterRuntime
+from flashferry.lab.cml.runtime import BootTimes
 from flashferry.lab.errors import LabError
 from flashferry.lab.state import LabState, started_ticks
 from flashferry.lab.world import sweep_leftovers
-from flashferry.lab.world_helper import Helper
 from flashferry.lab.world_spec import SERVER_ADDRESS
+from flashferry.lab.world_start import Helper
 
 _MODULE = "flashferry.lab.cml.routers.host_process"
 _HTTPS_PORT = 443

@@ -39,7 +39,7 @@ def service_demo(
     from flashferry.lab.demo.harness import play
     from flashferry.lab.demo.service.environment import WORLD, opened_environment
     from flashferry.lab.demo.service.scenario import Scenario
-    from flashferry.lab.world_file import load_world
+    from flashferry.lab.world_spec import load_world
 
     is_kept = sys.stdout.isatty() if wait is None else wait
 

@@ -1,30 +1,257 @@
-"""What the two people of the demo do, in their order, and what came of it; every figure is one of this run."""
+"""The demo's lines: the address with both sign-ins, images, the plan, and a run while it runs."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import statistics
 import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flashferry.lab.demo.harness import models_at, print_line, step
-from flashferry.lab.demo.programs import Broken
-from flashferry.lab.demo.service.environment import IMAGES, SITE_NAMES, Environment
-from flashferry.lab.demo.service.output import Progress, print_address, print_images, print_plan
-from flashferry.lab.demo.service.users import Account, Person, Refused, enter
-from flashferry.lab.demo.table import Before
+from flashferry.cli.view.layout import names, rate, show
+from flashferry.core import units
+from flashferry.lab.demo.harness import Broken, models_at, print_checks, print_line, step
+from flashferry.lab.demo.main_job import Before
+from flashferry.lab.demo.service.environment import IMAGES, SITE_NAMES, Account, Environment, Person, Refused, enter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.text import Text
+
+    from flashferry.lab.demo.service.environment import Account, Environment
+    from flashferry.lab.world import World
+
+EVERY_S = 5.0
+
+"""A run that goes on says so this often; the end of a wave is said at once."""
+
+_WORDS = {
+    "planned": "waiting",
+    "checked": "looked at",
+    "journaled": "looked at",
+    "tuned": "tuned",
+    "copying": "copying",
+    "copied": "hashing",
+    "verified": "put back",
+    "restored": "put back",
+}
+
+"""What a router that is not at its end is called."""
+
+_ACTIONS = {"stage": "to be staged"}
+
+_DONE = frozenset({"done", "already there"})
+
+
+def print_address(environment: Environment, accounts: Sequence[Account], *, is_end: bool = False) -> None:
+    """Print where the service answers, and how both people sign in."""
+    if not is_end:
+        step(2, "The service answers, with a depot beside it: open it now and watch Tonight")
+    print_line(f"{environment.url}/tonight")
+    for one in accounts:
+        print_line(f"  {one.name:<6} password {one.password}   {' and '.join(one.roles)}")
+    if not is_end and environment.moved_from is not None:
+        print_line(f"Port {environment.moved_from} is in use here, so it is another one.")
+
+
+def print_images(held: Iterable[Mapping[str, Any]]) -> None:
+    """Print what is held of images."""
+    show(
+        {
+            "image": str(one["name"]),
+            "size": units.size(one["size_bytes"]),
+            "held of it": str(one["state"]),
+            "sha-512": f"{one['sha512'][:24]}...",
+        }
+        for one in held
+    )
+
+
+def print_plan(plan: Mapping[str, Any], digest: str) -> None:
+    """Print what a plan says: its devices, its waves, and when it would be over."""
+    actions = {_ACTIONS.get(action, action): count for action, count in plan["actions"].items()}
+    print_line(f"plan sha256:{digest[:16]}...: {_counted(actions)}")
+    for wave in plan["waves"]:
+        print_line(
+            f"  {_wave_name(wave['number'], wave['name']):<16} {len(wave['hosts']):2} routers: {names(wave['hosts'])}"
+        )
+    for device in plan["devices"]:
+        if device["reason"]:
+            print_line(f"  {device['host']}: {device['reason']}")
+    print_line(f"forecast: {units.duration(plan['duration_s'])}")
+
+
+class Progress:
+    """Prints how a run goes on, wave by wave: a line when a wave has ended, else one every few seconds.
+
+    Args:
+        waves: What waves are called, by number.
+        url: Where the service answers.
+    """
+
+    def __init__(self, waves: Mapping[int, str], url: str) -> None:
+        self._waves = waves
+        self._url = url
+        self._began_s = time.monotonic()
+        self._said: dict[int, str] = {}
+        self._said_s = -EVERY_S
+        self._run_id = ""
+
+    def show(self, run_id: str, devices: Sequence[Mapping[str, Any]]) -> None:
+        """Take in where the devices of the run are."""
+        if not self._run_id:
+            self._run_id = run_id
+            print_line(f"{self._url}/runs/{run_id}")
+        is_time = time.monotonic() - self._said_s >= EVERY_S
+        for number in sorted({int(one["wave"]) for one in devices}):
+            mine = [one for one in devices if one["wave"] == number]
+            found = Counter(_word(one) for one in mine)
+            if set(found) == {"waiting"} or found.total() == 0:
+                continue
+            text = _counted(found)
+            is_over = all(one["outcome"] for one in mine)
+            if text == self._said.get(number) or not (is_over or is_time):
+                continue
+            self._said[number] = text
+            self._said_s = time.monotonic()
+            now_s = time.monotonic() - self._began_s
+            print_line(f"{now_s:5.0f} s  {_wave_name(number, self._waves.get(number, '')):<16} {text}")
+
+
+def _word(device: Mapping[str, Any]) -> str:
+    return str(device["outcome"] or _WORDS.get(device["state"], device["state"]))
+
+
+def _counted(found: Mapping[str, int]) -> str:
+    """Return counts in words, what is done first."""
+    order = sorted(found, key=lambda one: (one not in _DONE, -found[one], one))
+    return ", ".join(f"{found[one]} {one}" for one in order if found[one])
+
+
+def _wave_name(number: int, name: str) -> str:
+    return f"wave {number} {name}".strip()
+
+
+_GOOD = "done"
+
+_RESTORED = "proven equal to the start"
+
+
+def print_run(report: Mapping[str, Any]) -> None:
+    """Print what the run's report says: devices, sites, and how fast tuned copies were."""
+    summary = report["summary"]
+    took = units.duration(summary["wall_s"]) if summary["wall_s"] is not None else "an unknown time"
+    outcomes, proofs = (
+        ", ".join(f"{one['devices']} {one['word']}" for one in summary[key]) for key in ("outcomes", "proofs")
+    )
+    print_line(f"{summary['devices']} routers in {took}: {outcomes}; configurations: {proofs}")
+    sent = f"{units.size(summary['acked_bytes'])} sent and acknowledged"
+    print_line(f"{summary['hashes_proven']} images proven by their hash; {sent}")
+    show(_site_row(site) for site in report["sites"])
+    print_line()
+    print_line("each tuned copy to flash, beside the others on its line:")
+    show(_model_rows(report["devices"]))
+
+
+def judged(
+    world: World,
+    report: Mapping[str, Any],
+    audit: Mapping[str, Any],
+    *,
+    changed: Mapping[str, str],
+    digests: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Print what the lab and the audit say; return what is not as it should be, in sentences.
+
+    Args:
+        world: The routers, asked behind SSH's back.
+        report: The run's report.
+        audit: What the look at the audit found.
+        changed: By router, what of its configuration is not what it was before the demo; empty texts for nothing.
+        digests: SHA-256 of the images, by name.
+    """
+    print_line()
+    return print_checks((
+        ("", _unwell(world, report)),
+        (
+            "seen from behind their backs, all configurations are what they were",
+            (f"{host}: {found}" for host, found in changed.items() if found),
+        ),
+        ("what lies on their flash are the images, byte for byte", _unlike(world, report, digests)),
+        (
+            f"the audit is whole: {audit['entries']} entries, each holds the one before it",
+            (f"audit: {fault}" for fault in audit["faults"]),
+        ),
+    ))  # fmt: skip
+
+
+def _unwell(world: World, report: Mapping[str, Any]) -> Iterator[str]:
+    found = {one["host"]: one for one in report["devices"]}
+    for name in (one.name for one in world.devices):
+        device = found.get(name)
+        if device is None:
+            yield f"{name}: it is not in the run"
+        elif device["outcome"] != _GOOD:
+            yield f"{name}: {device['outcome']}: {device['reason']}"
+        elif device["restore"]["proof"] != _RESTORED:
+            yield f"{name}: its configuration is {device['restore']['proof']}"
+
+
+def _unlike(world: World, report: Mapping[str, Any], digests: Mapping[str, str]) -> Iterator[str]:
+    """Yield which routers have another image on flash than they should."""
+    for device in report["devices"]:
+        paths = [file.path for file in world.files(device["host"]) if file.name == device["image"]]
+        held = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+        if held != [digests.get(device["image"])]:
+            yield f"{device['host']}: {device['image']} on its flash is not the image"
+
+
+def _site_row(site: Mapping[str, Any]) -> dict[str, str | Text]:
+    share = site["cap_share"]
+    return {
+        "site": SITE_NAMES.get(site["name"], str(site["name"])),
+        "done": f"{site['good']} of {site['devices']}",
+        "sent": units.size(site["acked_bytes"]),
+        "while copying": rate(site["rate_bytes_per_s"]),
+        "cap": rate(site["cap_bytes_per_s"]),
+        "of it": f"{share:.0%}" if share is not None else "-",
+    }
+
+
+def _model_rows(devices: list[Mapping[str, Any]]) -> list[dict[str, str | Text]]:
+    """Return a row for each model and site: how fast its tuned copies to flash were, beside each other."""
+    rates: dict[tuple[str, str], list[float]] = {}
+    for one in devices:
+        if one["tuned"] is not None and one["tuned"]["to_flash"]:
+            rates.setdefault((str(one["site"]), str(one["model"])), []).append(one["tuned"]["bytes_per_s"])
+    return [
+        {
+            "model": model,
+            "at": SITE_NAMES.get(site, site),
+            "tuned copies": str(len(found)),
+            "slowest": rate(min(found)),
+            "median": rate(statistics.median(found)),
+            "fastest": rate(max(found)),
+        }
+        for (site, model), found in rates.items()
+    ]
+
+
 ANNA = Account(name="anna", display="Anna, network operations", roles=("operator", "approver"))
+
 BEN = Account(name="ben", display="Ben, her colleague", roles=("approver", "auditor"))
+
 TITLE = "all sites, summer release"
 
 PLAN_S = 120.0
+
 """A plan has to be there by then: twenty routers are looked at."""
 
 RUN_S = 600.0
+
 """The run has to be over by then; on two cores that have little else to do it takes a tenth of it."""
 
 _POLL_S = 1.0
@@ -116,7 +343,6 @@ class Scenario:
         return str(job["run_id"])
 
     def _judge(self, anna: Person, ben: Person, run_id: str) -> tuple[str, ...]:
-        from flashferry.lab.demo.service.verification import judged, print_run
 
         step(7, "What came of it")
         report = anna.get(f"/runs/{run_id}/report.json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from flashferry.cli.sites.agent import check_installed
+from flashferry.cli.sites.setup import check_installed
 
 
 def sites_demo() -> None:
@@ -13,6 +13,6 @@ def sites_demo() -> None:
     from flashferry.lab.demo.harness import play
     from flashferry.lab.demo.sites.environment import WORLD, opened
     from flashferry.lab.demo.sites.scenario import Scenario
-    from flashferry.lab.world_file import load_world
+    from flashferry.lab.world_spec import load_world
 
     play(partial(opened, load_world(WORLD)), lambda environment: Scenario(environment).play())

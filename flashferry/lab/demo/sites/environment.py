@@ -1,32 +1,279 @@
-"""What the demo of sites stands on: routers at three sites, a centre with broker and source, and two sites' hosts."""
+"""The demo's places: folders, keys, certificates and settings of the centre and of each site, as an operator has them.
+
+Nothing is shared between them but what goes over the wire: each has a state folder, an inventory and secrets of its
+own.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import secrets
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.cli.terminal.output import say
+from flashferry.core.state_folder import make_private_directory
 from flashferry.lab.demo.guard import guarded
-from flashferry.lab.demo.programs import RESTORE_S, Programs, until
-from flashferry.lab.demo.sites.places import SOURCE_PORT, Places, prepare
-from flashferry.lab.demo.table import Before
+from flashferry.lab.demo.harness import RESTORE_S, MadeUpImage, Programs, until, write_image_rules
+from flashferry.lab.demo.main_job import Before
 from flashferry.transports import USUAL
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
+    from flashferry.lab.authority import Authority, ServerCertificate
     from flashferry.lab.broker import Broker
-    from flashferry.lab.world import World, WorldSpec
+    from flashferry.lab.world import Site, World, WorldSpec
+
+CENTRE = "centre"
+
+SOURCE_PORT = 8443
+
+SILENT_AFTER_S = 10.0
+
+"""An agent without a message for so long counts as silent; by itself the centre waits for two minutes."""
+
+BEAT_S = 4.0
+
+_FILE_MODE = 0o600
+
+_AGENT_SETTINGS = """\
+site = "{site}"
+state = "state"
+key = "agent.key"
+
+[centre]
+keys = ["{centre_key}"]
+
+[broker]
+url = "{broker}"
+password_file = "broker.password"
+ca = "ca.pem"
+certificate = "agent-{site}.pem"
+key = "agent-{site}.key"
+
+[runs]
+inventory = "inventory"
+
+[depot]
+catalogue = "catalogue"
+
+[source]
+url = "{source}"
+user = "{site}"
+password_file = "source.password"
+ca = "ca.pem"
+
+[words]
+beat_seconds = {beat_s:g}
+progress_seconds = 5
+"""
+
+_SITES = """\
+[centre]
+key = "centre.key"
+plans_folder = "plans"
+silent_after_s = {silent_after_s:g}
+
+[broker]
+url = "{broker}"
+password_file = "broker.password"
+ca = "ca.pem"
+certificate = "centre.pem"
+key = "centre.key.pem"
+"""
+
+IMAGES = {
+    "csr1000v": MadeUpImage(name="csr1000v-universalk9.17.03.08a.SPA.bin", model="CSR1000V", size_bytes=8_000_000),
+    "isr4321": MadeUpImage(name="isr4300-universalk9.17.09.05a.SPA.bin", model="ISR4321*", size_bytes=8_000_000),
+    "c8000v": MadeUpImage(name="c8000v-universalk9.17.15.04.SPA.bin", model="C8000V", size_bytes=8_000_000),
+}
+
+"""Images, by how the lab's platforms of their models begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A host's folder.
+
+    Attributes:
+        name: `centre`, or the site.
+    """
+
+    name: str
+    folder: Path
+
+    @property
+    def state(self) -> Path:
+        """Its state folder."""
+        return self.folder / "state"
+
+    @property
+    def inventory(self) -> Path:
+        """Its inventory."""
+        return self.folder / "inventory"
+
+    @property
+    def catalogue(self) -> Path:
+        """Its depot's folder of images."""
+        return self.folder / "catalogue"
+
+    @property
+    def plans(self) -> Path:
+        """Where the centre's plans are offered."""
+        return self.folder / "plans"
+
+    @property
+    def settings(self) -> Path:
+        """Settings of the centre, or of the site's agent."""
+        return self.folder / ("sites.toml" if self.name == CENTRE else "agent.toml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """All hosts' folders, and what the images are.
+
+    Attributes:
+        sites: Those of sites with a depot, by site.
+        digests: SHA-512 of the images, by name.
+        source: The server's certificate of the centre's depot.
+    """
+
+    centre: Place
+    sites: dict[str, Place]
+    digests: dict[str, str]
+    source: ServerCertificate
+
+
+def prepare(world: World, folder: Path, authority: Authority, broker: Broker) -> Places:
+    """Write everything that is to be there before the first program starts; the broker has its port.
+
+    Args:
+        world: The routers.
+        folder: A new folder.
+        authority: Whom the broker and the centre's depot are trusted by.
+        broker: The broker.
+    """
+    from flashferry.sites.keys import PrivateKey
+
+    make_private_directory(folder)
+    centre = _made(folder, CENTRE)
+    sites = {site.name: _made(folder, site.name) for site in world.sites if site.depot is not None}
+    key = PrivateKey.make()
+    key.save(centre.folder / "centre.key")
+    keys = {}
+    for site in world.sites:
+        if site.depot is not None:
+            keys[site.name] = _write_agent(sites[site.name], world, site, authority, broker, key.public.line)
+    digests = {one.name: _write_image(centre, one) for one in IMAGES.values()}
+    _write_centre(centre, world, authority, broker, keys)
+    _write_mirrors(centre, world, sites)
+    source = authority.issue(centre.folder, (world.server_address,))
+    return Places(centre=centre, sites=sites, digests=digests, source=source)
+
+
+def _made(folder: Path, name: str) -> Place:
+    place = Place(name=name, folder=folder / name)
+    for path in (place.folder, place.state, place.catalogue):
+        make_private_directory(path)
+    return place
+
+
+def _write_agent(
+    place: Place, world: World, site: Site, authority: Authority, broker: Broker, centre_key: str
+) -> str:  # fmt: skip
+    """Write the settings of a site's agent; return its public key."""
+    from flashferry.lab.world_spec import write_inventory
+    from flashferry.sites.keys import PrivateKey
+
+    assert site.lan is not None
+    key = PrivateKey.make()
+    key.save(place.folder / "agent.key")
+    authority.issue_client(place.folder, f"agent-{place.name}")
+    (place.folder / "ca.pem").write_text(authority.pem, encoding="ascii")
+    _write(place.folder / "broker.password", broker.password)
+    _write(place.folder / "source.password", secrets.token_urlsafe(18))
+    # From where its depot is, its devices are behind the LAN.
+    own = replace(world, sites=(replace(site, profile=site.lan, depot=None, lan=None),))
+    write_inventory(own, place.inventory)
+    values = {"site": place.name, "centre_key": centre_key, "broker": _address(broker), "beat_s": BEAT_S}
+    source = f"https://{world.server_address}:{SOURCE_PORT}"
+    _write(place.settings, _AGENT_SETTINGS.format(**values, source=source))
+    return key.public.line
+
+
+def _write_centre(
+    place: Place, world: World, authority: Authority, broker: Broker, keys: dict[str, str]
+) -> None:  # fmt: skip
+    from flashferry.lab.world_spec import write_inventory
+
+    place.plans.mkdir(mode=0o700)
+    client = authority.issue_client(place.folder, "centre-tls")
+    client.certificate.rename(place.folder / "centre.pem")
+    client.key.rename(place.folder / "centre.key.pem")
+    (place.folder / "ca.pem").write_text(authority.pem, encoding="ascii")
+    _write(place.folder / "broker.password", broker.password)
+    agents = "".join(f'\n[sites.{name}]\nagent_key = "{key}"\n' for name, key in keys.items())
+    values = _SITES.format(broker=_address(broker), silent_after_s=SILENT_AFTER_S)
+    _write(place.settings, values + agents)
+    write_inventory(world, place.inventory)
+    _say_neighbours(place.inventory / "groups.yaml", [site.name for site in world.sites if site.depot is None])
+    write_image_rules(place.inventory, IMAGES.values())
+
+
+def _say_neighbours(groups: Path, sites: list[str]) -> None:
+    """Have the inventory say of sites without a host that their devices serve each other."""
+    text = groups.read_text(encoding="utf-8")
+    for name in sites:
+        text = text.replace(f'    site: "{name}"\n', f'    site: "{name}"\n    neighbours: true\n')
+    groups.write_text(text, encoding="utf-8")
+
+
+def _write_mirrors(centre: Place, world: World, sites: dict[str, Place]) -> None:
+    """Write which sites' depots may fetch from the centre's: login, address and link of each."""
+    lines = []
+    for site in world.sites:
+        if site.depot is not None:
+            lines += [
+                f"[sites.{site.name}]",
+                f'user = "{site.name}"',
+                f'password_file = "{sites[site.name].folder / "source.password"}"',
+                f'allow = ["{site.depot.address}"]',
+                f"link_mbps = {site.profile.rate_bps / 1e6:g}",
+            ]
+    _write(centre.folder / "mirrors.toml", "\n".join([*lines, ""]))
+
+
+def _write_image(centre: Place, image: MadeUpImage) -> str:
+    content = os.urandom(image.size_bytes)
+    (centre.catalogue / image.name).write_bytes(content)
+    return hashlib.sha512(content).hexdigest()
+
+
+def _address(broker: Broker) -> str:
+    return f"rediss://{broker.address}:{broker.port}/0"
+
+
+def _write(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "w", encoding="utf-8") as file:
+        file.write(text)
+
 
 WORLD = "sites-depots"
+
 _AGENT = "agent"
+
 READY_S = 90.0
+
 """As long as a busy machine may take to start a process of ours."""
 
 SLOW_FLASH_BYTES_PER_S = 400_000
+
 """What flash takes at the site whose line is cut: its copies are to last for a while."""
 
 

@@ -11,13 +11,19 @@ from typing import Any
 
 from flashferry.core import units
 from flashferry.core.safe_quote import counted
-from flashferry.lab.demo.harness import models_at, print_line, step
-from flashferry.lab.demo.programs import Broken, Followed, Said
-from flashferry.lab.demo.sites.cutting import Cut
-from flashferry.lab.demo.sites.environment import SLOW_FLASH_BYTES_PER_S, Environment
-from flashferry.lab.demo.sites.output import Relay, print_agents, print_command, print_plan
-from flashferry.lab.demo.sites.places import IMAGES
-from flashferry.lab.demo.sites.verification import LinkSeen, RouterSeen, Seen, judged
+from flashferry.lab.demo.harness import Broken, Followed, Said, models_at, print_line, step
+from flashferry.lab.demo.sites.environment import IMAGES, SLOW_FLASH_BYTES_PER_S, Environment
+from flashferry.lab.demo.sites.verification import (
+    Cut,
+    LinkSeen,
+    Relay,
+    RouterSeen,
+    Seen,
+    judged,
+    print_agents,
+    print_command,
+    print_plan,
+)
 
 ASK_S = 120.0
 """As long as a command may take that only looks."""

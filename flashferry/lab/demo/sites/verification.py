@@ -1,9 +1,14 @@
-"""What came of the demo, by the lab's own eyes, and what is not as it should be. Pure but for what it prints."""
+"""The demo's lines: commands, what a run reports while it runs, and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -11,16 +16,264 @@ from rich.text import Text
 from flashferry.cli.view.layout import BAD, GOOD, show
 from flashferry.core import units
 from flashferry.core.safe_quote import counted
-from flashferry.lab.demo.harness import print_checks, print_line
+from flashferry.lab.demo.harness import print_checks, print_line, step
 
 if TYPE_CHECKING:
-    from flashferry.lab.demo.sites.cutting import CutSeen
+    from flashferry.lab.demo.harness import Followed
+    from flashferry.lab.world import World
+
+_OURS = "flashferry: "
+
+_PLAN = "flashferry: plan "
+
+"""Its digest was printed when it was made."""
+
+_NOTE = "note: "
+
+_SUFFIX = ".SPA.bin"
+
+_CLOCK_S = 0.5
+
+"""Clocks that are no further apart are right."""
+
+
+def print_command(words: Sequence[str]) -> None:
+    """Print a command as it is run, its paths by their names."""
+    values = [Path(word).name if word.startswith("/") else word for word in words]
+    print_line(f"$ flashferry {' '.join(values)}", style="dim")
+
+
+class Relay:
+    """Prints in few lines what a run reports, as it comes: devices that do the same at once share a line.
+
+    Args:
+        followed: The command that is under way.
+        events: The file of its events.
+        source: From where devices copy, such as ` from their depot`; empty where a line of its own says so.
+    """
+
+    def __init__(self, followed: Followed, events: Path, source: str) -> None:
+        self._followed, self._events, self._source = followed, events, source
+        self._read = 0
+        self._began_s = time.monotonic()
+
+    def show(self) -> None:
+        """Print what is new."""
+        for line in self._followed.new_lines():
+            # What it prints of events we have from their file.
+            if line.startswith(_OURS) and not line.startswith(_PLAN):
+                self.say(line.removeprefix(_OURS))
+        lines: dict[tuple[str, str], list[str]] = {}
+        for event in self._new_events():
+            if (text := event_text(event, self._source)) is not None:
+                lines.setdefault((str(event["site"]), text), []).append(event["host"] or "")
+        for (site, text), hosts in lines.items():
+            self.say(f"{site:<4} {text}" if hosts == [""] else f"{site:<4} {', '.join(hosts)}: {text}")
+
+    def say(self, text: str) -> None:
+        """Print a line with the seconds since the start."""
+        print_line(f"{time.monotonic() - self._began_s:5.0f} s  {text}")
+
+    def _new_events(self) -> Iterable[dict[str, Any]]:
+        try:
+            with self._events.open("rb") as file:
+                file.seek(self._read)
+                text = file.read()
+        except FileNotFoundError:
+            return
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            with suppress(ValueError):
+                yield json.loads(line)
+
+
+def event_text(event: Mapping[str, Any], source: str) -> str | None:
+    """Return the line of an event; None where it has none."""
+    kind, text = (event["step"], event["status"]), str(event["text"])
+    if event["host"] is None:
+        is_of_site = event["site"] is not None and kind[1] in {"note", "failed"}
+        return text if is_of_site else None
+    if kind == ("pull", "started"):
+        return f"copy started{source}"
+    if kind[0] in {"transport", "serve"} and kind[1] == "note":
+        return text.removeprefix(_NOTE)
+    if kind[0] == "device":
+        return f"{event['outcome'] or text}, configuration {event['restored'] or 'put back'}"
+    return None
+
+
+def print_agents(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print what `flashferry sites list` says."""
+    show(
+        {
+            "site": str(one["site"]),
+            "agent": str(one["agent"] or "-"),
+            "version": str(one["release"] or "-"),
+            "clock": _clock(one["clock_ahead_s"], one["clock_within_s"] or 0.0),
+            "last heard": str(one["heard"]),
+            "in hand": "a part" if one["runs"] else "-",
+            "depot has": ", ".join(name.removesuffix(_SUFFIX) for name in one["images"]) or "nothing yet",
+        }
+        for one in rows
+    )
+    for one in rows:
+        if one["trouble"]:
+            print_line(f"site {one['site']}: {one['trouble']}")
+
+
+def print_plan(plan: Mapping[str, Any]) -> None:
+    """Print what a plan says of bytes, and what depots or neighbours save."""
+    devices, waves = counted(len(plan["devices"]), "router"), counted(len(plan["waves"]), "wave")
+    print_line(f"plan sha256:{plan['digest'][:16]}...: {devices}, {waves}")
+    show(
+        {
+            "site": str(one["site"]),
+            "routers": str(one["devices"]),
+            "images from": "its depot" if one["depot"] else "neighbours" if one["neighbours"] else "the centre",
+            "over the link": units.size(one["bytes"]),
+            "over the LAN": units.size(one["lan_bytes"]),
+            "saves": units.size(one["saved_bytes"]),
+        }
+        for one in plan["sites"]
+    )
+    if plan["savings"]:
+        print_line(f"expected: {plan['savings']['sentence']}")
+
+
+def _clock(ahead_s: float | None, within_s: float) -> str:
+    if ahead_s is None:
+        return "-"
+    if abs(ahead_s) <= within_s and within_s >= _CLOCK_S:
+        return f"within {abs(ahead_s) + within_s:.1f} s"
+    return "right" if abs(ahead_s) < _CLOCK_S else f"{ahead_s:+.1f} s"
+
+
+CUT_S = 20.0
+
+"""So long the line is cut: the centre takes a site for silent after ten seconds here."""
+
+_ASK_AFTER_S = 14.0
+
+AskAgents = Callable[[], Sequence[Mapping[str, Any]]]
+
+"""Returns what the centre says of its sites, as `flashferry sites list --no-ask --json` has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutSeen:
+    """What was seen while a line was cut.
+
+    Attributes:
+        seconds: How long it was cut.
+        carried_bytes: What the line carried meanwhile, both ways.
+        grown_bytes: By how much the files on the site's flash grew meanwhile.
+        silent_s: How long the centre had no word of the site when it was asked.
+    """
+
+    site: str
+    seconds: float
+    carried_bytes: int
+    grown_bytes: int
+    silent_s: float
+
+
+class Cut:
+    """Cuts a site's line once its routers copy beside each other, and mends it some time later.
+
+    Args:
+        world: The lab.
+        site: Whose line.
+        image: What its routers copy.
+        ask: Asks the centre.
+        number: Of the step that it is.
+    """
+
+    def __init__(self, world: World, site: str, image: str, ask: AskAgents, number: int) -> None:
+        self._world, self._site, self._image, self._ask, self._number = world, site, image, ask, number
+        self._names = [one.name for one in world.devices if one.site == site]
+        self._cut_at_s: float | None = None
+        self._carried_bytes = self._held_bytes = 0
+        self._silent_s: float | None = None
+        self.seen: CutSeen | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the line is cut now."""
+        return self._cut_at_s is not None and self.seen is None
+
+    def check(self) -> None:
+        """Do what is due."""
+        if self.seen is not None:
+            return
+        if self._cut_at_s is None:
+            if self._is_time():
+                self._cut()
+            return
+        passed_s = time.monotonic() - self._cut_at_s
+        if self._silent_s is None and passed_s >= _ASK_AFTER_S:
+            self._silent_s = self._shown()
+        elif passed_s >= CUT_S:
+            self._mend(passed_s)
+
+    def end(self) -> None:
+        """Mend the line if it is still cut."""
+        if self.is_cut:
+            self._world.mend(self._site)
+
+    def _is_time(self) -> bool:
+        """Return whether all routers that are to copy beside each other have started, the first being done already."""
+        sizes = [self._held_of(name) for name in self._names]
+        return all(sizes) and max(sizes) > min(sizes)
+
+    def _cut(self) -> None:
+        step(self._number, f"In mid-run the line of {self._site} is cut, for {CUT_S:.0f} s")
+        self._world.cut(self._site)
+        self._cut_at_s = time.monotonic()
+        self._carried_bytes, self._held_bytes = self._line_bytes(), self._flash_bytes()
+
+    def _shown(self) -> float:
+        """Print what the centre says of its sites; return for how long this one is silent."""
+        rows = self._ask()
+        print_agents(rows)
+        last_at = next((one["heard_at"] for one in rows if one["site"] == self._site), None)
+        return (datetime.now(UTC) - datetime.fromisoformat(last_at)).total_seconds() if last_at else float("nan")
+
+    def _mend(self, passed_s: float) -> None:
+        carried_bytes = self._line_bytes() - self._carried_bytes
+        grown_bytes = self._flash_bytes() - self._held_bytes
+        self._world.mend(self._site)
+        assert self._silent_s is not None
+        self.seen = CutSeen(
+            site=self._site,
+            seconds=passed_s,
+            carried_bytes=carried_bytes,
+            grown_bytes=grown_bytes,
+            silent_s=self._silent_s,
+        )
+        carried, written = counted(carried_bytes, "byte"), units.size(grown_bytes)
+        print_line(
+            f"mended after {passed_s:.0f} s, in which the line carried {carried}; flash took {written} all the same"
+        )
+
+    def _line_bytes(self) -> int:
+        counters = self._world.link_counters(self._site)
+        return sum(int(counters[direction]["delivered_bytes"]) for direction in ("to_site", "to_core"))
+
+    def _flash_bytes(self) -> int:
+        return sum(self._held_of(name) for name in self._names)
+
+    def _held_of(self, name: str) -> int:
+        return sum(file.size_bytes for file in self._world.files(name) if file.name == self._image)
+
 
 MOST_RATIO = 1.12
+
 """So many times the image a link may carry at most: the heads of packets are 3 %, the rest what agents and centre say
 to each other, which counts for more the smaller the image is."""
 
 LEAST_SILENT_S = 10.0
+
 """So long a site must have been shown as silent while its line was cut."""
 
 _WELL = frozenset({"done", "already there"})

@@ -1,31 +1,371 @@
-"""Series played on the ground: each copy kept in a file as it ends, so that what is there is not done again."""
+"""Two network namespaces joined by veth, an sshd of our own in one of them, files in memory at both ends.
+
+The host's sshd, its configuration and its keys are not touched: ours has its own of each, on a port of its own. The
+folder /run/sshd, which sshd insists on, the user `sshd`, where the host has none, and a home without start files exist
+in a mount namespace of its process alone.
+"""
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import platform
+import shutil
+import signal
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flashferry.core.codec import CodecError, decode, to_json
-from flashferry.depot.probing.copying import Copier, Sample
+from flashferry.depot.probing.copying import LISTENING, Copier, Sample, bare_tcp, has_children, reaped_s
 from flashferry.depot.probing.figures import Ceilings, Row, Trial
-from flashferry.depot.probing.methods import Method
-from flashferry.depot.probing.rounds import Measured, in_rounds
+from flashferry.depot.probing.methods import Method, SshAccess
+from flashferry.depot.probing.path import Measured, in_rounds
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.bulk.studies import Series
-from flashferry.lab.experiment.bulk.testbed import FAR_ADDRESS, NO_AES, PORT, RAW_PORT, LocalFar, Sshd, Testbed
-from flashferry.lab.experiment.ledger import JsonLines
+from flashferry.lab.experiment.cell import JsonLines
+from flashferry.lab.namespaces import Interface, in_namespace, join_by_veth, probe_namespaces, set_up_interfaces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+HERE_ADDRESS, FAR_ADDRESS = "10.98.0.1", "10.98.0.2"
+
+PORT, RAW_PORT = 2222, 5201
+
+NO_AES = {"OPENSSL_ia32cap": "~0x200000200000000:0"}
+
+"""Has OpenSSL on x86 do without AES and carry-less multiplication, and without what is newer, as a plain board does."""
+
+_PROGRAMS = ("sshd", "ssh", "scp", "ssh-keygen", "unshare", "nsenter")
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 -- the system's own folder in memory
+
+_START_S = 10.0
+
+_POLL_S = 0.02
+
+_SETTLE_S = 3.0
+
+_CONFIG = """\
+ListenAddress {address}
+Port {port}
+HostKey {folder}/host_key
+PidFile none
+UsePAM no
+PermitRootLogin yes
+PasswordAuthentication no
+StrictModes no
+AuthorizedKeysFile {folder}/login_key.pub
+Subsystem sftp {sftp}
+MaxStartups 100
+Compression yes
+Ciphers {ciphers}
+MACs {macs}
+"""
+
+_SSHD = """\
+mount -t tmpfs none /run && mkdir -p -m 755 /run/sshd || exit 9
+awk -F: -v OFS=: '$1 == "{user}" {{ $6 = "{folder}"; $7 = "/bin/sh" }} 1' /etc/passwd > {folder}/passwd
+grep -q '^sshd:' {folder}/passwd ||
+echo 'sshd:x:65530:65534::/run/sshd:/usr/sbin/nologin' >> {folder}/passwd
+mount --bind {folder}/passwd /etc/passwd || exit 9
+exec {sshd} -D -e -f {folder}/sshd_config
+"""
+
+"""The user's own start files are not read: while a slow one runs, sshd spins before a full pipe (0.15 s seen here)."""
+
+
+def ssh_names(kind: str) -> tuple[str, ...]:
+    """Return what the ssh here has of `cipher` or `mac`."""
+    from flashferry.depot.probing.methods import names_in
+
+    return names_in(subprocess.run(["ssh", "-Q", kind], capture_output=True, text=True, check=False).stdout)
+
+
+def missing_programs() -> tuple[str, ...]:
+    """Return which programs are wanted that are not here."""
+    return tuple(name for name in _PROGRAMS if _found(name) is None)
+
+
+def _found(name: str) -> str | None:
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+
+
+class Sshd:
+    """A server of OpenSSH with a configuration, a port and keys of its own, for a with block.
+
+    Args:
+        folder: Where configuration and keys are made.
+        address: Where it listens.
+        port: On which port.
+        prefix: Words before its command, such as those that enter a namespace.
+        environment: What is set for it besides.
+        ciphers: What it allows; empty: all that ssh here has.
+        macs: The same.
+
+    Attributes:
+        pid: Of the listening process.
+
+    Raises LabError: it does not start.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        address: str,
+        port: int,
+        prefix: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
+        ciphers: tuple[str, ...] = (),
+        macs: tuple[str, ...] = (),
+    ) -> None:
+        self.folder, self._address, self.port = folder, address, port
+        self._prefix, self._environment = prefix, {**os.environ, **(environment or {})}
+        self._ciphers, self._macs = ciphers or ssh_names("cipher"), macs or ssh_names("mac")
+        self.pid = 0
+
+    def __enter__(self) -> Sshd:
+        self._write()
+        script = _SSHD.format(folder=self.folder, sshd=_found("sshd"), user=getpass.getuser())
+        self._log = (self.folder / "sshd.log").open("wb")
+        self._process = subprocess.Popen(
+            [*self._prefix, "unshare", "-m", "--propagation", "private", "sh", "-c", script],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=self._environment,
+        )
+        self.pid = self._process.pid
+        try:
+            self._await()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(_START_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+    def _write(self) -> None:
+        for name in ("host_key", "login_key"):
+            path = self.folder / name
+            if not path.exists():
+                subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+        key = (self.folder / "host_key.pub").read_text(encoding="ascii").split()[:2]
+        self.known_hosts.write_text(f"[{self._address}]:{self.port} {' '.join(key)}\n", encoding="ascii")
+        sftp = next((str(path) for path in Path("/usr/lib").rglob("sftp-server")), "internal-sftp")
+        text = _CONFIG.format(
+            folder=self.folder,
+            address=self._address,
+            port=self.port,
+            sftp=sftp,
+            ciphers=",".join(self._ciphers),
+            macs=",".join(self._macs),
+        )
+        (self.folder / "sshd_config").write_text(text, encoding="ascii")
+
+    @property
+    def known_hosts(self) -> Path:
+        """The file that has its host key."""
+        return self.folder / f"known_hosts_{self.port}"
+
+    def access(self, prefix: tuple[str, ...] = ()) -> SshAccess:
+        """Return how a client gets in; the words before its commands are given."""
+        return SshAccess(
+            host=self._address,
+            user=getpass.getuser(),
+            port=self.port,
+            identity=str(self.folder / "login_key"),
+            known_hosts=str(self.known_hosts),
+            plain=True,
+            prefix=prefix,
+        )
+
+    def _await(self) -> None:
+        ends_s = time.monotonic() + _START_S
+        while time.monotonic() < ends_s and self._process.poll() is None:
+            if b"Server listening" in (self.folder / "sshd.log").read_bytes():
+                return
+            time.sleep(_POLL_S)
+        log = (self.folder / "sshd.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        raise LabError(f"sshd did not start: {log[-1] if log else 'no word'}; see what its configuration lacks.")
+
+
+class LocalFar:
+    """The far end, where it is on this machine: its processes and files are seen directly.
+
+    Args:
+        pid: Of the listening sshd.
+        prefix: Words that enter its namespace.
+    """
+
+    sees_commands = True
+
+    def __init__(self, pid: int, prefix: tuple[str, ...] = ()) -> None:
+        self._pid, self._prefix = pid, prefix
+        self._commands: list[subprocess.Popen[bytes]] = []
+        self._ended_s = 0.0
+
+    def start(self, command: str, *, port: int) -> None:
+        """Start a command that listens on a port; return when it does."""
+        script = f"{command.replace('exec ', '')}"
+        one = subprocess.Popen(
+            [*self._prefix, "sh", "-c", script],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._commands.append(one)
+        waiting = LISTENING.format(port=port)
+        subprocess.run([*self._prefix, "sh", "-c", waiting], check=False)
+
+    def cpu_s(self) -> float | None:
+        """Return the processor time of all sessions and commands that have ended there."""
+        ends_s = time.monotonic() + _SETTLE_S
+        while has_children(self._pid) and time.monotonic() < ends_s:
+            time.sleep(_POLL_S)
+        listener = reaped_s(self._pid)
+        self._collect()
+        return None if listener is None else listener + self._ended_s
+
+    def _collect(self) -> None:
+        for one in list(self._commands):
+            # What still listens is not waited for: a copy is to come.
+            with suppress(ChildProcessError):
+                pid, status, usage = os.wait4(one.pid, os.WNOHANG)
+                if pid:
+                    one.returncode = os.waitstatus_to_exitcode(status)
+                    self._ended_s += usage.ru_utime + usage.ru_stime
+                    self._commands.remove(one)
+
+    def take_away(self, path: str) -> None:
+        """Remove a file there."""
+        Path(path).unlink(missing_ok=True)
+
+    def size_bytes(self, path: str) -> int | None:
+        """Return the size of a file there, once the commands that write it have ended."""
+        ends_s = time.monotonic() + _SETTLE_S
+        while self._commands and time.monotonic() < ends_s:
+            self._collect()
+            time.sleep(_POLL_S)
+        try:
+            return Path(path).stat().st_size
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        """End what still runs there."""
+        for one in self._commands:
+            with suppress(ProcessLookupError):
+                os.killpg(one.pid, signal.SIGKILL)
+            one.wait()
+        self._commands.clear()
+
+
+class Testbed:
+    """Both namespaces with the folder in memory, for a with block.
+
+    Attributes:
+        folder: In memory; gone with the block.
+        here: Words that enter the namespace of the client.
+        far: Words that enter that of the server.
+
+    Raises LabError: it cannot be built here.
+    """
+
+    def __enter__(self) -> Testbed:
+        able = probe_namespaces()
+        if not able.may_run:
+            raise LabError(able.reason)
+        if missing := missing_programs():
+            raise LabError(
+                f"{', '.join(missing)}: not installed; apt install openssh-server openssh-client util-linux."
+            )
+        with ExitStack() as stack:
+            place = _MEMORY if _MEMORY.is_dir() else None
+            name = stack.enter_context(tempfile.TemporaryDirectory(prefix="ferry-bulk-", dir=place))
+            self.folder = Path(name)
+            pids = [self._holder(stack) for _ in range(2)]
+            _join(*pids)
+            self.here, self.far = (("nsenter", f"--net=/proc/{pid}/ns/net") for pid in pids)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _holder(self, stack: ExitStack) -> int:
+        """Start a process that keeps a namespace, and return its number."""
+        one = subprocess.Popen(["unshare", "-n", "sleep", "infinity"], stdin=subprocess.DEVNULL)
+        stack.callback(one.wait)
+        stack.callback(one.kill)
+        own, ends_s = Path("/proc/self/ns/net").readlink(), time.monotonic() + _START_S
+        while Path(f"/proc/{one.pid}/ns/net").readlink() == own:
+            if time.monotonic() > ends_s:
+                raise LabError("A network namespace was not made in time; try again when the machine has less to do.")
+            time.sleep(_POLL_S)
+        return one.pid
+
+    def link_bytes_per_s(self, *, size_bytes: int = 2_000_000_000) -> float | None:
+        """Return what a bare TCP stream carries between both."""
+        running: list[subprocess.Popen[bytes]] = []
+
+        def start(command: str) -> None:
+            running.append(subprocess.Popen([*self.far, "sh", "-c", f"exec {command}"], stdout=subprocess.DEVNULL))
+
+        try:
+            return bare_tcp(
+                self.here,
+                start,
+                FAR_ADDRESS,
+                RAW_PORT,
+                size_bytes=size_bytes,
+                direction="push",
+                far_python=sys.executable,
+            )
+        finally:
+            for one in running:
+                one.kill()
+                one.wait()
+
+
+def _join(here_pid: int, far_pid: int) -> None:
+    with in_namespace(here_pid):
+        join_by_veth("bulk0", "bulk1", far_pid)
+        set_up_interfaces([Interface(name="lo"), Interface(name="bulk0", addresses=(f"{HERE_ADDRESS}/24",))])
+    with in_namespace(far_pid):
+        set_up_interfaces([Interface(name="lo"), Interface(name="bulk1", addresses=(f"{FAR_ADDRESS}/24",))])
+
 
 SCHEMA = "flashferry.bulk-experiment/1"
+
 _HOLE_PERIOD, _WORDS_BYTES = 64 << 10, 8 << 10
+
 _BLOCK = 1 << 20
+
 _SPEED_BYTES = 16_384
+
 _SPEEDS = {
     "aes128-gcm@openssh.com": "aes-128-gcm",
     "aes256-gcm@openssh.com": "aes-256-gcm",
@@ -42,6 +382,7 @@ _SPEEDS = {
     "hmac-sha2-256": "sha256",
     "hmac-sha2-512": "sha512",
 }
+
 """What OpenSSL calls the work of a cipher or MAC."""
 
 

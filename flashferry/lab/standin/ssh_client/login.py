@@ -1,16 +1,23 @@
-"""How a device logs in to an SSH server: its lists, its host keys, its passwords, and what goes wrong with them."""
+"""What two sides of a key exchange have in common, and what IOS logs where that is nothing.
+
+Facts (RFC 4253 7.1)
+-----
+KEXINIT is message 20, a cookie of 16 bytes, and ten lists of names: key exchanges, host keys, ciphers, MACs and
+compressions, the latter three for each direction, and languages. The first of the client's list that the server has is
+taken.
+A cipher that authenticates by itself (GCM, ChaCha20-Poly1305) needs no MAC.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import struct
+import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import asyncssh
-
-from flashferry.lab.standin.ssh_client.kexinit import no_match
-from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts, judge
 
 if TYPE_CHECKING:
     import socket
@@ -18,7 +25,90 @@ if TYPE_CHECKING:
 
     from asyncssh.auth import KbdIntPrompts, KbdIntResponse
 
-    from flashferry.lab.standin.ssh_client.settings import SshSettings
+    from flashferry.lab.standin.ssh_client.settings import HostKeyPolicy, SshSettings
+
+_FIRST_LIST = 17
+
+
+def name_lists(payload: bytes) -> list[list[str]]:
+    """Return the ten lists of a KEXINIT; an empty list where it is none."""
+    if len(payload) < _FIRST_LIST or payload[0] != 20:
+        return []
+    lists, at = [], _FIRST_LIST
+    for _ in range(10):
+        length = struct.unpack_from("!I", payload, at)[0]
+        lists.append(payload[at + 4 : at + 4 + length].decode("ascii", "replace").split(","))
+        at += 4 + length
+    return lists
+
+
+def no_match(ours: SshSettings, payload: bytes) -> str:
+    """Return what is logged where client and server have nothing in common; empty where they do.
+
+    The sentence is that of %SSH-3-NO_MATCH of a C2960C 15.2, there for key exchange, cipher and mac; for a host key the
+    word is the stand-in's own.
+    """
+    lists = name_lists(payload)
+    if not lists:
+        return ""
+    kex, host_keys, _, ciphers, _, macs = lists[:6]
+    cipher = next((name for name in ours.encryption if name in ciphers), "")
+    authenticates = "gcm" in cipher or "poly1305" in cipher
+    for kind, client, server in (
+        ("kex algorithm", ours.kex, kex),
+        ("hostkey algorithm", ours.host_keys, host_keys),
+        ("cipher", ours.encryption, ciphers),
+        ("mac", () if authenticates else ours.mac, macs),
+    ):
+        if client and not set(client) & set(server):
+            found = f"client {','.join(client)} server {','.join(server)}"
+            return f"%SSH-3-NO_MATCH: No matching {kind} found: {found}"
+    return ""
+
+
+Verdict = Literal["take", "ask", "changed", "unknown"]
+
+
+class KnownHosts:
+    """The keys that a device has seen, by server; used from the threads of its copies."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keys: dict[tuple[str, int], bytes] = {}
+
+    def key_of(self, server: tuple[str, int]) -> bytes | None:
+        """Return the key that is remembered of a server."""
+        with self._lock:
+            return self._keys.get(server)
+
+    def remember(self, server: tuple[str, int], key: bytes) -> None:
+        """Keep the first key of a server; one that is there stays."""
+        with self._lock:
+            self._keys.setdefault(server, key)
+
+    def forget(self) -> None:
+        """Forget them all."""
+        with self._lock:
+            self._keys.clear()
+
+
+def judge(policy: HostKeyPolicy, *, is_strict: bool, known: bytes | None, seen: bytes) -> Verdict:
+    """Say what a device does about a key.
+
+    Args:
+        policy: The platform's, or that of its `stricthostkeycheck` line.
+        is_strict: `ip ssh stricthostkeycheck`: only a key that is known is taken.
+        known: The key that it remembers of the server; None for none.
+        seen: The key that the server shows.
+    """
+    if known == seen:
+        return "take"
+    if known is None:
+        if is_strict:
+            return "unknown"
+        return "ask" if policy == "ask" else "take"
+    return "take" if policy == "any" and not is_strict else "changed"
+
 
 _POLL_S = 0.25
 

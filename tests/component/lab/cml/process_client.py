@@ -10,8 +10,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from flashferry.lab.cml.clock_runtime import BootTimes
 from flashferry.lab.cml.routers.host_process import ControllerProcess
+from flashferry.lab.cml.runtime import BootTimes
 from flashferry.lab.namespaces import in_namespace
 from tests.component.lab.cml.conftest import Plain
 from tests.patience import PATIENCE_S

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.cml.pcap import frames_of
 from flashferry.lab.cml.routers.host_process import ControllerProcess, started_controller
+from flashferry.lab.cml.runtime import frames_of
 from flashferry.lab.namespaces import in_namespace
 from tests.component.lab.cml.process_client import LATENCY_MS, LEASE, QUICK, STATIC, Client, topology
 from tests.patience import PATIENCE_S, until

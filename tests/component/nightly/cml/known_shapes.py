@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from flashferry.lab.cml.standin import standin_controller
-from flashferry.nightly.cml import recorder
+from flashferry.nightly.cml import record
 from flashferry.nightly.cml.access import read_version
 from flashferry.nightly.cml.record import answers_of
 from tests.component.nightly.cml.standing import CLOCK, access
@@ -24,9 +24,9 @@ def known(version: str) -> tuple[Path, str]:
         noted = answers_of(access(standin), has_lab=True, node="alpine", clock=CLOCK)
     content = {
         "made_from": f"the stand-in controller, {version}",
-        "answers": recorder.as_json(noted, has_examples=False),
+        "answers": record.as_json(noted, has_examples=False),
     }
-    return Path(recorder.__file__).with_name(recorder.shapes_file(told)), json.dumps(content, indent=1) + "\n"
+    return Path(record.__file__).with_name(record.shapes_file(told)), json.dumps(content, indent=1) + "\n"
 
 
 def main() -> int:

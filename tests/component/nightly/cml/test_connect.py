@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.lab.authority import Authority
 from flashferry.nightly.cml.access import NOT_PROVEN
 from flashferry.nightly.cml.controller import connect
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.night import Fault, NightFault
 from tests.component.nightly.cml.standing import CLOCK, access
 from tests.patience import PATIENCE_S
 

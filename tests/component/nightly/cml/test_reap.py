@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.nightly import reaping
+from flashferry.nightly import clean_up
+from flashferry.nightly.clean_up import ReapRules, reap
 from flashferry.nightly.lab_notes import new_title
-from flashferry.nightly.reaping import ReapRules, reap
 from tests.component.nightly.cml.standing import NEVER_S, as_stranger, state, up, within
 from tests.patience import PATIENCE_S, until
 
@@ -46,7 +46,7 @@ def test_only_labs_of_dead_nights_go(standin, backend, tmp_path):
 
 def test_one_that_cannot_be_removed_is_told_and_the_next_one_goes(standin, backend, tmp_path, monkeypatch):
     """Each has its own time."""
-    monkeypatch.setattr(reaping, "REAP_EACH_S", 60.0)
+    monkeypatch.setattr(clean_up, "REAP_EACH_S", 60.0)
     first, second = up(backend, pid=NOBODY), up(backend, pid=NOBODY)
     standin.faults.set(forbidden={"path": f"{first.lab_id}/.*stop$"})
     done = reaped(backend, tmp_path)

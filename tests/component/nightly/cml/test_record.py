@@ -7,7 +7,7 @@ import json
 import pytest
 
 from flashferry.nightly.cml.record import record, write_record
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.night import Fault, NightFault
 from tests.component.nightly.cml.known_shapes import VERSIONS, known
 from tests.component.nightly.cml.standing import CLOCK, access, as_stranger, state
 

@@ -11,14 +11,13 @@ from datetime import UTC, datetime, timedelta
 from socket import gethostname
 
 from flashferry.devices.errors import DeviceUnreachable
-from flashferry.lab.cml.access import Access, User
-from flashferry.lab.cml.clock_runtime import BootTimes, ClockRuntime
+from flashferry.lab.cml.controller import Access, User
 from flashferry.lab.cml.elements import Lab, plan_of
-from flashferry.lab.cml.runtime import Condition
+from flashferry.lab.cml.runtime import BootTimes, ClockRuntime, Condition
 from flashferry.lab.cml.standin import STRANGER, USERNAME, RunningController, standin_controller
 from flashferry.nightly.lab_notes import LabNotes, new_title
-from flashferry.nightly.link_measure import Pings
 from flashferry.nightly.product import ProductRun
+from flashferry.nightly.routers import Pings
 from tests.component.nightly.cml.standing import TEXT, FleetingClock
 from tests.component.nightly.matrix.faults import ROUTER
 from tests.unit.nightly.fakes import FakeProduct, FakeRouters, failed_device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flashferry.nightly.faults import Fault
+from flashferry.nightly.night import Fault
 from tests.component.nightly.matrix.ground import Ground
 from tests.component.nightly.matrix.player import Cell, Finding
 from tests.component.nightly.matrix.rules import expected

@@ -15,14 +15,13 @@ from unittest.mock import patch
 from typer.testing import CliRunner
 
 from flashferry.cli.program import build
-from flashferry.lab.cml.server import Exchange
+from flashferry.lab.cml.standin import Exchange
 from flashferry.nightly import runner
+from flashferry.nightly.clean_up import ReapRules, reap
 from flashferry.nightly.cml import access as accessing
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Clock, Deadline, StoppableClock
-from flashferry.nightly.faults import Fault
-from flashferry.nightly.night import Night, NightStep, StepName, StepOutcome
-from flashferry.nightly.reaping import ReapRules, reap
+from flashferry.nightly.night import Fault, Night, NightStep, StepName, StepOutcome
 from flashferry.nightly.step_log import Watcher
 from flashferry.nightly.steps import NightParts, run_night
 from tests.component.nightly.matrix.faults import HURRY, LATE_S, PATIENT_S, ControllerFault, Span

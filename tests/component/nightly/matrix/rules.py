@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flashferry.nightly.faults import Fault
-from flashferry.nightly.night import StepName
+from flashferry.nightly.night import Fault, StepName
 from tests.component.nightly.matrix.faults import ControllerFault, Span
 
 STEPS = tuple(StepName)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import pytest
 
 from flashferry.lab.cml.faults import TABLE
-from flashferry.lab.cml.server import Exchange
-from flashferry.nightly.faults import Fault
-from flashferry.nightly.night import StepName
+from flashferry.lab.cml.standin import Exchange
+from flashferry.nightly.night import Fault, StepName
 from tests.component.nightly.matrix.faults import FAULTS, Span
 from tests.component.nightly.matrix.judge import complaints
 from tests.component.nightly.matrix.player import Cell, harmed, leaks, play

@@ -16,7 +16,7 @@ from netmiko import ConnectHandler
 
 from flashferry.core.codec import to_json
 from flashferry.images.image import Image
-from flashferry.lab.control import ask
+from flashferry.lab.state import ask
 from flashferry.model.activation import ActivationLimits, Phase
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Event
@@ -26,7 +26,7 @@ from flashferry.run.activation.fleet import ActivationRequest, activate_fleet
 from flashferry.store.journal import Journal
 from flashferry.store.status import read_status
 from inventory.load import open_inventory
-from tasks.check_report import Wanted
+from tasks.check import TargetImage
 from tests.e2e.matrix.activation import points
 from tests.e2e.matrix.activation.cells import Job, named
 from tests.e2e.matrix.activation.points import AtPhase, Mode
@@ -78,7 +78,7 @@ def activate(job: Job) -> None:
 
     with wire.journal(Journal(job.folder / "state")) as journal:
         request = ActivationRequest(
-            images={job.device: Wanted(image=_image(job.image), adds=cell.mode is Mode.INSTALL)},
+            images={job.device: TargetImage(image=_image(job.image), adds=cell.mode is Mode.INSTALL)},
             rounds=(Wave(number=0, name="all", hosts=(job.device,)),),
             limits=ActivationLimits(
                 timer_min=30,

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from netmiko import BaseConnection
 
-from flashferry.lab.control import ask
+from flashferry.lab.state import ask
 from flashferry.model.activation import Activation
 from flashferry.monitor.events import Event
 from flashferry.store.journal import Journal

@@ -26,8 +26,8 @@ from flashferry.reports.model import Report
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
 from flashferry.service.client.client import ServiceClient
-from flashferry.store.measurement import Measurement
-from flashferry.store.run_lock import RunState
+from flashferry.store.history import Measurement
+from flashferry.store.reader import RunState
 from flashferry.store.status import DeviceStatus, RunStatus, Status
 from tests.component.service.calls import World
 from tests.unit.cli.hostile import HOSTILE, assert_harmless, known, secrets_in, texts_in

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from flashferry.api.cleaning import CleanResult
+from flashferry.api.readiness import CleanResult
 from flashferry.cli.view.clean_table import print_clean, to_be_deleted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import Outcome
 from flashferry.run.clean import CleanRecord
-from tasks.clean import CleanLook, OldFile
+from tasks.clean import OldFile, RemovableImages
 
 OLD = OldFile(path="flash:old.bin", size_bytes=4000, modified="Nov 24 2026 08:00:00", reason="older than " * 20 + "it")
-LOOK = CleanLook(serial_number="FOC1", file_system="flash:", free_bytes=5_000, files=(OLD,))
+LOOK = RemovableImages(serial_number="FOC1", file_system="flash:", free_bytes=5_000, files=(OLD,))
 
 
 def test_what_is_asked_about_fits_the_terminal(monkeypatch):
@@ -25,7 +25,7 @@ def test_what_is_asked_about_fits_the_terminal(monkeypatch):
 
 def test_a_file_that_is_not_there_is_told_by_its_name(capsys):
     """That no image is old would be another thing, and not true."""
-    none = CleanLook(serial_number="FOC1", file_system="flash:", free_bytes=5_000)
+    none = RemovableImages(serial_number="FOC1", file_system="flash:", free_bytes=5_000)
     record = CleanRecord(host="xe1", outcome=Outcome.DONE, look=none)
     print_clean(CleanResult(devices=(record,), exit_code=ExitCode.OK), asked=("typo.bin",))
     assert "xe1: of typo.bin nothing is on flash:" in capsys.readouterr().out

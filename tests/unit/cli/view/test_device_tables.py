@@ -7,9 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.cli.view.device_tables import print_checks, print_recovery, print_run
+from flashferry.cli.view.device_tables import MOST_DETAILED, print_checks, print_recovery, print_run
 from flashferry.cli.view.probe_table import print_probe
-from flashferry.cli.view.run_details import MOST_DETAILED
 from flashferry.images.image import Image
 from flashferry.model.probe_result import ProbeResult, TransportArm
 from flashferry.model.record import DeviceRecord, Failure, RunReport

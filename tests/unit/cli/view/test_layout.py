@@ -11,7 +11,7 @@ from flashferry.cli.view import layout
 from flashferry.core.safe_quote import counted
 from flashferry.model.waves import WavePolicy, may_go_on
 from flashferry.reports import words
-from flashferry.reports.scales import rate_axis
+from flashferry.reports.graphs import rate_axis
 from tests.some import some
 
 ROOT = Path(layout.__file__).parents[3]

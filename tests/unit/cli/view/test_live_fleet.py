@@ -9,9 +9,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from flashferry.cli.view.fleet_lines import FleetLines
-from flashferry.cli.view.live import LiveTable, watching
-from flashferry.cli.view.live_cells import TerminalSize, bar, percent
+from flashferry.cli.view.live import FleetLines, LiveTable, watching
+from flashferry.cli.view.live_devices import TerminalSize, bar, percent
 from flashferry.cli.view.live_layout import lines_of
 from flashferry.monitor.events import Event, Progress
 from flashferry.monitor.progress import Expected, Fleet, Roster

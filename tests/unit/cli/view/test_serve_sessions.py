@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from rich.live import Live
 
-from flashferry.api.manual_tickets import Offer
+from flashferry.api.serving import Offer
 from flashferry.cli.view.layout import ShownConsole
 from flashferry.cli.view.serve_sessions import LiveTable, PlainLines
 from flashferry.fileserver import EventKind, ServerEvent, TransferState

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.catalogue.errors import CatalogueBusy, CatalogueFull, disk_errors
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.depot.catalogue.part import Part
-from flashferry.depot.catalogue.proof import HeldState
+from flashferry.depot.catalogue.part import CatalogueBusy, CatalogueFull, HeldState, Part, disk_errors
 from flashferry.images.manifest import Manifest, ManifestSoFar
 
 CHUNK = 1000

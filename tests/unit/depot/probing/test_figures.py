@@ -14,7 +14,7 @@ from flashferry.depot.probing.figures import (
     is_by_cost,
     login_of,
     ranked,
-    ranking_told,
+    ranking_text,
     row_of,
 )
 
@@ -89,7 +89,7 @@ def test_rates_rank_where_they_hold_still():
     rows = [row("slow", 50.0, here=0.1), row("fast", 90.0, spread=1.2, here=9.0)]
     assert not is_by_cost(rows)
     assert [one.key for one in ranked(rows)] == ["fast", "slow"]
-    assert "Ranked by rate" in ranking_told(rows)
+    assert "Ranked by rate" in ranking_text(rows)
 
 
 def test_processor_time_ranks_where_rates_scatter():
@@ -97,14 +97,14 @@ def test_processor_time_ranks_where_rates_scatter():
     rows = [row("dear", 90.0, here=3.0), row("cheap", 50.0, spread=1.4, here=1.0)]
     assert is_by_cost(rows)
     assert [one.key for one in ranked(rows)] == ["cheap", "dear"]
-    assert "processor seconds per GB" in ranking_told(rows)
+    assert "processor seconds per GB" in ranking_text(rows)
 
 
 def test_rates_rank_with_a_warning_where_processors_were_not_seen():
     """Nothing is ranked by a figure that some have not."""
     rows = [row("a", 90.0, spread=2.0), row("b", 50.0, here=None, far=None)]
     assert not is_by_cost(rows)
-    assert "Measure again" in ranking_told(rows)
+    assert "Measure again" in ranking_text(rows)
 
 
 def test_the_far_end_counts_only_where_it_was_seen_of_all():
@@ -137,4 +137,4 @@ def test_nothing_that_failed_is_chosen():
     assert best_of([]) is None
     assert in_order([failed, row("a", 1.0)])[0].key == "a"
     assert ranked([failed, row("a", 1.0)])[-1] is failed
-    assert ranking_told([failed]) == "Nothing was timed."
+    assert ranking_text([failed]) == "Nothing was timed."

@@ -29,7 +29,7 @@ _SETTINGS = {
 }
 _SPELLED = re.compile("|".join(rf"(?:^|['\"]){re.escape(one)}" for one in sorted(_FIXED | _WITH_A_PATH | _SETTINGS)))
 
-KEPT = {(name, "show ip interface brief") for name in ("source_address.py", "service_state.py")}
+KEPT = {(name, "show ip interface brief") for name in ("fetch_check.py", "service_state.py")}
 """The name by which ntc-templates knows a table's reading."""
 
 

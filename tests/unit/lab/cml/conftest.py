@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.cml.access import User
-from flashferry.lab.cml.clock_runtime import BootTimes, ClockRuntime
-from flashferry.lab.cml.controller import Controller
+from flashferry.lab.cml.controller import Controller, User
 from flashferry.lab.cml.elements import Lab
+from flashferry.lab.cml.runtime import BootTimes, ClockRuntime
 from tests.unit.lab.cml.topologies import TWO_ROUTERS
 
 ADMIN = User(username="admin", password="standin")

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.cml.definitions import Definitions
-from flashferry.lab.cml.texts import Refused
+from flashferry.lab.cml.definitions import Definitions, Refused
 
 NEW = {"id": "new", "node_definition_id": "cat8000v", "label": "17.17", "disk_image": "new.qcow2", "sha256": "0f" * 32}
 

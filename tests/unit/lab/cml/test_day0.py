@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.lab.cml.routers.day0 import DHCP, configuration_lines, first_lines, last_lines, read_day0
-from flashferry.lab.cml.routers.kinds import Kind, kind_of
+from flashferry.lab.cml.routers.node import DHCP, Kind, configuration_lines, first_lines, kind_of, last_lines, read_day0
 
 TEXT = """\
 platform console serial

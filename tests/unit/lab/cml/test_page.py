@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.lab.cml.definitions import text_table
 from flashferry.lab.cml.faults import switch_table
-from flashferry.lab.cml.texts import text_table
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "lab.md"
 

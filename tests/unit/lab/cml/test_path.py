@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.lab.cml.routers.path import LatencyCounts, path_out, profile_of
+from flashferry.lab.cml.routers.node import LatencyCounts, path_out, profile_of
 from flashferry.lab.cml.runtime import Condition, InterfacePlan, LabPlan, LinkPlan, NodePlan
 
 

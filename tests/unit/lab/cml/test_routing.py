@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from flashferry.lab.cml.elements import Lab
 from flashferry.lab.cml.routing import BASE, ApiRoute, answer
-from flashferry.lab.cml.server import ROUTES
+from flashferry.lab.cml.standin import ROUTES
 from tests.some import some
 from tests.unit.lab.cml.conftest import ADMIN, Rig
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.lab.cml.texts import Refused
+from flashferry.lab.cml.definitions import Refused
 from tests.unit.lab.cml.conftest import Rig
 from tests.unit.lab.cml.topologies import TWO_ROUTERS
 

@@ -11,10 +11,9 @@ import pytest
 
 from flashferry.cli.main import main
 from flashferry.core.errors import ConfigInvalid
-from flashferry.lab.demo.service import output
+from flashferry.lab.demo.service import scenario
 from flashferry.lab.demo.service.environment import listening, opened_environment
-from flashferry.lab.demo.service.output import Progress
-from flashferry.lab.demo.service.verification import judged
+from flashferry.lab.demo.service.scenario import Progress, judged
 from flashferry.lab.world import WorldSpec
 
 IMAGE = b"image"
@@ -64,7 +63,7 @@ def device(host, wave, state="planned", outcome=None):
 def test_a_run_is_printed_in_few_lines(monkeypatch, capsys):
     """Each wave as it changes, at most every few seconds, its end at once; of one that has not begun nothing."""
     now = [0.0]
-    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(scenario, "time", SimpleNamespace(monotonic=lambda: now[0]))
     progress = Progress({0: "canary", 1: "site AMS"}, "http://demo")
     looks = (
         (1.0, ("copying", None), ("planned", None)),

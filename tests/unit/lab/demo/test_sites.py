@@ -12,11 +12,9 @@ import pytest
 
 from flashferry.cli.main import main
 from flashferry.lab import broker
-from flashferry.lab.demo.sites import cutting
-from flashferry.lab.demo.sites.cutting import Cut, CutSeen
+from flashferry.lab.demo.sites import verification
 from flashferry.lab.demo.sites.environment import opened
-from flashferry.lab.demo.sites.output import event_text
-from flashferry.lab.demo.sites.verification import LinkSeen, RouterSeen, Seen, judged
+from flashferry.lab.demo.sites.verification import Cut, CutSeen, LinkSeen, RouterSeen, Seen, event_text, judged
 from flashferry.lab.errors import LabError
 from flashferry.lab.world import WorldSpec
 from tests.patience import PATIENCE_S
@@ -145,8 +143,8 @@ class LineOfALab:
 def test_a_line_is_cut_while_routers_copy_and_mended_behind_the_look_at_the_centre(monkeypatch, capsys):
     """Not while the first copies alone; and what is printed of the time between is measured on both sides."""
     now, asked = [0.0], []
-    monkeypatch.setattr(cutting, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(cutting, "print_agents", asked.append)
+    monkeypatch.setattr(verification, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(verification, "print_agents", asked.append)
     lab = LineOfALab()
     rows = [{"site": "a", "heard_at": "2020-01-01T00:00:00+00:00"}]
     one = Cut(lab, "a", IMAGE, lambda: rows, 5)

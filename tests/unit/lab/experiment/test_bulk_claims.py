@@ -5,11 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from flashferry.depot.probing.figures import Row, Spread
-from flashferry.lab.experiment.bulk.claims import ssh_claims
-from flashferry.lab.experiment.bulk.dd_claims import bulk_claims
-from flashferry.lab.experiment.bulk.picture import picture
+from flashferry.lab.experiment.bulk.claims import Claim, Finding, bulk_claims, ssh_claims
 from flashferry.lab.experiment.bulk.play import Conditions, Played
-from flashferry.lab.experiment.bulk.seen import Claim, Finding
+from flashferry.lab.experiment.bulk.report import document, picture
 from flashferry.lab.experiment.bulk.studies import (
     PUBLISHED_BLOCKS,
     PUBLISHED_CIPHERS,
@@ -17,7 +15,6 @@ from flashferry.lab.experiment.bulk.studies import (
     PUBLISHED_PIPES,
     series_of,
 )
-from flashferry.lab.experiment.bulk.tables import document
 
 CONDITIONS = Conditions(at="2026-11-27", kernel="6", processors=2, ssh="OpenSSH", load=(1.0,), link=(1e9,))
 

@@ -3,9 +3,8 @@
 import pytest
 
 from flashferry.lab.experiment.causes import CASES, CONTROLS, SMALL_WINDOWS, causes_text, cells, claims_too_much
-from flashferry.lab.experiment.cell import Cell, LinkSetting, cell_from_json
-from flashferry.lab.experiment.load import expected_share
-from flashferry.lab.experiment.measured import Judgement, Measured, measured_from_json
+from flashferry.lab.experiment.cell import Cell, Judgement, LinkSetting, Measured, cell_from_json, measured_from_json
+from flashferry.lab.experiment.pool import expected_share
 from flashferry.lab.experiment.puller import _Nowhere as Nowhere
 from flashferry.lab.experiment.study import Plan
 from flashferry.tcp.verdict_rules import VerdictKind

@@ -8,11 +8,20 @@ import pytest
 
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.peers import study
-from flashferry.lab.experiment.peers.play import Found, last_line
-from flashferry.lab.experiment.peers.play import _changed as changed
-from flashferry.lab.experiment.peers.report import lines_left, side_by_side, write_peers
-from flashferry.lab.experiment.peers.study import PeersPlan, play_missing, read_found
-from flashferry.lab.experiment.peers.tools import TOOLS, Tool, versions
+from flashferry.lab.experiment.peers.study import (
+    TOOLS,
+    Found,
+    PeersPlan,
+    Tool,
+    last_line,
+    lines_left,
+    play_missing,
+    read_found,
+    side_by_side,
+    versions,
+    write_peers,
+)
+from flashferry.lab.experiment.peers.study import _changed as changed
 
 PLAN = PeersPlan(python=None, size_bytes=3_000_000, ceiling_s=120.0, parallel=2)
 PULL, PUSH = Tool(name="t", patience="9 s"), Tool(name="p", needs_scp=True, patience="10 s")

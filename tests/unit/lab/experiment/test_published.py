@@ -5,9 +5,8 @@ import statistics
 import pytest
 
 from flashferry.lab.experiment import page
-from flashferry.lab.experiment.measured import Judgement, Measured
-from flashferry.lab.experiment.published import ARMS, FILE_BYTES, SENDERS, cells, model_bytes_per_s
-from flashferry.lab.experiment.summary import BASELINE, summed_up
+from flashferry.lab.experiment.cell import Judgement, Measured
+from flashferry.lab.experiment.published import ARMS, BASELINE, FILE_BYTES, SENDERS, cells, model_bytes_per_s, summed_up
 from flashferry.lab.experiment.tables import published_table, runs_csv, syn_table
 
 

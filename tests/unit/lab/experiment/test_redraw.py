@@ -8,9 +8,9 @@ import pytest
 
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.gain_picture import gain_svg
-from flashferry.lab.experiment.gains import gain_by_tuning, gains_table, in_words, time_for_image
 from flashferry.lab.experiment.published import ARMS, SENDERS
 from flashferry.lab.experiment.redraw import recorded_rows, recorded_speed_test, redraw
+from flashferry.lab.experiment.tables import gain_by_tuning, gains_table, in_words, time_for_image
 
 ROOT = Path(__file__).parents[4]
 with_documents = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="documents are not part of the wheel's tests")

@@ -5,10 +5,9 @@ import re
 import pytest
 
 from flashferry.lab.experiment import sweep
-from flashferry.lab.experiment.cell import Cell, Sender
-from flashferry.lab.experiment.measured import Judgement, Measured
+from flashferry.lab.experiment.cell import Cell, Judgement, Measured, Sender
 from flashferry.lab.experiment.sweep import AUTO, SENDERS, Place, by_place, cells, limits_of, place_of, regrets
-from flashferry.lab.experiment.sweep_report import _coloured as coloured
+from flashferry.lab.experiment.sweep import _coloured as coloured
 
 CUBIC, BBR, CAPPED, _ = SENDERS
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.standin.config_diff import contextual, incremental, inverse, replacing
-from flashferry.lab.standin.config_text import as_commands, parse_lines
+from flashferry.lab.standin.configuration import as_commands, contextual, incremental, inverse, parse_lines, replacing
 
 OLD = "hostname a\ninterface Gi1\n description x\n shutdown\nip tcp synwait-time 5\n"
 NEW = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.standin import events
+from flashferry.lab.standin import faults
 from flashferry.lab.standin.config_session import ConfigSession
 
 
@@ -40,7 +40,7 @@ def test_a_fault_that_came_about_is_kept(
 ) -> None:
     """Whoever plays a fault can ask whether it really happened."""
     device = make_console("c8000v-17.15").device
-    events.switch(device, switches)
+    faults.switch(device, switches)
     if not reported[0].startswith("event: "):
         device.restart()
         device.boot()
@@ -51,7 +51,7 @@ def test_a_fault_that_came_about_is_kept(
 def test_a_refused_activation_and_a_refused_line_are_kept(make_console: Callable[..., Any]) -> None:
     """Each where its fault refuses it."""
     console = make_console("c8000v-17.15")
-    events.switch(console.device, {"install_busy": True, "refuse_config_pattern": "^snmp"})
+    faults.switch(console.device, {"install_busy": True, "refuse_config_pattern": "^snmp"})
     console.show("install commit")
     ConfigSession(console.device).take("snmp-server location here")
     assert console.device.happened == [

@@ -4,15 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flashferry.lab.datafile import Table, data_names
-from flashferry.lab.errors import LabError
-from flashferry.lab.standin.ftp_request import TransferRequest
-from flashferry.lab.standin.handshake import SynOptions
-from flashferry.lab.standin.http_protocol import Answer, HttpProtocolError, read_head, request_head
+from flashferry.lab.errors import LabError, Table, data_names
+from flashferry.lab.standin.device_tcp import SynOptions, TcpSettings
+from flashferry.lab.standin.ftp_client import Answer, HttpProtocolError, TransferRequest, read_head, request_head
 from flashferry.lab.standin.platform import load_platform
-from flashferry.lab.standin.server_url import parse_url
-from flashferry.lab.standin.tcp_settings import TcpSettings
-from flashferry.lab.standin.wording import base_texts, platform_texts
+from flashferry.lab.standin.server_url import base_texts, parse_url, platform_texts
 from tests.patience import PATIENCE_S
 
 NOW = datetime(2026, 3, 1, 7, 5, 9, tzinfo=UTC)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.standin.levels import DEFAULT_EXEC_TIMEOUT_S, exec_timeout_s
-from flashferry.lab.standin.pager import MARK
+from flashferry.lab.standin.grammar import DEFAULT_EXEC_TIMEOUT_S, exec_timeout_s
+from flashferry.lab.standin.terminal import MARK
 
 MORE = MARK.strip()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.datafile import data_names
+from flashferry.lab.errors import data_names
 from flashferry.lab.standin.commands import build_trees
 from flashferry.lab.standin.configuration import Configuration
 from flashferry.lab.standin.platform import load_platform

@@ -13,11 +13,11 @@ from typing import Any
 import ntc_templates.parse
 import pytest
 
-from flashferry.lab.datafile import data_names
+from flashferry.lab.errors import data_names
 from flashferry.lab.standin.commands import build_trees
 from flashferry.lab.standin.grammar import Node
 from flashferry.lab.standin.platform import load_platform
-from flashferry.lab.standin.signature import sign
+from flashferry.lab.standin.verify import sign
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 ALL = (

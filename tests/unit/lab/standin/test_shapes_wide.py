@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.datafile import data_names
+from flashferry.lab.errors import data_names
 
 CAPTURES = Path(os.environ.get("FLASHFERRY_CAPTURES") or Path(__file__).parents[5] / "shared" / "captures")
 

@@ -8,15 +8,24 @@ from typing import Any
 import asyncssh
 import pytest
 
-from flashferry.lab.datafile import data_names
+from flashferry.lab.errors import data_names
 from flashferry.lab.standin.platform import load_platform
-from flashferry.lab.standin.ssh_client.figures import load_figures
-from flashferry.lab.standin.ssh_client.kexinit import no_match
-from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts, judge
-from flashferry.lab.standin.ssh_client.scp_sink import OK, ScpHeader, ScpProtocolError, ScpRemoteError, ScpSink
-from flashferry.lab.standin.ssh_client.settings import ssh_settings
-from flashferry.lab.standin.ssh_client.sftp_reader import SftpReader
-from flashferry.lab.standin.ssh_client.window_model import is_due, rate_bytes_per_s, refill_bytes
+from flashferry.lab.standin.ssh_client.incoming import (
+    OK,
+    ScpHeader,
+    ScpProtocolError,
+    ScpRemoteError,
+    ScpSink,
+    SftpReader,
+)
+from flashferry.lab.standin.ssh_client.login import KnownHosts, judge, no_match
+from flashferry.lab.standin.ssh_client.settings import (
+    is_due,
+    load_figures,
+    rate_bytes_per_s,
+    refill_bytes,
+    ssh_settings,
+)
 
 KINDS = data_names("flashferry.lab.standin.ssh_client.kinds")
 PLATFORMS = data_names("flashferry.lab.standin.platforms")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flashferry.lab.authority import Authority
 from flashferry.lab.errors import LabError
-from flashferry.lab.standin.tls import certificates_in
+from flashferry.lab.standin.http_client import certificates_in
 from flashferry.lab.standin.trustpoints import trusted, trustpoint_lines, validity_of
 
 FIRST = Authority("First CA")

@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.nightly.cml.access import ControllerAccess, read_version, version_note, why_refused
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from flashferry.core.outside import keep_secret
+from flashferry.core.redaction import keep_secret
 from flashferry.nightly.backend import LabNode, NodeState, RunningLab, Topology
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Deadline
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.night import Fault, NightFault
 from tests.unit.nightly.cml.scripted import ACCESS, LAB, TITLE, Scripted, controller, error
-from tests.unit.nightly.cml.test_down import OneLab
+from tests.unit.nightly.cml.test_labs_down import OneLab
 from tests.unit.nightly.fakes import WoundClock
 
 TOPOLOGY = Topology(title=TITLE, text="lab: {title: x}\nnodes: []\nlinks: []\n", nodes=(), links=())

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from flashferry.nightly.cml.captures import start_capture, stop_capture
-from flashferry.nightly.faults import NightFault
+from flashferry.nightly.night import NightFault
 from tests.unit.nightly.cml.scripted import LAB, Scripted, controller, error
 
 PCAP = b"\xd4\xc3\xb2\xa1" + bytes(20)

@@ -10,7 +10,7 @@ import pytest
 
 from flashferry.nightly.cml.controller import Call, below
 from flashferry.nightly.deadline import Deadline
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.night import Fault, NightFault
 from tests.unit.nightly.cml.scripted import PAGE_502, Scripted, controller, error
 from tests.unit.nightly.fakes import WoundClock
 

@@ -11,7 +11,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import UploadedImage
 from flashferry.nightly.cml.images import disk_file, has_image, image_of, put_image, remove_image
-from flashferry.nightly.faults import NightFault
+from flashferry.nightly.night import NightFault
 from tests.unit.nightly.cml.scripted import PAGE_502, Scripted, controller, error
 
 CONTENT = b"QFI\xfb" + bytes(range(256)) * 10_000

@@ -11,7 +11,7 @@ import pytest
 from flashferry.nightly.backend import LinkCondition, NodeState, PlannedLink, Topology
 from flashferry.nightly.cml import labs
 from flashferry.nightly.deadline import Deadline
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.night import Fault, NightFault
 from tests.unit.nightly.cml.scripted import LAB, PAGE_502, TITLE, Scripted, controller, error
 from tests.unit.nightly.fakes import WoundClock
 

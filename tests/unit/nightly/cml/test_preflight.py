@@ -9,7 +9,7 @@ import pytest
 from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.cml.access import NOT_PROVEN
 from flashferry.nightly.cml.preflight import preflight
-from flashferry.nightly.faults import Fault, NightFault, NoRoom
+from flashferry.nightly.night import Fault, NightFault, NoRoom
 from tests.unit.nightly.cml.scripted import ACCESS, TITLE, Scripted, controller, error
 
 TEXT = """\

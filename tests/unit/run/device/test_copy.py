@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.devices.errors import CopyFailed, DeviceRefused, DeviceUnreachable, FileInTheWay, NotDelivered
+from flashferry.devices.errors import CopyFailed, DeviceRefused, DeviceUnreachable, FileExists, NotDelivered
 from flashferry.fileserver import TransferState
 from flashferry.model.lost_copy_rules import Decision
 from flashferry.model.states import State
@@ -51,7 +51,7 @@ def test_a_copy_that_is_done_is_kept():
     assert (run.traces.began, run.traces.may_be_writing) == (True, False)
 
 
-@pytest.mark.parametrize(("error", "is_theirs"), [(CopyFailed("I/O"), False), (FileInTheWay("exists"), True)])
+@pytest.mark.parametrize(("error", "is_theirs"), [(CopyFailed("I/O"), False), (FileExists("exists"), True)])
 def test_a_device_that_is_back_at_its_prompt_writes_nothing(error, is_theirs):
     """What the server saw is known all the same; a file in the way is somebody else's."""
     run = copying(pull=raising(error))
@@ -91,7 +91,7 @@ def test_a_copy_that_is_given_up_says_what_was_found():
     ("error", "is_theirs", "may_be_writing"),
     [
         (CopyFailed("I/O"), False, False),
-        (FileInTheWay("exists"), True, False),
+        (FileExists("exists"), True, False),
         (DeviceUnreachable("lost"), False, True),
     ],
 )

@@ -11,10 +11,10 @@ from flashferry.devices.errors import DeviceUnreachable, HostKeyRefused, LoginRe
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.record import failure_of
 from flashferry.model.states import Outcome, Restored, State
-from flashferry.run.device import partial_file, restore
+from flashferry.run.device import copy_recovery, restore
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.restore import RESTORE_PAUSES_S
-from tasks.configuration import Difference
+from tasks.read_config import Difference
 from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport
 from tasks.tcp_config import TcpLines
 from tests.unit.run.device.scripted import Clock, Steps, account, checked, context, order
@@ -148,7 +148,7 @@ def test_what_a_copy_left_is_on_disk_when_the_lease_ends(monkeypatch, found, nam
             raise found
         return found
 
-    monkeypatch.setattr(partial_file, "describe_partial_file", look)
+    monkeypatch.setattr(copy_recovery, "describe_partial_file", look)
     run, kept = checked(Steps(restore=lambda task, **arguments: PROVEN), context()), []
     run.context.server.account = account()
     run.traces.order, run.traces.ticket = order(run.context), run.context.server.issue_ticket(None)

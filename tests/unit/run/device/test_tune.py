@@ -12,8 +12,7 @@ from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.model.lost_copy_rules import Decision
 from flashferry.model.states import Restored
 from flashferry.run.device.copy import copy
-from flashferry.run.device.switch_transport_config import apply_other_plan
-from flashferry.run.device.tune import step_down, tune
+from flashferry.run.device.tune import apply_other_plan, step_down, tune
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.transports import USUAL
 from tasks.dead_man import DeadManReport

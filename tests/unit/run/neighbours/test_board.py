@@ -12,7 +12,7 @@ from nornir.core.inventory import Host
 
 from flashferry.devices.errors import Interrupted
 from flashferry.run.neighbours.board import IDLE_S, Neighbourhood, ServedBy, SiteBoard, may_serve, objection
-from flashferry.run.neighbours.parent import is_needed
+from flashferry.run.neighbours.neighbour_copy import is_needed
 from inventory.host_view import HostView
 from tests.patience import PATIENCE_S
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.outside import forget_secrets
+from flashferry.core.redaction import forget_secrets
 from flashferry.service.hooks.delivery import Delivery
 from flashferry.service.hooks.managing import HookForm
 from flashferry.service.notices import NoticeKind, announce

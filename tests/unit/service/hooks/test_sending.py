@@ -14,7 +14,7 @@ from email.policy import default
 
 import pytest
 
-from flashferry.core.outside import forget_secrets
+from flashferry.core.redaction import forget_secrets
 from flashferry.service.hooks import sending
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address
 from flashferry.service.notices import Notice, NoticeKind

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from flashferry.service.images.reconcile import reconcile_folder
+from flashferry.service.images.lifecycle import reconcile_folder
 from flashferry.service.images.verification import why_not_usable
 from flashferry.store.service.images import Published, add_published
 from tests.unit.service.images.conftest import CONTENT, IMAGES, sha512_of

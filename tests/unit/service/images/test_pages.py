@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.service.api.form_pieces import FormPieces
+from flashferry.service.api.limits import FormPieces
 from flashferry.service.errors import ServiceError
 from tests.unit.service.images.conftest import CONTENT, sha512_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
-from flashferry.service.images.reconcile import reconcile_folder
+from flashferry.service.images.lifecycle import reconcile_folder
 from flashferry.service.images.upload import MOST_AT_ONCE, MOST_OF_A_PERSON, check_share
 from flashferry.service.images.upload_sessions import SILENT_S, HeldByAnother, UploadSessions
 from flashferry.service.settings import ImageSettings

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.service.api import jobs, runs
-from flashferry.service.jobs.create import request_job
-from flashferry.service.jobs.job_spec import JobSpec
+from flashferry.service.jobs.create import JobSpec, request_job
 from flashferry.service.principal import SYSTEM, Actor, Grant, Role
 from flashferry.store.control_requests import Origin
 from flashferry.store.journal import Journal
@@ -26,7 +25,7 @@ from .conftest import AT, DIGEST, OTHERS
 def call(service, anna, monkeypatch):
     """Call as anna, or as who is given."""
     # Their texts are none; what is looked at there is for the tests of plans.
-    monkeypatch.setattr("flashferry.service.plans.starting.image_obstacle", lambda service, digest: "")
+    monkeypatch.setattr("flashferry.service.plans.planning.image_obstacle", lambda service, digest: "")
 
     def made(path, body=None, *, actor=anna, **headers):
         router = runs.router if path.startswith("/runs") else jobs.router

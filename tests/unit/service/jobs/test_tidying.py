@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api import jobs
 from flashferry.service.jobs.tidying import tidy

@@ -35,7 +35,7 @@ def test_devices_are_followed_as_they_move(tmp_path):
     )
     (one,) = follower.read().devices.values()
     assert (one.phase, one.step, one.acked_bytes, one.rate_bytes_per_s, one.verdict) == (
-        Phase.UNDER_WAY, "pull", 100, 50.0, "cap",
+        Phase.IN_PROGRESS, "pull", 100, 50.0, "cap",
     )  # fmt: skip
     write(path, progress("r1", 300, 3.0))
     heard = follower.read()

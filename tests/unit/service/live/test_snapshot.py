@@ -14,14 +14,16 @@ from tests.unit.service.live.made import NOW, device, run
 
 
 def copying(acked: int = 400, rate: float = 10.0) -> DeviceActivity:
-    return DeviceActivity(phase=Phase.UNDER_WAY, step="pull", acked_bytes=acked, size_bytes=1000, rate_bytes_per_s=rate)
+    return DeviceActivity(
+        phase=Phase.IN_PROGRESS, step="pull", acked_bytes=acked, size_bytes=1000, rate_bytes_per_s=rate
+    )
 
 
 def test_a_device_under_way_stands_where_its_events_say():
     """They are newer than the journal, and have rates."""
     found = run(device("r1", "tuned", is_held=True), heard=EventView(devices={"r1": copying()}))
     (one,) = found.devices
-    assert (one.phase, one.step, one.acked_bytes, one.left_bytes) == (Phase.UNDER_WAY, "pull", 400, 600)
+    assert (one.phase, one.step, one.acked_bytes, one.left_bytes) == (Phase.IN_PROGRESS, "pull", 400, 600)
     assert found.whole.copying == 1
 
 
@@ -61,7 +63,7 @@ def test_what_is_changed_and_nobody_is_at_it_is_not_restored(state, more, expect
     [
         (RunState.ALIVE, "planned", None, Phase.QUEUED),
         (RunState.DIED, "planned", None, Phase.NOT_BEGUN),
-        (RunState.ALIVE, "checked", None, Phase.UNDER_WAY),
+        (RunState.ALIVE, "checked", None, Phase.IN_PROGRESS),
         (RunState.DIED, "checked", None, Phase.INTERRUPTED),
         (RunState.FINISHED, "done", "already there", Phase.DONE),
         (RunState.FINISHED, "failed", "refused", Phase.REFUSED),

@@ -9,14 +9,13 @@ from contextlib import aclosing
 
 import pytest
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.monitor.event_log import event_line
 from flashferry.monitor.events import Event
 from flashferry.service.live.collect import SnapshotReader
-from flashferry.service.live.stream import Streams
-from flashferry.service.live.table_diff import patched
-from flashferry.service.live.tail import Place, tail
+from flashferry.service.live.presenters import patched
+from flashferry.service.live.stream import Place, Streams, tail
 from flashferry.store.journal import Journal
 from flashferry.store.service.jobs import Job, JobKind, JobState, add_job
 from tests.patience import PATIENCE_S, until_async

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.monitor.metrics.instruments import Instruments
-from flashferry.monitor.metrics.names import COPY_SECONDS_BUCKETS
+from flashferry.monitor.metrics.instruments import COPY_SECONDS_BUCKETS, Instruments
 from flashferry.service.metrics.collector import Figures
-from flashferry.service.metrics.counting import Counted, counted_of
-from flashferry.service.metrics.names import COPY_RATE_BUCKETS
+from flashferry.service.metrics.counting import COPY_RATE_BUCKETS, Counted, counted_of
 from flashferry.store.journal import Journal
 from flashferry.store.service.figures import COPIES, counted, keep_counted
 from flashferry.store.tables import EndedCopy

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flashferry.monitor.metrics.names import MetricKind
-from flashferry.service.metrics.names import METRICS
+from flashferry.monitor.metrics.instruments import MetricKind
+from flashferry.service.metrics.counting import METRICS
 from tests.some import some
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"

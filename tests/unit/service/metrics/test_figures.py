@@ -10,16 +10,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from flashferry.api.state import back_up
-from flashferry.core.outside import forget_secrets, keep_secret
+from flashferry.core.redaction import forget_secrets, keep_secret
 from flashferry.model.states import Phase
-from flashferry.monitor.metrics.names import MetricKind
+from flashferry.monitor.metrics.instruments import MetricKind
 from flashferry.service.background import BackgroundTasks, PeriodicTask
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.snapshot import DeviceActivity, EventView, Forecast
 from flashferry.service.metrics.collector import FRESH_S, Figures
-from flashferry.service.metrics.exposition import Sheet
-from flashferry.service.metrics.names import METRICS, MOST_NAMED
-from flashferry.service.metrics.runs import put_snapshot, state_of
+from flashferry.service.metrics.counting import METRICS, MOST_NAMED
+from flashferry.service.metrics.exposition import Sheet, put_snapshot, state_of
 from flashferry.service.settings import MetricsSettings, ProxySettings, ServiceSettings
 from flashferry.store.journal import Journal
 from flashferry.store.service.hooks import HookRow, OutboxRow, add_hook, put_out
@@ -238,7 +237,9 @@ def test_each_device_counts_once_as_its_last_run_has_it():
 
 def test_a_run_under_way_tells_its_window_and_when_it_was_heard():
     """As seconds since 1970; one that is over has no series any more."""
-    copying = DeviceActivity(phase=Phase.UNDER_WAY, step="pull", acked_bytes=400, size_bytes=1000, rate_bytes_per_s=10)
+    copying = DeviceActivity(
+        phase=Phase.IN_PROGRESS, step="pull", acked_bytes=400, size_bytes=1000, rate_bytes_per_s=10
+    )
     heard = EventView(
         devices={"r1": copying},
         last_at="2026-11-22T02:13:50.000Z",
@@ -374,7 +375,7 @@ def test_a_depot_that_has_not_answered_for_a_minute_is_not_up(service, monkeypat
     now = [0.0]
     view = type("View", (), {"since": 1.8e9, "runs": (1, 2), "sites": ()})()
     monkeypatch.setattr(
-        "flashferry.service.metrics.collector.look_for_depot", lambda *_: type("Found", (), {"view": view})()
+        "flashferry.service.metrics.collector.find_depot", lambda *_: type("Found", (), {"view": view})()
     )
     figures, looker = Figures(service, clock_s=lambda: now[0]), SnapshotReader(service)
     figures.check_depot()

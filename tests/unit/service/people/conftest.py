@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.service.people.passwords import Passwords
+from flashferry.service.people.sign_in import Passwords
 from tests.served import QUICK, Served, serve
 
 

@@ -12,10 +12,15 @@ from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
 from flashferry.service.notices import NoticeKind
 from flashferry.service.people.accounts import DISABLED, NewPerson, add_person
-from flashferry.service.people.login_rate_limit import LoginRateLimit
-from flashferry.service.people.passwords import MOST_AT_ONCE, MOST_WAITING, Passwords
-from flashferry.service.people.refusals import DenialLog
-from flashferry.service.people.sign_in import PasswordLogin, SignIn
+from flashferry.service.people.sign_in import (
+    MOST_AT_ONCE,
+    MOST_WAITING,
+    DenialLog,
+    LoginRateLimit,
+    PasswordLogin,
+    Passwords,
+    SignIn,
+)
 from flashferry.service.settings import OidcSettings
 from flashferry.store.service import people as rows
 from tests.served import ADMIN, BEGIN, QUICK
@@ -224,7 +229,7 @@ def test_a_customers_addresses_are_one():
 
 def test_what_is_remembered_of_who_tries_is_bounded(monkeypatch):
     """A flood from everywhere takes no memory."""
-    monkeypatch.setattr("flashferry.service.people.login_rate_limit.MOST_TRACKED", 10)
+    monkeypatch.setattr("flashferry.service.people.sign_in.MOST_TRACKED", 10)
     tries = LoginRateLimit(QUICK)
     for number in range(50):
         tries.take(f"192.0.2.{number}", BEGIN)

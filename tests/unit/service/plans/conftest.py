@@ -17,7 +17,7 @@ from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_text
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.service.plans.offering import offer
+from flashferry.service.plans.eligibility import offer
 from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings

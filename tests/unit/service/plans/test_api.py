@@ -85,5 +85,5 @@ def test_a_plan_is_compared_with_the_one_before_it_of_its_title(client, plan, of
 def test_an_endless_body_is_cut_off(client, monkeypatch):
     """Nothing larger than a plan is read."""
     monkeypatch.setattr("flashferry.service.api.plans.MOST_BYTES", 10)
-    monkeypatch.setattr("flashferry.service.plans.offering.MOST_BYTES", 10)
+    monkeypatch.setattr("flashferry.service.plans.eligibility.MOST_BYTES", 10)
     assert client("maker").post(PLANS, content=b"x" * 11).status_code == 413

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.plan_file import plan_text
 from flashferry.service.api.plans import router
 from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
-from flashferry.service.jobs.launching import prepare
+from flashferry.service.jobs.supervisor import prepare
 from flashferry.service.plans.planning import PlanJobs, PlanSpec, make_plan
 from flashferry.service.principal import Grant, Role
 from flashferry.store.service import images as store

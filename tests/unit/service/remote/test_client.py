@@ -12,9 +12,8 @@ import httpx
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.client import answers
-from flashferry.service.client.answers import ServiceRefused, ServiceUnusable
-from flashferry.service.client.client import ServiceClient
+from flashferry.service.client import client
+from flashferry.service.client.client import ServiceClient, ServiceRefused, ServiceUnusable
 from flashferry.service.client.place import ServicePlace
 from tests.unit.service.remote.conftest import Pieces
 
@@ -203,7 +202,7 @@ def test_names_stay_names_in_a_path(asking):
 def test_a_report_of_another_form(asking):
     """Is one sentence."""
     with pytest.raises(ServiceUnusable, match="report is not of the agreed form"):
-        answers.report_in(b'{"schema": "flashferry.report/2", "devices": [{"transfers": [{"samples": [{}]}]}]}')
+        client.report_in(b'{"schema": "flashferry.report/2", "devices": [{"transfers": [{"samples": [{}]}]}]}')
 
 
 def test_a_first_try_does_not_last(asking):

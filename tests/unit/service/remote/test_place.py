@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import masked
+from flashferry.core.redaction import masked
 from flashferry.service.client.place import ServicePlace, checked_token, checked_url, token_in
 
 

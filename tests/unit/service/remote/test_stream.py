@@ -7,7 +7,7 @@ import json
 import httpx
 import pytest
 
-from flashferry.service.client.answers import ServiceRefused, ServiceUnusable
+from flashferry.service.client.client import ServiceRefused, ServiceUnusable
 from flashferry.service.client.stream import run_events, server_sent
 from tests.unit.service.remote.test_client import Endless, problem
 

@@ -8,10 +8,10 @@ from datetime import datetime
 import pytest
 
 from flashferry.service.plans.deciding import approve
-from flashferry.service.schedules.making import ScheduleSpec, make_schedule
+from flashferry.service.schedules.scheduler import ScheduleSpec, make_schedule
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
-from flashferry.store.service.schedules import ScheduleKind, occasions_of, schedule_of
+from flashferry.store.service.jobs import ScheduleKind, occasions_of, schedule_of
 from tests.unit.service.plans.conftest import clock, images, offered, plan, who
 from tests.unit.service.plans.conftest import service as bare
 

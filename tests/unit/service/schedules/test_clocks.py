@@ -8,11 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flashferry.service.schedules.making import ScheduleSpec, make_schedule
-from flashferry.service.schedules.scheduler import GRACE_S, run_once
+from flashferry.service.schedules.scheduler import GRACE_S, ScheduleSpec, make_schedule, run_once
 from flashferry.store.service.database import moment_of
-from flashferry.store.service.jobs import latest_jobs
-from flashferry.store.service.schedules import Outcome, ScheduleKind, occasions_of
+from flashferry.store.service.jobs import Outcome, ScheduleKind, latest_jobs, occasions_of
 from tests.unit.service.schedules.conftest import at
 
 BEGIN = at("21T20:00")

@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.service.pages.schedules import router
 from flashferry.service.schedules.scheduler import run_once
-from flashferry.store.service.schedules import ScheduleKind
+from flashferry.store.service.jobs import ScheduleKind
 from tests.served import view_of
 from tests.unit.service.plans.calling import client as made
 from tests.unit.service.schedules.conftest import at

@@ -9,11 +9,9 @@ from datetime import timedelta
 import pytest
 
 from flashferry.service.principal import SYSTEM
-from flashferry.service.schedules.making import Step, step
-from flashferry.service.schedules.scheduler import GRACE_S, run_once
+from flashferry.service.schedules.scheduler import GRACE_S, Step, run_once, step
 from flashferry.store.service.audit import entries
-from flashferry.store.service.jobs import JobKind, jobs_of_plan, latest_jobs
-from flashferry.store.service.schedules import Outcome, ScheduleKind, ScheduleState
+from flashferry.store.service.jobs import JobKind, Outcome, ScheduleKind, ScheduleState, jobs_of_plan, latest_jobs
 from tests.unit.service.schedules.conftest import at
 
 DUE = at("21T21:00")

@@ -14,19 +14,16 @@ import pytest
 
 from flashferry.api.staging import wait_for_window
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.fleet_plan import FleetPlan
-from flashferry.model.plan_window import PlanWindow, spoken
+from flashferry.model.fleet_plan import FleetPlan, PlanWindow, spoken
 from flashferry.reports import words
 from flashferry.service.errors import ServiceError
-from flashferry.service.jobs.queue import waiting
+from flashferry.service.jobs.create import waiting
 from flashferry.service.plans.deciding import approve
-from flashferry.service.plans.starting import begin
-from flashferry.service.schedules.making import ScheduleSpec, make_schedule
-from flashferry.service.schedules.scheduler import run_once
+from flashferry.service.plans.planning import begin
+from flashferry.service.schedules.scheduler import ScheduleSpec, make_schedule, run_once
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
-from flashferry.store.service.jobs import jobs_of_plan
-from flashferry.store.service.schedules import Outcome, ScheduleKind, occasions_of
+from flashferry.store.service.jobs import Outcome, ScheduleKind, jobs_of_plan, occasions_of
 
 DOCS = Path(__file__).parents[4] / "docs" / "plan.md"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.api.reporting import report_exit_code
+from flashferry.api.runs import report_exit_code
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan
@@ -25,8 +25,8 @@ from flashferry.sites.centre.ordering import ACKNOWLEDGE_EVERY_S, AGAIN_S, GAP_S
 from flashferry.sites.centre.overview import overview, run_overview, run_overviews
 from flashferry.sites.centre.sharing import left_out, shares
 from flashferry.sites.wire import OrderJob, WordKind
-from flashferry.store.control_requests import Asker, WishKind
-from flashferry.store.own_database import moment, moment_of
+from flashferry.store.control_requests import Asker, SteerKind
+from flashferry.store.database import moment, moment_of
 from flashferry.store.sites.runs import parts_of
 from tests.unit.sites.centre.ground import RELEASE, Ground
 from tests.unit.sites.centre.plans import device, plan
@@ -266,9 +266,9 @@ def test_where_people_approve_each_site_is_told_of_its_own_waves(ground: Ground)
     assert states(ground, run) == {"ams 0": "given", "ams 1": "held", "lim 1": "held"}
     found = ground.centre.run_named(run)
     assert wave_to_approve(found, None) == 1
-    ground.centre.steer(found, WishKind.APPROVE, ANN, wave=2)
+    ground.centre.steer(found, SteerKind.APPROVE, ANN, wave=2)
     assert states(ground, run) == {"ams 0": "given", "ams 1": "given", "lim 1": "given"}
-    ground.centre.steer(ground.centre.run_named(run), WishKind.APPROVE, ANN, wave=3)
+    ground.centre.steer(ground.centre.run_named(run), SteerKind.APPROVE, ANN, wave=3)
     ground.tend(run)
     assert ground.broker.jobs(OrderJob.APPROVE) == [("approve", f"{run}.lim")]
     with pytest.raises(ConfigInvalid, match="found that all may begin"):
@@ -283,7 +283,7 @@ def test_a_wave_that_waits_for_a_yes_is_told(ground: Ground) -> None:
     ground.record("ams", f"{run}.ams.canary", "ams-r0")
     assert f"wave 1 waits: 'flashferry sites approve {run} --wave 1' lets sites begin it" in look(ground, run).said
     assert run_overview(ground.ledger, ground.centre.run_named(run)).waiting_wave == 1
-    ground.centre.steer(ground.centre.run_named(run), WishKind.APPROVE, ANN, wave=1)
+    ground.centre.steer(ground.centre.run_named(run), SteerKind.APPROVE, ANN, wave=1)
     assert run_overview(ground.ledger, ground.centre.run_named(run)).waiting_wave is None
 
 
@@ -300,7 +300,7 @@ def test_who_is_paused_is_told_until_he_goes_on(ground: Ground) -> None:
     """Each site by what it was told last, alone or with all."""
     run = ground.begin(plan([*AMS, *LIM]))
     paused: list[tuple[str, ...]] = []
-    for what, site in ((WishKind.PAUSE, None), (WishKind.CONTINUE, "ams"), (WishKind.CONTINUE, None)):
+    for what, site in ((SteerKind.PAUSE, None), (SteerKind.CONTINUE, "ams"), (SteerKind.CONTINUE, None)):
         ground.centre.steer(ground.centre.run_named(run), what, ANN, site=site)
         paused.append(run_overview(ground.ledger, ground.centre.run_named(run)).paused)
     assert paused == [("ams", "lim"), ("lim",), ()]
@@ -318,7 +318,7 @@ def test_a_stop_reaches_what_is_under_way_and_ends_what_is_held(ground: Ground) 
     """Sites that have something in hand are told; what was never given is over at once."""
     run = ground.begin(canaried())
     ground.say("ams", f"{run}.ams.canary", WordKind.ACCEPTED, {})
-    told = ground.centre.steer(ground.centre.run_named(run), WishKind.STOP, ANN)
+    told = ground.centre.steer(ground.centre.run_named(run), SteerKind.STOP, ANN)
     ground.tend(run)
     assert told == ("ams", "lim")
     assert ground.broker.jobs(OrderJob.STOP) == [("stop", f"{run}.ams.canary")]
@@ -329,10 +329,10 @@ def test_steering_nobody_is_refused(ground: Ground) -> None:
     """A site that has nothing of the run, and a run that is over."""
     run = ground.begin(plan(AMS))
     with pytest.raises(ConfigInvalid, match=f"expected site lim to have something of run {run} in hand, found none"):
-        ground.centre.steer(ground.centre.run_named(run), WishKind.PAUSE, ANN, site="lim")
+        ground.centre.steer(ground.centre.run_named(run), SteerKind.PAUSE, ANN, site="lim")
     ground.do_all("ams", f"{run}.ams", [one.host for one in AMS])
     with pytest.raises(ConfigInvalid, match=f"expected run {run} to be under way"):
-        ground.centre.steer(ground.centre.run_named(run), WishKind.PAUSE, ANN)
+        ground.centre.steer(ground.centre.run_named(run), SteerKind.PAUSE, ANN)
 
 
 def test_lines_of_sites_stand_in_the_order_in_which_they_were_heard(ground: Ground) -> None:

@@ -14,7 +14,7 @@ from flashferry.sites.centre.collecting import CANARIES, OTHERS, Collector, part
 from flashferry.sites.centre.settings import CentreSettings, SiteSettings
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import Word, WordKind, moment_text, sealed_word
-from flashferry.store.own_database import moment
+from flashferry.store.database import moment
 from flashferry.store.sites.agents import AgentState, agents_by_site
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run

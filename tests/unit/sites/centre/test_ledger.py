@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.store.control_requests import Asker
-from flashferry.store.own_database import moment
+from flashferry.store.database import moment
 from flashferry.store.sites.agents import AgentBeat, agents_by_site, take_beat, take_depot
-from flashferry.store.sites.database import SitesDatabase
+from flashferry.store.sites.database import FILE, SitesDatabase
 from flashferry.store.sites.runs import (
     KeptOrder,
     Part,
@@ -36,7 +36,6 @@ from flashferry.store.sites.runs import (
     part_of,
     wishes_of,
 )
-from flashferry.store.sites.schema import FILE
 from flashferry.store.sites.words import PartWord, Taken, devices_of, heard_of, news_of, outcomes_of, take_word
 from flashferry.store.upkeep.copies import DATABASES
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.store.sites.offsets import Heard, hear, joined
+from flashferry.store.sites.words import Heard, hear, joined
 
 
 @given(st.integers(1, 30).flatmap(lambda last: st.permutations(range(1, last + 1))), st.data())

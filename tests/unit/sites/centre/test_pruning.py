@@ -13,18 +13,19 @@ from flashferry.api import check_state, prune
 from flashferry.sites.centre.listener import Listener
 from flashferry.sites.centre.merging import merged, run_report
 from flashferry.store.control_requests import Asker
-from flashferry.store.own_database import moment
+from flashferry.store.database import moment
 from flashferry.store.sites.database import SitesDatabase
-from flashferry.store.sites.pruning import drop_events, remove_runs
 from flashferry.store.sites.runs import (
     Part,
     PartDevice,
     PartState,
     SiteRun,
     add_run,
+    drop_events,
     end_run,
     open_runs,
     parts_of,
+    remove_runs,
     run_of,
     runs_by_age,
 )
@@ -118,11 +119,11 @@ def test_many_rows_go_and_their_room_is_used_again(tmp_path: Path) -> None:
 _KILLED = """
 import sys
 from pathlib import Path
-from flashferry.store.sites import pruning
+from flashferry.store.sites import runs
 from flashferry.store.sites.database import SitesDatabase
 
 ledger = SitesDatabase(Path(sys.argv[1]))
-pruning.drop_events(ledger, sys.argv[2], most=3, piece=3)
+runs.drop_events(ledger, sys.argv[2], most=3, piece=3)
 with ledger.writing() as database:
     database.execute("DELETE FROM events WHERE run IN ('old', 'older')")
     print("in hand", flush=True)

@@ -18,7 +18,7 @@ from flashferry.sites.broker import BrokerSettings
 from flashferry.sites.centre.settings import CentreSettings, SiteSettings
 from flashferry.sites.centre.sharing import ago, check_ready, left_out, refusals, shares, staged_from_here
 from flashferry.sites.keys import PrivateKey
-from flashferry.store.own_database import moment
+from flashferry.store.database import moment
 from flashferry.store.sites.agents import AgentState
 from inventory.load import open_inventory
 from inventory.selection import Selection, narrowed

@@ -14,8 +14,7 @@ from tasks.activating.boot_order import (
     objection_to,
     undo_boot_order,
 )
-from tasks.configuration import fingerprint
-from tasks.read_config import read_running
+from tasks.read_config import fingerprint, read_running
 
 CONFIGURATION = """\
 Building configuration...

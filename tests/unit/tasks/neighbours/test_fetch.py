@@ -8,7 +8,7 @@ from flashferry.devices.errors import CopyFailed, TransferStalled
 from flashferry.fileserver import Ticket
 from flashferry.transports import NEIGHBOUR, WAYS
 from flashferry.transports.transport import offer_of
-from tasks.copy_watch import copy_limits
+from tasks.copy import copy_limits
 from tasks.neighbours.fetch import PATIENCE_S, fetch_image, marks_in, patience_s
 
 OFFER = offer_of(

@@ -15,8 +15,8 @@ from tasks.neighbours import serve
 from tasks.neighbours.serve import ServicePlan, entries_for, let_in, service_plan, set_service
 from tasks.read_config import read_running, read_startup
 from tasks.restore_plan import plan_restore
-from tasks.rollback_risks import holds_ours
 from tasks.run_marker import mark_line
+from tasks.snapshot import holds_ours
 from tasks.tcp_config import Change
 from tests.patience import PATIENCE_S
 

@@ -9,14 +9,14 @@ import pytest
 
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.images.image import Image
-from tasks.check_report import Wanted
+from tasks.check import TargetImage
 from tasks.readiness import Asked, Met, Readiness, Verdict
-from tasks.readiness.look import look_at_readiness
+from tasks.readiness.check import check_readiness
 from tests.unit.tasks.install_mode import BOOT_BLOCK, summary
 
 NAME = "cat9k_iosxe.17.12.04.SPA.bin"
 MD5, SHA512 = "a" * 32, "b" * 128
-IMAGE = Wanted(image=Image(name=NAME, size_bytes=1000, md5=MD5, sha512=SHA512), inside=NAME)
+IMAGE = TargetImage(image=Image(name=NAME, size_bytes=1000, md5=MD5, sha512=SHA512), inside=NAME)
 CARET = "      ^\n% Invalid input detected at '^' marker.\n"
 LOG = "*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from console by console\n"
 STAMP = "! Last configuration change at 10:00:00 UTC Fri Nov 20 2026 by bob\n"
@@ -145,7 +145,7 @@ READY_ROUTER = {
 @pytest.fixture
 def look(table_device) -> Callable[..., Readiness]:
     """Look at a device that answers from a table."""
-    return lambda answers, **given: look_at_readiness(table_device(answers), IMAGE, **given)
+    return lambda answers, **given: check_readiness(table_device(answers), IMAGE, **given)
 
 
 def test_a_stack_that_is_ready(look):
@@ -491,7 +491,7 @@ def test_no_answer_at_all_is_never_a_yes(table_device, command, answer):
     """Silence, a strange word and a caret alike; an upgrade in service of which nothing is said does not apply."""
     device = table_device({command: answer, **{key: text for key, text in stack().items() if key != command}})
     try:
-        verdict = look_at_readiness(device, IMAGE).verdict
+        verdict = check_readiness(device, IMAGE).verdict
     except (DeviceRefused, OutputNotUnderstood):
         return
     applies = command not in {"show issu state detail", "verify flash:"} or answer.startswith("%Error")
@@ -526,10 +526,10 @@ def test_what_the_run_has_proven_is_not_hashed_again(table_device):
     """Its own file and those of its members, each by its own path, and only by the hash that is expected."""
     device = table_device(stack())
     proven = {f"flash:{NAME}": SHA512, f"flash-2:{NAME}": MD5}
-    assert look_at_readiness(device, IMAGE, proven=proven, signature=False).verdict is Verdict.YES
+    assert check_readiness(device, IMAGE, proven=proven, signature=False).verdict is Verdict.YES
     assert [one for one in device.asked if one.startswith("verify")] == [f"verify /sha512 flash-3:{NAME}"]
     other = table_device(stack())
-    look_at_readiness(other, IMAGE, proven={f"flash:{NAME}": "c" * 128}, signature=False)
+    check_readiness(other, IMAGE, proven={f"flash:{NAME}": "c" * 128}, signature=False)
     assert f"verify /sha512 flash:{NAME}" in other.asked
 
 
@@ -693,8 +693,8 @@ def test_a_patch_or_another_feature_set_of_the_running_release_is_not_run(table_
     """Their names carry the number of what runs; the device does not run them."""
     answers = {key: text.replace(NAME, name) for key, text in (stack() | RUNNING).items()}
     answers["show version"] = version.replace("17.06.01", "17.12.04")
-    wanted = Wanted(image=Image(name=name, size_bytes=1000, md5=MD5, sha512=SHA512))
-    assert look_at_readiness(table_device(answers), wanted).verdict in {Verdict.NO, Verdict.UNKNOWN}
+    wanted = TargetImage(image=Image(name=name, size_bytes=1000, md5=MD5, sha512=SHA512))
+    assert check_readiness(table_device(answers), wanted).verdict in {Verdict.NO, Verdict.UNKNOWN}
 
 
 def test_a_file_put_in_the_place_of_the_running_one_is_not_run(look):
@@ -752,4 +752,4 @@ def test_an_unprivileged_session_is_refused(table_device):
     device = table_device(stack())
     device.privileged = False
     with pytest.raises(DeviceRefused, match="privileged prompt"):
-        look_at_readiness(device, IMAGE)
+        check_readiness(device, IMAGE)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from flashferry.images.file_name import release_of_image
 from flashferry.images.image import Image
-from flashferry.images.release import release_of_image
 from flashferry.lab.standin.platform import load_platform
-from tasks.check_report import Wanted
+from tasks.check import TargetImage
 from tasks.readiness import Asked, Met, Readiness, Verdict
-from tasks.readiness.look import look_at_readiness
+from tasks.readiness.check import check_readiness
 from tests.unit.lab.standin.console import new_console
 from tests.unit.tasks.conftest import TableDevice
 
@@ -64,8 +64,8 @@ class Replaying(TableDevice):
         return self.answers.get(command, CARET)
 
 
-def wanted(name: str) -> Wanted:
-    return Wanted(image=Image(name=name, size_bytes=SIZE_BYTES, md5=MD5, sha512=SHA512))
+def wanted(name: str) -> TargetImage:
+    return TargetImage(image=Image(name=name, size_bytes=SIZE_BYTES, md5=MD5, sha512=SHA512))
 
 
 def recorded(tmp_path, platform: str) -> tuple[dict[str, str], Readiness]:
@@ -79,7 +79,7 @@ def recorded(tmp_path, platform: str) -> tuple[dict[str, str], Readiness]:
     if console.device.install is not None:
         assert "SUCCESS" in console.show(f"install add file {console.device.flash.prefix}{name}")
     device = Recording(console)
-    found = look_at_readiness(device, wanted(name))
+    found = check_readiness(device, wanted(name))
     return dict(device.answers), found
 
 
@@ -197,14 +197,14 @@ def test_whatever_condition_is_broken_the_answer_is_never_yes(tmp_path, platform
     name, _, expected = PLATFORMS[platform]
     answers, ready = recorded(tmp_path, platform)
     assert ready.verdict is expected, [(one.name.value, one.sentence) for one in ready.in_the_way]
-    assert look_at_readiness(Replaying(answers), wanted(name)).verdict is expected
+    assert check_readiness(Replaying(answers), wanted(name)).verdict is expected
     false, broken = [], set()
     for asked, what, changed in breaks(answers, name):
-        found = look_at_readiness(Replaying(changed), wanted(name))
+        found = check_readiness(Replaying(changed), wanted(name))
         broken.add(asked)
         if found.is_good:
             false.append(f"{asked.value}: {what}")
     assert false == []
-    assert look_at_readiness(Replaying(answers), wanted(name), owed="a run has it in hand").is_good is False
+    assert check_readiness(Replaying(answers), wanted(name), owed="a run has it in hand").is_good is False
     applies = {one.name for one in ready.conditions if one.met is not Met.DOES_NOT_APPLY}
     assert applies <= broken | {Asked.OURS}

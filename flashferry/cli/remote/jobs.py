@@ -1,0 +1,387 @@
+"""Jobs and plans of a remote service: followed to their end, approvals waited for, results checked."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import typer
+
+from flashferry.api.watching import View
+from flashferry.cli.terminal.output import command, report_to_programs, say
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import reading
+from flashferry.model.exit_codes import ExitCode
+from flashferry.model.fleet_plan import Action
+from flashferry.model.plan_file import plan_from
+from flashferry.monitor.progress import Expected, Roster
+from flashferry.service.client.client import ApprovalWanted, ServiceClient, ServiceRefused, ServiceUnusable
+from flashferry.service.client.stream import MOST_DEVICES, PATIENCE_S, run_events
+from flashferry.service.client.values import RemoteJob, RemotePlan
+from flashferry.store.reader import RunState
+
+Document = Mapping[str, Any]
+
+_ERROR = "error"
+
+_ERRORS = f"flashferry.{_ERROR}/"
+
+
+def result_of(client: ServiceClient, job: RemoteJob) -> Document:
+    """Return the document that the verb of a job printed.
+
+    Raises:
+        ServiceUnusable: The job did not end by itself, or there is no document.
+    """
+    if job.exit_code is None:
+        raise ServiceUnusable(
+            f"job {job.job_id} ({job.kind}) is {job.state}: {job.sentence or 'no reason was given'}",
+            hint=f"The service's page has its runs: {client.url}/runs",
+        )
+    return client.document(job)
+
+
+def gathered(found: Sequence[Document]) -> Document:
+    """Return documents of several jobs of one verb, one at least, as one: all devices, and the gravest exit code.
+
+    The first document that is an error is returned as it is.
+    """
+    if error := next((one for one in found if _is_error(one)), None):
+        return error
+    gravest = next((one for one in found if one.get("exit_code") == ExitCode.RESTORE_INCOMPLETE), None)
+    gravest = gravest or next((one for one in found if one.get("exit_code")), found[0])
+    lists = [one.get("devices") for one in found]
+    return {**gravest, "devices": [device for one in lists if isinstance(one, list) for device in one]}
+
+
+def error_in(document: Document) -> str:
+    """Return what the verb reported as its error; empty where it reported none."""
+    return (str(document.get(_ERROR, "")) or "no reason was given") if _is_error(document) else ""
+
+
+def code_of(document: Document, verb: str) -> ExitCode:
+    """Return the exit code of a document.
+
+    Raises:
+        ServiceUnusable: It is no document of the verb, or of another release.
+    """
+    schema, code = document.get("schema"), document.get("exit_code")
+    known = (f"flashferry.{verb}/1", f"{_ERRORS}1")
+    with suppress(ValueError):
+        if schema in known and isinstance(code, int) and not isinstance(code, bool):
+            return ExitCode(code)
+    raise ServiceUnusable(
+        f"the service's result: expected {known[0]} and an exit code, found {str(schema)[:60]!r}, {str(code)[:20]}",
+        hint="Is the service of the same release as this command line?",
+    )
+
+
+def _is_error(document: Document) -> bool:
+    return str(document.get("schema", "")).startswith(_ERRORS)
+
+
+LOOK_S = 1.0
+
+"""Pause between two requests for the state of a job."""
+
+SUCCESSOR_S = 30.0
+
+"""How long the service gets to resume a run that was killed; its first try comes at once."""
+
+_RUNS = frozenset({"stage", "resume", "probe"})
+
+_DEAD = "dead"
+
+_CONTINUES = frozenset({"stage", "resume"})
+
+
+@contextmanager
+def leaving_alone(words: Callable[[], str]) -> Iterator[None]:
+    """Have Ctrl-C end only the following: what was started at the service continues there.
+
+    Args:
+        words: Returns what to print then, and what to type.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -- the signature of a handler
+        raise KeyboardInterrupt
+
+    before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        text = f"interrupted; {words()}"
+        say(text)
+        meaning = "interrupted by the operator; what the service has started continues there"
+        report_to_programs(text, ExitCode.INTERRUPTED, meaning)
+        raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def continues(what: str) -> Callable[[], str]:
+    """Return what says that a job without a run continues; it is named with its article: `the check`."""
+    return lambda: f"{what} continues at the service"
+
+
+def job_ended(client: ServiceClient, job: RemoteJob, say: Callable[[str], None] = say) -> RemoteJob:
+    """Return a job that changes no device, once it has ended; what it waits for is printed."""
+    return next(seen for seen in _states(client, job, say) if not seen.is_open)
+
+
+class Follower:
+    """Follows a run from the job that started it to the one that ended it.
+
+    Args:
+        client: Sends requests to the service.
+        job: The job.
+        clock: Seconds, going up.
+    """
+
+    def __init__(self, client: ServiceClient, job: RemoteJob, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client, self._clock = client, clock
+        self.job = job
+
+    @property
+    def run_id(self) -> str | None:
+        """The run, once it is known."""
+        return self.job.run_id
+
+    def follow(self, view: View) -> RemoteJob:
+        """Show what happens in the run until it has ended, and return its last job.
+
+        Raises:
+            ServiceRefused: The user cannot see it any more.
+            ServiceUnusable: The service did not answer for too long.
+        """
+        while True:
+            self._show(view)
+            if self.job.state != _DEAD or (after := self._successor(view)) is None:
+                return self.job
+            self.job = after
+
+    def _show(self, view: View) -> None:
+        """Show what the present job does until it has ended."""
+        is_shown = False
+        for job in _states(self._client, self.job, view.say):
+            self.job = job
+            if not is_shown and self._has_started():
+                is_shown = True
+                self._show_events(str(self.job.run_id), view)
+            if not job.is_open:
+                return
+
+    def _has_started(self) -> bool:
+        """Return whether the job's run is under way or over: a resumed run is known before it is."""
+        if self.job.run_id is None or self.job.kind not in _RUNS:
+            return False
+        return self.job.kind != "resume" or self._client.run(self.job.run_id).state is RunState.ALIVE
+
+    def _show_events(self, run_id: str, view: View) -> None:
+        hosts: set[str | None] = set()
+        try:
+            for event in run_events(self._client, run_id, view.say):
+                hosts.add(event.host)
+                if len(hosts) > MOST_DEVICES:
+                    raise ServiceUnusable(
+                        f"run {run_id}: the service reports more devices than a run has, over {MOST_DEVICES:,}",
+                        hint="Is that a flashferry service?",
+                    )
+                view(event)
+        except ServiceRefused as error:
+            # Without events the job's state is still followed.
+            view.say(f"the events of run {run_id} cannot be shown: {error.message}")
+
+    def _successor(self, view: View) -> RemoteJob | None:
+        """Return the job by which the service resumes a run that was killed; None where it does not."""
+        dead, until_s = self.job, self._clock() + SUCCESSOR_S
+        if dead.run_id is None:
+            return None
+        view.say(f"run {dead.run_id} died: {dead.sentence or 'no reason was given'}; the service restores what it left")
+        while self._clock() < until_s:
+            for job in reversed(self._client.run(dead.run_id).jobs):
+                if job.job_id == dead.job_id:
+                    break
+                if job.is_open:
+                    until_s = self._clock() + SUCCESSOR_S
+                if job.kind in _CONTINUES:
+                    view.say(f"the service resumes run {dead.run_id}, job {job.job_id}")
+                    return job
+            self._client.pause(LOOK_S)
+        return None
+
+
+def _states(client: ServiceClient, job: RemoteJob, say: Callable[[str], None]) -> Iterator[RemoteJob]:
+    """Yield a job again and again, each time in its present state; a service that does not answer is waited for."""
+    printed, away_s = "", 0.0
+    while True:
+        if job.is_open and job.sentence and job.sentence != printed:
+            printed = job.sentence
+            say(f"job {job.job_id}: {printed}")
+        yield job
+        client.pause(LOOK_S)
+        try:
+            job = client.job(job.job_id)
+        except ServiceUnusable as error:
+            if not error.passes or (away_s and time.monotonic() - away_s > PATIENCE_S):
+                raise
+            if not away_s:
+                away_s = time.monotonic()
+                say(f"{error.message}. Trying again; what it has started continues there")
+        else:
+            away_s = 0.0
+
+
+def run_continues(run_id: str | None) -> str:
+    """Return what to know and to type after Ctrl-C; the run is None where it is not known whether it has started."""
+    if run_id is None:
+        return f"the service starts the run that was asked for all the same: '{command('status')}' shows it"
+    return (
+        f"run {run_id} continues at the service: '{command(f'run follow {run_id}')}' follows it again, "
+        f"'{command(f'run pause {run_id} --reason WHY')}' starts no further device, "
+        f"'{command(f'run stop {run_id} --reason WHY')}' ends it and restores"
+    )
+
+
+_DIGEST = re.compile(r"[0-9a-f]{8,64}")
+
+_WHOLE = 64
+
+_MOST_BYTES = 64 << 20
+
+_LOOK_S = 2.0
+
+
+def planned(client: ServiceClient, given: str, title: str) -> RemotePlan:
+    """Return the plan at the service that is meant: a file of this host is offered there.
+
+    Args:
+        client: Sends requests to the service.
+        given: A file, or the digest of a plan there, or its beginning.
+        title: The title of a plan that is offered.
+
+    Raises:
+        ConfigInvalid: The file cannot be read or is no plan, or no plan there has that digest.
+    """
+    if Path(given).exists() or not _DIGEST.fullmatch(given):
+        return _offered(client, Path(given), title)
+    if title:
+        raise ConfigInvalid(
+            "--title: a plan that is at the service already has its title, found another", hint="Leave it out"
+        )
+    return client.plan(given if len(given) == _WHOLE else _whole(client, given))
+
+
+def approved(client: ServiceClient, plan: RemotePlan, *, waits: bool) -> RemotePlan:
+    """Return the plan once it is approved.
+
+    Raises:
+        ApprovalWanted: It is not approved yet, and is not to be waited for.
+        ConfigInvalid: It was denied or withdrawn, or cannot be started for another reason.
+    """
+    if plan.is_draft:
+        if not waits:
+            raise ApprovalWanted(
+                f"plan {_short(plan)} waits for approval; nothing was started",
+                hint=f"{_approver(client, plan)}; then '{command(f'stage --plan {plan.digest}')}' starts it, "
+                "and --wait waits for it",
+            )
+        say(f"plan {_short(plan)} waits for approval. {_approver(client, plan)}")
+        plan = _decided(client, plan)
+    if plan.state != "approved" or plan.why_not:
+        _refuse(plan)
+    return plan
+
+
+def roster_of_plan(client: ServiceClient, digest: str | None) -> Roster:
+    """Return which devices the run of a plan has, for the live view; none where that is not known beforehand."""
+    if digest is None:
+        return Roster()
+    try:
+        plan = plan_from(client.plan_file(digest), f"{digest[:12]}… at the service")
+    except ConfigInvalid:
+        # One of another release; its run is followed all the same, devices are shown as events name them.
+        return Roster()
+    sizes = {image.name: image.size_bytes for image in plan.images}
+    devices = tuple(
+        Expected(host=one.host, site=one.site or "", size_bytes=sizes.get(one.image or ""))
+        for one in plan.of(Action.STAGE)
+    )
+    caps = {site.site: site.cap_bytes_per_s for site in plan.sites if site.cap_bytes_per_s is not None}
+    return Roster(devices=devices, caps_bytes_per_s=caps)
+
+
+def _offered(client: ServiceClient, path: Path, title: str) -> RemotePlan:
+    content = _content(path)
+    name = title or path.stem
+    offered = client.offer(content, name)
+    say(f"plan {path}: SHA-256 {offered.digest}, at the service as {offered.title or name!r}")
+    return client.plan(offered.digest)
+
+
+def _content(path: Path) -> bytes:
+    """Return a plan's file, checked here before it is sent.
+
+    Raises:
+        ConfigInvalid: It cannot be read, or is no plan.
+    """
+    try:
+        with reading(path) as file:
+            content = file.read(_MOST_BYTES)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"plan {path}: cannot be read: {error.strerror}",
+            hint="Give the file that 'flashferry plan --output' wrote, or at least eight digits of a plan's digest",
+        ) from None
+    plan_from(content, path)
+    return content
+
+
+def _whole(client: ServiceClient, beginning: str) -> str:
+    found = [plan.digest for plan in client.plans() if plan.digest.startswith(beginning)]
+    if len(found) != 1:
+        raise ConfigInvalid(
+            f"--plan: expected one plan at the service that begins with {beginning}, found {len(found)}",
+            hint=f"Give more of its digest; {client.url}/plans lists them",
+        )
+    return found[0]
+
+
+def _decided(client: ServiceClient, plan: RemotePlan) -> RemotePlan:
+    while plan.is_draft:
+        client.pause(_LOOK_S)
+        try:
+            plan = client.plan(plan.digest)
+        except ServiceUnusable as error:
+            if not error.passes:
+                raise
+            say(f"{error.message}. Trying again")
+    say(f"plan {_short(plan)} is {plan.state}, by {plan.withdrawn_by or plan.decided_by or 'an approver'}")
+    return plan
+
+
+def _approver(client: ServiceClient, plan: RemotePlan) -> str:
+    sites = ", ".join(site or "devices without a site" for site in plan.sites) or "all sites"
+    return f"An approver for {sites} other than {plan.made_by} decides at {client.url}/plans/{plan.digest}"
+
+
+def _refuse(plan: RemotePlan) -> NoReturn:
+    because = plan.withdrawn_because or plan.comment or ""
+    by = plan.withdrawn_by or plan.decided_by or "an approver"
+    why = plan.why_not or f"it was {plan.state} by {by}" + (f": {because}" if because else "")
+    raise ConfigInvalid(
+        f"plan {_short(plan)} cannot be carried out: {why}; nothing was started",
+        hint="Make a new one, and have it approved",
+    )
+
+
+def _short(plan: RemotePlan) -> str:
+    return f"{plan.digest[:12]}…"

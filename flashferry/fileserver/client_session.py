@@ -1,0 +1,208 @@
+"""One client's connection, as it is the same by every protocol: its place, its login, and the image that it is given.
+
+A protocol's own class derives from `Visitor`, and says in its own words what is granted and refused here.
+
+Facts
+-----
+
+- A session that was counted is taken off the books once, however it ends, and also when it was never let stay.
+- A lookup returns an image that the login allows, or none; no path is ever resolved.
+- No object of its own beside the session: the two would refer to each other, and a session with all it holds would
+  stay until a collection of garbage.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from flashferry.fileserver import sockets
+from flashferry.fileserver.fixed_login import FixedGrant
+from flashferry.fileserver.host_capabilities import MOST_SESSIONS
+from flashferry.fileserver.image_stream import Retrieval
+from flashferry.fileserver.records import EventKind, TransferState
+from flashferry.images.errors import ImageUnreadable
+from flashferry.images.files import open_as
+
+if TYPE_CHECKING:
+    from flashferry.fileserver.settings import ServerSettings
+    from flashferry.fileserver.ticket_accounts import Account
+    from flashferry.fileserver.ticket_service import TicketService
+    from flashferry.images.image import ImageFile
+    from flashferry.tcp.syn import SynOptions
+
+
+class Visitor(ABC):
+    """One client's connection.
+
+    Attributes:
+        client_address: Its address for people and records.
+        control_syn: What the SYN of its connection offered.
+        socket: The connection.
+        account: What its ticket has come to; None before its login, and under a fixed login without a transfer.
+        fixed: The fixed login by which it came, if it was one.
+    """
+
+    client_address: str
+    control_syn: SynOptions | None
+    socket: Any
+    account: Account | None = None
+    fixed: FixedGrant | None = None
+    _is_anonymous = _is_counted = False
+
+    @property
+    @abstractmethod
+    def tickets(self) -> TicketService:
+        """The server's ticket service."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> ServerSettings:
+        """How the server runs."""
+
+    @abstractmethod
+    def evict(self) -> None:
+        """Give the place up, now."""
+
+    @abstractmethod
+    def yield_to_newer(self, reason: str) -> None:
+        """End its transfer, whether it runs or waits to begin; the session stays where the protocol allows it."""
+
+    @abstractmethod
+    def send_away(self, reason: str) -> None:
+        """End its transfer and the session."""
+
+    # Its place.
+
+    @property
+    def most_sessions(self) -> int:
+        """So many may be in, of all protocols of the process together."""
+        return self.settings.limits.sessions or MOST_SESSIONS
+
+    def take_place(self) -> bool:
+        """Take a place, if there is one, perhaps that of one that has not logged in; return whether it may stay.
+
+        It is counted in either case, until `leave_place`.
+        """
+        tickets, address = self.tickets, self.client_address
+        tickets.sessions += 1
+        self._is_counted = self._is_anonymous = True
+        tickets.pending_logins.enter(address, self)
+        return (
+            tickets.pending_logins.count(address) <= self.settings.limits.anonymous_sessions_per_address
+            and not tickets.locked_out(address)
+            and self._has_place()
+        )
+
+    def _has_place(self) -> bool:
+        if self.tickets.sessions <= self.most_sessions:
+            return True
+        other = self.tickets.pending_logins.to_displace(self.client_address, self.tickets.is_named)
+        if other is not None:
+            other.evict()
+        return other is not None
+
+    def leave_place(self) -> None:
+        """Take the session off the books; twice is harmless."""
+        self._no_longer_anonymous()
+        if self._is_counted:
+            self._is_counted = False
+            self.tickets.sessions -= 1
+
+    def _no_longer_anonymous(self) -> None:
+        if self._is_anonymous:
+            self._is_anonymous = False
+            self.tickets.pending_logins.leave(self.client_address, self)
+
+    # Its login.
+
+    def log_in(self, result: Account | FixedGrant) -> None:
+        """Take what the ticket service granted, and report the login."""
+        self._no_longer_anonymous()
+        audit = self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel"
+        if isinstance(result, FixedGrant):
+            self.fixed = result
+            self.tickets.report(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
+            return
+        self.account = result
+        result.sessions.add(self)
+        if result.channel is None:
+            state = TransferState.LOGGED_IN
+            self.tickets.change(result, EventKind.LOGIN, audit, state=state, last_error="", **self._who())
+
+    def _who(self) -> dict[str, Any]:
+        info = sockets.read_info(self.socket)
+        return {
+            "peer_address": self.client_address,
+            "control_syn": self.control_syn,
+            "rtt_s": info.rtt_s if info else None,
+        }
+
+    def leave_account(self, why: str = "") -> None:
+        """Report that the client is gone, if it had logged in and no other session uses its ticket.
+
+        Args:
+            why: Why it got no image; empty: what the ticket's books say, or that it asked for none.
+        """
+        account, self.account = self.account, None
+        if account is None:
+            return
+        account.sessions.discard(self)
+        if not account.sessions and account.progress.state is TransferState.LOGGED_IN:
+            text = why or account.progress.last_error or "the client left without fetching the image"
+            if self.fixed is not None:
+                self.tickets.change(account, EventKind.FAILED, text, state=TransferState.FAILED)
+            else:
+                self.tickets.change(
+                    account, EventKind.NOTICE, text, state=TransferState.WAITING, last_error=text, peer_address=None
+                )
+        if self.fixed is not None:
+            self.tickets.forget(account.grant.ticket_id)
+        else:
+            self.tickets.settle(account)
+
+    # Its image.
+
+    def image(self, path: str) -> ImageFile | None:
+        """Look a path up among what this login allows: a base name, with any number of slashes before it.
+
+        One rule for every transport, because operators type the same path for each; there is no other folder.
+        """
+        name = path.lstrip("/")
+        if self.fixed is not None:
+            return self.fixed.image(name)
+        if self.account is None:
+            return None
+        image = self.account.grant.image
+        return image if name == image.name else None
+
+    def account_of(self, image: ImageFile) -> Account:
+        """Return the account that a transfer runs under; of a fixed login a new one for each. It has logged in."""
+        if self.fixed is not None:
+            self.leave_account()
+            self.account = self.tickets.open(self.fixed, image, **self._who())
+            self.account.sessions.add(self)
+        assert self.account is not None
+        return self.account
+
+    def retrieve(self, account: Account, offset_bytes: int = 0, end_bytes: int | None = None) -> Retrieval | None:
+        """Open the account's image, and have this transfer be the one of its ticket; it takes one of its tries.
+
+        Args:
+            account: Of this session.
+            offset_bytes: Where the part begins that is asked for.
+            end_bytes: Where it ends, the first byte that is not of it; None: with the image.
+
+        Returns:
+            What to send; None where the image has changed, which is reported.
+        """
+        image = account.grant.image
+        try:
+            file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
+        except ImageUnreadable as error:
+            self.tickets.change(account, EventKind.FAILED, error.message, state=TransferState.FAILED)
+            return None
+        self.tickets.take_over(account, self)
+        self.tickets.use(account)
+        return Retrieval(account, file, offset_bytes, end_bytes)
