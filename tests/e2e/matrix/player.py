@@ -86,9 +86,9 @@ class _Play:
 
     def _held_at_bytes(self) -> int | None:
         """Return where the copy stands still for a kill that comes by what is on flash."""
-        trigger = self._cell.point.trigger
-        if not isinstance(trigger, AtFlash) or trigger.on_member:
-            return None
+        trigger, point = self._cell.point.trigger, self._cell.point.name
+        if not isinstance(trigger, AtFlash) or trigger.on_member or point in self._cell.fault.never:
+            return None  # a kill that never comes would never release the copy
         return int(trigger.share * IMAGE_BYTES)
 
     def _recoveries(self) -> Iterator[Recovery]:
