@@ -124,8 +124,15 @@ def cookie_of(state: Path, *roles: Role, name: str = "ada", site: str = "*") -> 
 
 def signed_in(browser: Browser, url: str, cookie: tuple[str, str], **options: object) -> BrowserContext:
     """Return a context of a browser, whose pages are somebody's; options are those of `Browser.new_context`."""
-    context = browser.new_context(base_url=url, **options)  # type: ignore[arg-type]
+    context = context_of(browser, base_url=url, **options)
     context.add_cookies([{"name": cookie[0], "value": cookie[1], "url": url}])
+    return context
+
+
+def context_of(browser: Browser, **options: object) -> BrowserContext:
+    """Return a new context whose pages wait with the patience of all tests; Playwright's own limit is 30 s."""
+    context = browser.new_context(**options)  # type: ignore[arg-type]
+    context.set_default_timeout(PATIENCE_S * 1000)
     return context
 
 
@@ -138,6 +145,7 @@ __all__ = [
     "Serving",
     "browsing",
     "chromium",
+    "context_of",
     "cookie_of",
     "is_as_wide_as_its_window",
     "serving",

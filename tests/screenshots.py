@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from benchmarks.report import print_progress
 from benchmarks.subjects import free_port
 from flashferry.service.principal import Role
-from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
+from tests.browsing import browsing, context_of, cookie_of, is_as_wide_as_its_window, serving, signed_in
 from tests.showcase.service import Showcase, showcase
 from tests.showcase.tour import EMPTY, NOBODY, PAGES, cookies_of
 
@@ -88,7 +88,7 @@ def take(browser: Browser, url: str, cookies: dict[str, tuple[str, str]], shots:
             scheme = "light" if shot.scheme == "print" else shot.scheme
             cookie = cookies.get(shot.who)
             context = (
-                browser.new_context(base_url=url, viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+                context_of(browser, base_url=url, viewport=size, color_scheme=scheme)
                 if cookie is None
                 else signed_in(browser, url, cookie, viewport=size, color_scheme=scheme)
             )

@@ -52,7 +52,10 @@ class ServerBench:
         return self.server.issue_ticket(TicketRequest(image_name=image_name, **more))
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass for the tickets of a server with a `clock`: those whose life is as long are at its end."""
+        """Let time pass in the first listener's process of a server with a `clock`: for tickets, transfers, sessions.
+
+        What expires after that many seconds does; what was not waited for when this is called has all its time left.
+        """
         place = ("127.0.0.1", self.server.port_of("clock"))
         with socket.create_connection(place, timeout=PATIENCE_S) as clock, clock.makefile("rb") as answers:
             clock.sendall(f"{seconds}\n".encode())
@@ -131,7 +134,7 @@ def serving(
         folder: A new folder.
         listeners: What is served.
         options: A test's own settings: `size` of the image, `clock` where time is to pass for the first listener's
-            tickets, keys of `Limits` and `SenderProfile` by `limits` and `profile`, else those of `ServerSettings`.
+            process, keys of `Limits` and `SenderProfile` by `limits` and `profile`, else those of `ServerSettings`.
         profile: What the protocol's tests have as a profile besides.
     """
     directory = folder / "images"

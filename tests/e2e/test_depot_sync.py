@@ -63,11 +63,13 @@ class Ground:
             text=True,
             env=self.environment("centre"),
         ) as process:
-            assert process.stdout is not None
-            self.port = json.loads(process.stdout.readline())["ports"]["https"]
-            until(lambda: "offers 1 image " in process.stdout.readline(), "the depot's offer")
-            yield process
-            process.kill()
+            try:
+                assert process.stdout is not None
+                self.port = json.loads(process.stdout.readline())["ports"]["https"]
+                until(lambda: "offers 1 image " in process.stdout.readline(), "the depot's offer")
+                yield process
+            finally:
+                process.kill()
 
     @contextmanager
     def sync(self, *more: str) -> Iterator[subprocess.Popen[str]]:
@@ -80,8 +82,10 @@ class Ground:
             text=True,
             env=self.environment("site") | {"FLASHFERRY_DEPOT_PASSWORD": WORD},
         ) as process:
-            yield process
-            process.kill()
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def written(self) -> int:
         """Return how much of the image is written at the site, verified or not."""

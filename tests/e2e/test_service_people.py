@@ -18,7 +18,7 @@ from flashferry.service.people.sign_in import Passwords
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
-from tests.browsing import browsing, is_as_wide_as_its_window, serving
+from tests.browsing import browsing, context_of, is_as_wide_as_its_window, serving
 from tests.served import ADMIN, QUICK
 
 pytestmark = pytest.mark.soak
@@ -70,7 +70,7 @@ def test_signing_in_with_a_browser(state):
     from playwright.sync_api import Error
 
     with serving(state, free_port()) as served, browsing() as browser:
-        context = browser.new_context(base_url=served.url, java_script_enabled=False)
+        context = context_of(browser, base_url=served.url, java_script_enabled=False)
         asked: list[str] = []
         context.on("request", lambda request: asked.append(request.url))
         page = context.new_page()
@@ -110,7 +110,7 @@ def test_signing_in_with_a_browser(state):
 def test_pages_of_others_change_nothing(state):
     """Neither from another site, whose forms have no cookie, nor from another port of this one, whose forms have."""
     with serving(state, free_port()) as served, browsing() as browser:
-        context = browser.new_context(base_url=served.url)
+        context = context_of(browser, base_url=served.url)
         page = context.new_page()
         page.goto("/login")
         page.fill("#f-name", "root")
@@ -143,7 +143,7 @@ def test_pages_of_others_change_nothing(state):
 def test_pages_about_people_fit(state, width):
     """On a phone and on a wide screen nothing has to be scrolled to sideways."""
     with serving(state, free_port()) as served, browsing() as browser:
-        context = browser.new_context(base_url=served.url, viewport={"width": width, "height": 900})
+        context = context_of(browser, base_url=served.url, viewport={"width": width, "height": 900})
         page = context.new_page()
         page.goto("/login")
         assert is_as_wide_as_its_window(page)

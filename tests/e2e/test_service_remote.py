@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -45,24 +47,15 @@ def test_a_plan_is_staged_by_a_service_for_who_sits_elsewhere(tmp_path):
         subprocess.run(ground.command(*words), check=True, capture_output=True, timeout=PATIENCE_S)
         try:
             serve(ground)
-            stage = ("--service", f"http://127.0.0.1:{PORT}", "stage", "--plan", plan, "--wait", "--json")
-            with told.open("w") as errors:
-                asking = subprocess.Popen(
-                    ground.command(*stage),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    text=True,
-                    env=environment,
-                )
-            until(lambda: "waits for approval" in told.read_text())
-            approve(ground.service, approver, json.loads(plan.read_text())["digest"])
-            until(lambda: " connect " in told.read_text())
-            ground.services[-1].kill()
-            ground.services[-1].wait()
-            until(lambda: "Trying again" in told.read_text())
-            serve(ground)
-            out, _ = asking.communicate(timeout=PATIENCE_S)
+            with staging(ground, plan, told, environment) as asking:
+                until(lambda: "waits for approval" in told.read_text())
+                approve(ground.service, approver, json.loads(plan.read_text())["digest"])
+                until(lambda: " connect " in told.read_text())
+                ground.services[-1].kill()
+                ground.services[-1].wait()
+                until(lambda: "Trying again" in told.read_text())
+                serve(ground)
+                out, _ = asking.communicate(timeout=PATIENCE_S)
         finally:
             ground.end()
         document, said = json.loads(out), told.read_text()
@@ -72,6 +65,27 @@ def test_a_plan_is_staged_by_a_service_for_who_sits_elsewhere(tmp_path):
         assert said.count("the service answers again") == 1, said
         assert [said.count(f"{host:<12} device   done") for host in ("r1", "r2")] == [1, 1], said
         assert configurations(world) == before
+
+
+@contextmanager
+def staging(ground: Ground, plan: Path, told: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Run the client that waits for the end of its run; it is ended with the block, whatever became of that."""
+    words = ("--service", f"http://127.0.0.1:{PORT}", "stage", "--plan", plan, "--wait", "--json")
+    with (
+        told.open("w") as errors,
+        subprocess.Popen(
+            ground.command(*words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+        ) as client,
+    ):
+        try:
+            yield client
+        finally:
+            client.kill()
 
 
 def serve(ground: Ground) -> None:

@@ -32,7 +32,7 @@ class Ground:
     """Two routers, their site's inventory and agent, and a centre's folder with plan and settings."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.folder = folder
+        self.folder, self._stack = folder, stack
         self.redis = stack.enter_context(redis_in(folder / "redis"))
         specs = tuple(DeviceSpec(name=name) for name in DEVICES)
         self.world: World = stack.enter_context(start_world(WorldSpec(devices=specs), rung=Rung.LOOPBACK))
@@ -61,9 +61,13 @@ class Ground:
         return made
 
     def typed(self, *words: str) -> subprocess.Popen[str]:
-        """Type a command of the centre."""
+        """Type a command of the centre; it is ended with the test."""
         command = [sys.executable, "-P", "-m", "flashferry", *words, "--state-dir", str(self.state), "--json"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = self._stack.enter_context(
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+        self._stack.callback(process.kill)
+        return process
 
     def stage(self, plan: Path) -> subprocess.Popen[str]:
         """Type `stage`."""

@@ -15,7 +15,7 @@ import pytest
 from flashferry.lab.broker import missing_broker
 from flashferry.lab.demo.sites.verification import MOST_RATIO
 from tests.needs import lacking
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.some import some
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
@@ -80,16 +80,19 @@ def test_its_figures(demo):
 def test_it_leaves_nothing_behind_in_the_middle_of_a_copy(ends_by):
     """Interrupted, it puts the routers back; killed, its guard ends what the agents began."""
     number = ends_by.name
-    demo = subprocess.Popen(
+    with subprocess.Popen(
         COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {MARK: number}
-    )
-    with demo:
-        assert demo.stdout is not None
-        said = [next(line for line in demo.stdout if "osl-isr1: copy started" in line)]
-        assert len(left(number)) > 10
-        demo.send_signal(ends_by)
-        if ends_by is not signal.SIGKILL:
-            said += list(demo.stdout)
+    ) as demo:
+        try:
+            assert demo.stdout is not None
+            said = [next(line for line in demo.stdout if "osl-isr1: copy started" in line)]
+            assert len(left(number)) > 10
+            demo.send_signal(ends_by)
+            if ends_by is not signal.SIGKILL:
+                said += list(demo.stdout)
+                demo.wait(PATIENCE_S)
+        finally:
+            demo.kill()
     assert demo.returncode == (130 if ends_by is signal.SIGINT else -signal.SIGKILL)
     assert ("configurations are what they were" in said[-1]) is (ends_by is signal.SIGINT)
     until(lambda: not left(number), lambda: f"the end of {left(number)}")

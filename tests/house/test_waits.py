@@ -13,44 +13,45 @@ TESTS = Path(__file__).parents[1]
 NOT_READ = {"patience.py", "house/test_waits.py"}
 """The place where tests wait, and this file's samples."""
 
-EXPIRES = "a time-out of the product or a stand-in that has to expire: input, not the limit of a wait"
-OF_A_FUZZER = "what a client that never logs in, or never connects, holds of a server that is fuzzed: input"
+EXPIRES = "it has to expire, in every course of the test: one that stood still meanwhile finds it expired all the same"
+OF_THE_KERNEL = "it has to be passed over: the kernel of a client that stands still answers for it"
+OF_A_FUZZER = "a client that never logs in, or never connects, holds a place for so long; to lose it is one of its ends"
+OF_A_JUDGED_RUN = "which wait of product and router ends first is left open: the judgements hold for each course"
 PURE = "a decision on numbers, or on a clock that is handed in: nothing waits"
-SHOWN = "behind it a transfer is shown as stalled, which the test waits for"
+SHOWN = "after it a transfer that stands still is shown as stalled, which the test waits for; it goes on all the same"
 PACE = "how fast a stand-in or a client sends or reads: the pace is the input, and a slower one changes nothing"
 MOMENT = "the moment of an act in mid-run is the input; a later one is as good"
 NOTHING = "what must not come has a while to come; load makes it no more likely"
 
 ALLOWED: dict[str, dict[str, str]] = {
-    "adversary/limits.py": {"LONGEST_SILENCE_S": EXPIRES, "stall_s": EXPIRES},
+    "adversary/limits.py": {"LONGEST_SILENCE_S": OF_A_JUDGED_RUN, "stall_s": OF_A_JUDGED_RUN},
     "adversary/router/copying.py": {"sleep": PACE},
-    "adversary/router/ftp.py": {"REPLY_LIMIT_S": EXPIRES},
+    "adversary/router/ftp.py": {"REPLY_LIMIT_S": OF_A_JUDGED_RUN, "timeout": OF_A_JUDGED_RUN},
     "adversary/router/shell.py": {"sleep": PACE},
     "adversary/router/terminal.py": {"sleep": PACE},
-    "component/depot/test_bad_sources.py": {"stall_s": EXPIRES, "wait": PACE},
+    "browsing.py": {"new_context": "the place that gives pages the one patience"},
+    "component/depot/test_bad_sources.py": {
+        "stall_s": EXPIRES + "; a sync meets a break more, which it goes on after",
+        "wait": PACE,
+    },
     "component/depot/test_depot_ends.py": {"return_s": EXPIRES},
-    "component/ftpserver/test_active.py": {"data_connect_s": EXPIRES},
-    "component/ftpserver/test_draining.py": {"data_connect_s": EXPIRES, "drain_s": EXPIRES},
+    "component/ftpserver/test_active.py": {"data_connect_s": OF_A_FUZZER},
+    "component/ftpserver/test_draining.py": {"drain_s": EXPIRES},
     "component/ftpserver/test_fetch.py": {
         "clock": "the date of a record lies between two readings of the wall clock: order, no duration",
         "deadline": "the second of these readings, with the second by which clocks may be rounded",
         "give_up_after_s": EXPIRES,
         "stall_after_s": SHOWN,
-        "unacked_limit_s": EXPIRES,
+        "unacked_limit_s": OF_THE_KERNEL,
     },
     "component/ftpserver/test_fuzz.py": {
         "data_connect_s": OF_A_FUZZER,
         "idle_s": OF_A_FUZZER,
         "login_deadline_s": OF_A_FUZZER,
     },
-    "component/ftpserver/test_hardening.py": {
-        "data_connect_s": EXPIRES,
-        "idle_s": EXPIRES,
-        "login_deadline_s": EXPIRES,
-    },
     "component/ftpserver/test_wan.py": {"fall_back_after_s": EXPIRES, "unacked_limit_s": EXPIRES},
     "component/httpserver/conftest.py": {"stall_after_s": SHOWN},
-    "component/httpserver/test_hardening.py": {"login_deadline_s": EXPIRES, "sleep": PACE},
+    "component/httpserver/test_hardening.py": {"sleep": PACE},
     "component/lab/conftest.py": {"timeout": "how often pyftpdlib's loop looks whether it is over"},
     "component/lab/test_http_pulls.py": {"REPLY_TIMEOUT_S": EXPIRES, "reply_timeout_s": EXPIRES},
     "component/nightly/cml/test_connect.py": {"timeout_s": EXPIRES},
@@ -60,7 +61,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     "component/session/test_session_scenes.py": {"limit_s": EXPIRES},
     "component/sshserver/test_fetch.py": {"sleep": PACE},
     "component/sshserver/test_fuzz.py": {"idle_s": OF_A_FUZZER, "login_deadline_s": OF_A_FUZZER},
-    "component/sshserver/test_login.py": {"idle_s": EXPIRES, "login_deadline_s": EXPIRES},
     "e2e/matrix/activation/acts.py": {"AWAY_LIMIT_S": EXPIRES, "boot_limit_s": EXPIRES},
     "e2e/matrix/activation/faults.py": {"patience_s": EXPIRES},
     "e2e/matrix/activation/player.py": {
@@ -88,7 +88,10 @@ ALLOWED: dict[str, dict[str, str]] = {
     "unit/fileserver/test_ticket_service.py": {"lifetime_s": PURE},
     "unit/run/test_slots_pools.py": {"patience_s": EXPIRES},
 }
-"""What may stand in a file, by what `findings` calls it, and why. Not for the limit of a wait."""
+"""What may stand in a file, by what `findings` calls it, and why a test process that stands still is not red for it.
+
+Not for the limit of a wait.
+"""
 
 
 @cache
@@ -148,6 +151,9 @@ def test_what_is_listed_is_there():
         ("async def f():\n    await asyncio.sleep(1)", ["sleep"]),
         ("while not is_so():\n    time.sleep(0.01)", ["sleep"]),
         ("page.wait_for_timeout(500)", ["sleep"]),
+        ("async def f():\n    async with asyncio.timeout(5):\n        await g()", ["timeout"]),
+        ("threading.Timer(0.1, stop.set).start()", ["Timer"]),
+        ("page = browser.new_context(base_url=url).new_page()", ["new_context"]),
         ("def f():\n    assert time.monotonic() < deadline_s", ["clock"]),
         ("def f():\n    assert time.perf_counter() - began < 2", ["clock"]),
         ("def f():\n    a = time.time()\n    g()\n    took = time.time() - a\n    assert took < most_s", ["clock"]),
@@ -182,6 +188,7 @@ def test_what_depends_on_a_time_is_found(source, names):
         "now.clock.sleep(5)",
         "await_ = asyncio.sleep(0)",
         "deadline = Deadline.after(within_s)",
+        "threading.Timer(PATIENCE_S, queue.put, (0,))",
         "def f():\n    started = time.monotonic()\n    return Finding(seconds=time.monotonic() - started)",
         "def f():\n    now = time.time()\n    assert found == 3",
         "def f():\n    assert plan.duration_s > 0",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 LEAST_S = 60.0
 """Shortest limit on a wait, in seconds. Zero is no wait and is allowed."""
@@ -16,15 +16,15 @@ _LIFE = re.compile(rf"^({_LIVES})_s$")
 """What the product gives up after: a test process that stands still for some seconds must not meet it."""
 
 _WAITS = frozenset(
-    {"acquire", "communicate", "create_connection", "join", "poll", "result", "select", "settimeout", "stop", "until"}
-    | {"wait", "wait_final", "wait_for"}
+    {"acquire", "communicate", "create_connection", "fail_after", "join", "move_on_after", "poll", "result", "select"}
+    | {"settimeout", "stop", "timeout", "until", "wait", "wait_final", "wait_for"}
 )
 _CLOCKS = frozenset(
     f"{name}{unit}" for name in ("monotonic", "perf_counter", "process_time", "thread_time") for unit in ("", "_ns")
 )
 _SLEEPERS = frozenset({"time", "asyncio", "anyio", "trio"})
 _OF_INTEREST = re.compile(
-    r"\bsleep\(|wait_for_timeout"
+    r"\bsleep\(|wait_for_timeout|\bnew_context\(|\bTimer\("
     r"|(?:monotonic|perf_counter|process_time|thread_time|\btime\.time)(?:_ns)?\(\)"
     r"|(?:timeout|patience|within|deadline|(?:limit|longest)\w*_s)(?:_s)?\s*(?::[^=\n]*)?=\s*(?!=|PATIENCE_S\b)"
     r"|(?:TIMEOUT|PATIENCE|WITHIN|DEADLINE|(?:LIMIT|LONGEST)\w*_S)(?:_S)?\b.*="
@@ -101,6 +101,12 @@ def _in_call(call: ast.Call, numbers: Mapping[str, float]) -> Iterator[Finding]:
         if not (call.args and _number(call.args[0], numbers) == 0):
             yield Finding(name="sleep", line=call.lineno, message="sleep: expected a wait for an event; use until")
         return
+    if name == "Timer":
+        message = "Timer: expected an act at an event, found one after a time; act where the event is seen"
+        yield from (replace(one, message=message) for one in _limit(name, call.args[0], numbers, call.lineno))
+    elif name == "new_context":
+        message = "new_context: expected pages with the one patience, found Playwright's 30 s; use context_of"
+        yield Finding(name=name, line=call.lineno, message=message)
     for keyword in call.keywords:
         if keyword.arg and _is_limit(keyword.arg):
             yield from _limit(keyword.arg, keyword.value, numbers, call.lineno)

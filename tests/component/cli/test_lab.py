@@ -1,10 +1,12 @@
 """`flashferry lab up` starts the world it is given, says how to reach it, and leaves nothing behind."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,15 +48,20 @@ name = "w1"
 """
 
 
-def _up(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+@contextlib.contextmanager
+def _up(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    with subprocess.Popen(
         [sys.executable, "-P", "-m", "flashferry", "lab", "up", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
         env=os.environ | {"XDG_RUNTIME_DIR": str(folder)},
-    )
+    ) as lab:
+        try:
+            yield lab
+        finally:
+            lab.kill()
 
 
 def _run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -217,7 +217,7 @@ def test_a_source_that_drips_bytes_for_ever(trial: Trial) -> None:
     """It is one that is away: each byte would else be waited for, and the catalogue held by that for weeks."""
     trial.stall_s, is_over = 1.0, threading.Event()
     trial.scripted.is_held = True
-    trial.scripted.answers = [lambda *_: answer("200 OK", DATA, ETag=MANIFEST.tag)[: -len(DATA)]] * 20
+    trial.scripted.answers = [lambda *_: answer("200 OK", DATA, ETag=MANIFEST.tag)[: -len(DATA)]] * 1000
 
     def drip() -> None:
         while not is_over.wait(0.2):

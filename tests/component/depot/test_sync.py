@@ -21,7 +21,7 @@ from flashferry.fileserver import FixedLogin
 from flashferry.images.manifest import CATALOGUE_NAME
 from tests.component.depot.sync_bench import CHUNK, NAME, SITE, SyncBench, sync_bench
 from tests.needs import lacking, need_root
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 SIZE = 20 * CHUNK
 
@@ -69,10 +69,11 @@ def test_an_image_that_changes_at_the_centre(bench: SyncBench) -> None:
             bench.put(os.urandom(SIZE))
             # What is under way is the old one's, to its end or until the line breaks; here it breaks.
             os.kill(bench.server.pid, 9)
-            threading.Timer(1.0, bench.server.revive).start()
+        elif changed.is_set() and progress.text:  # the line broke
+            bench.server.revive()
 
     old = offered_by(bench.source)[0]
-    request = api.SyncRequest(source=bench.source, catalogue=bench.catalogue().path, give_up_s=60)
+    request = api.SyncRequest(source=bench.source, catalogue=bench.catalogue().path, give_up_s=PATIENCE_S)
     result = api.depot_sync(request, on_progress=change)
     assert result.exit_code == api.ExitCode.OK, result
     assert (bench.catalogue().path / NAME).read_bytes() == bench.data
@@ -91,9 +92,10 @@ def test_a_source_that_is_killed_and_comes_back(bench: SyncBench) -> None:
         if progress.done_bytes > 5 * CHUNK and not killed.is_set():
             killed.set()
             os.kill(bench.server.pid, 9)
-            threading.Timer(1.5, bench.server.revive).start()
+        elif killed.is_set() and progress.text:  # the line broke
+            bench.server.revive()
 
-    synced = sync_image(bench.source, offered_by(bench.source)[0], bench.catalogue(), kill, give_up_s=60)
+    synced = sync_image(bench.source, offered_by(bench.source)[0], bench.catalogue(), kill, give_up_s=PATIENCE_S)
     assert killed.is_set()
     assert synced.breaks >= 1
     assert synced.came_bytes == SIZE

@@ -43,8 +43,10 @@ def syncing(bench: SyncBench) -> Iterator[Syncing]:
     words = [sys.executable, "-m", "tests.component.depot.killed_sync", bench.url, USER, WORD, NAME]
     root = Path(__file__).resolve().parents[3]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as process:
-        yield Syncing(process)
-        process.stdin.close()
+        try:
+            yield Syncing(process)
+        finally:
+            process.stdin.close()
 
 
 def assert_no_wrong_name(bench: SyncBench, catalogue: CatalogueFolder) -> None:

@@ -87,16 +87,18 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
     Path("/run/sshd").mkdir(exist_ok=True)
     assert SSHD is not None
     with subprocess.Popen([SSHD, "-D", "-e", "-f", str(config)], stderr=subprocess.PIPE) as sshd:
-        listening = f":{port:04X} 00000000:0000 0A"
-        until(
-            lambda: sshd.poll() is not None or listening in Path("/proc/net/tcp").read_text(),
-            "sshd listens",
-        )
-        if sshd.poll() is not None:
-            why = (sshd.stderr.read() if sshd.stderr else b"").decode()
-            lacking(f"sshd does not start: {why}")
-        yield SshHost(folder=folder, port=port, data=data, manifest=manifest)
-        sshd.terminate()
+        try:
+            listening = f":{port:04X} 00000000:0000 0A"
+            until(
+                lambda: sshd.poll() is not None or listening in Path("/proc/net/tcp").read_text(),
+                "sshd listens",
+            )
+            if sshd.poll() is not None:
+                why = (sshd.stderr.read() if sshd.stderr else b"").decode()
+                lacking(f"sshd does not start: {why}")
+            yield SshHost(folder=folder, port=port, data=data, manifest=manifest)
+        finally:
+            sshd.terminate()
 
 
 @pytest.fixture

@@ -1,14 +1,16 @@
-"""A listener by which a test lets time pass in a serving process: by the clock of its tickets, and by nothing else.
+"""A listener by which a test lets time pass in a serving process: for its tickets and transfers, and for all timers.
 
-A client sends a line with a number of seconds, and reads one when they have passed. Tickets end by that clock; the
-timers of sessions and data connections are the loop's.
+A client sends a line with a number of seconds, and reads one when they have passed: each timer that was to expire
+within them expires in the loop's next turn.
 """
 
 import socket
 from collections.abc import Mapping
 from typing import Any
 
-from flashferry.fileserver.protocol import Acceptor, AsyncChat, ServingContext
+from pyftpdlib import ioloop
+
+from flashferry.fileserver.protocol import Acceptor, AsyncChat, AsyncioLoop, ServingContext
 
 PASSED = b"passed\n"
 
@@ -20,7 +22,7 @@ class Clock(Acceptor):
 
     def __init__(self, listening: socket.socket, context: ServingContext, _options: Mapping[str, object]) -> None:
         super().__init__(ioloop=context.loop)
-        self._listening, self._tickets = listening, context.tickets
+        self._listening, self._tickets, self._loop = listening, context.tickets, context.loop
 
     def open(self) -> None:
         self._listening.setblocking(False)
@@ -31,12 +33,15 @@ class Clock(Acceptor):
         Line(sock, self)
 
     def set_forward(self, seconds: float) -> None:
-        """Let time pass for the tickets."""
+        """Let time pass: the tickets' clock and the loop's are set forward."""
         clock = self._tickets.clock
         self._tickets.clock = lambda: clock() + seconds
+        place, name = (self._loop.asyncio, "time") if isinstance(self._loop, AsyncioLoop) else (ioloop, "timer")
+        timer = getattr(place, name)
+        setattr(place, name, lambda: timer() + seconds)
 
     def drain(self) -> None:
-        self.close()
+        """Time passes on while a server drains."""
 
     def close(self, _reason: str = "") -> None:
         super().close()

@@ -53,7 +53,7 @@ def test_draining_serves_a_retrieval_that_waits(bench: "Bench", how: str) -> Non
     assert _ends(bench, pid)
 
 
-@pytest.mark.parametrize("bench", [{"limits": {"data_connect_s": 0.5}}], indirect=True)
+@pytest.mark.parametrize("bench", [{"limits": {"data_connect_s": PATIENCE_S}, "clock": True}], indirect=True)
 def test_draining_fails_a_retrieval_whose_client_never_connects(bench: "Bench") -> None:
     """It gets 425 when its time is up, whoever waits is told that it failed and why, and the process ends."""
     ticket, pid = bench.ticket(), bench.server.pid
@@ -61,6 +61,7 @@ def test_draining_fails_a_retrieval_whose_client_never_connects(bench: "Bench") 
         bench.never_connect(client)
         with contextlib.suppress(ServerGone):
             bench.server.drain()
+        bench.pass_time(PATIENCE_S)
         with pytest.raises(ftplib.error_temp, match="425 No data connection came"):
             client.voidresp()
     failed = bench.final(ticket)

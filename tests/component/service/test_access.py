@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
@@ -28,6 +27,8 @@ from tests.served import URL, Served, serve
 
 router = APIRouter()
 CALLED = []
+MIDST: list[Callable[[], None]] = []
+"""What the stream does once, in its midst."""
 
 
 @router.get("/open")
@@ -69,6 +70,8 @@ async def _stream(count: int = 40) -> StreamingResponse:
         for number in range(count):
             yield f"{number}\n".encode()
             await anyio.sleep(0.01)
+            if number == 5 and MIDST:
+                await anyio.to_thread.run_sync(MIDST.pop())
 
     return StreamingResponse(lines())
 
@@ -254,12 +257,11 @@ def test_a_stream_ends_with_what_it_was_let_in_by(served, change, monkeypatch):
             elif change == "over":
                 end_sessions_of(database, "ann")
 
-    timer = threading.Timer(0.05, later)
-    timer.start()
+    MIDST[:] = [later]
     # One that is not ended lasts as long as the patience.
     count = 40 if change == "nothing" else int(PATIENCE_S / 0.01)
     text = served.call("GET", f"/stream?count={count}", browser).text
-    timer.join()
+    assert MIDST == []
     assert (text.count("\n") == count) is (change == "nothing")
 
 

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.subjects import free_port
 from flashferry.service.pages.frame import link
 from flashferry.service.principal import Role
-from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
+from tests.browsing import browsing, context_of, cookie_of, is_as_wide_as_its_window, serving, signed_in
 from tests.showcase.checks import faults_of, unreached_of
 from tests.showcase.service import Showcase, showcase
 from tests.showcase.tour import EMPTY, EVERYTHING, NOBODY, PAGES, cookies_of, lacking
@@ -45,7 +45,7 @@ class Looking:
     def page(self, who: str = EVERYTHING, **options):
         """Open a page of somebody, or of nobody."""
         if who == NOBODY:
-            return self.browser.new_context(base_url=self.url, **options).new_page()
+            return context_of(self.browser, base_url=self.url, **options).new_page()
         return signed_in(self.browser, self.url, self.cookies[who], **options).new_page()
 
 

@@ -291,7 +291,7 @@ def test_progress_is_never_more_than_arrived(bench: "Bench") -> None:
     record = bench.delivered(ticket).record
     assert record is not None
     assert readings == sorted(readings)
-    assert len(set(readings)) > 5
+    assert len(set(readings)) > 2
     assert all(sample.bytes_acked >= 0 for sample in record.samples)
     assert max(readings) == record.bytes_sent == len(bench.content)
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from flashferry.fileserver import FileServer, FixedLogin, Limits, ServerSettings
 from flashferry.sshserver import ssh_listener
 from flashferry.sshserver.scp import Kind
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.soak
 
@@ -80,7 +81,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileServer]:
 
 
 async def _answer(server: FileServer, said: bytes, **request: Any) -> bytes:
-    """Ask for a session, say something, and return what comes within a moment."""
+    """Ask for a session, say something, and return what comes until the server ends it."""
     got = bytearray()
     async with await asyncssh.connect(
         "127.0.0.1",
@@ -98,7 +99,7 @@ async def _answer(server: FileServer, said: bytes, **request: Any) -> bytes:
         try:
             process.stdin.write(said)
             process.stdin.write_eof()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 while piece := await process.stdout.read(65536):
                     got += piece
         except (asyncssh.Error, OSError):
@@ -157,7 +158,7 @@ def test_no_bytes_before_the_login_do_harm(server: FileServer, said: list[bytes]
         writer.write((b"SSH-2.0-fuzz\r\n" if greets else b"") + b"".join(said))
         writer.write_eof()
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 return await reader.read()
         except ConnectionError:
             return b"SSH-"

@@ -140,13 +140,15 @@ def test_a_failure_is_answered_late(bench: "Bench") -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("bench", [{"limits": {"login_deadline_s": 0.3}}], indirect=True)
+@pytest.mark.parametrize("bench", [{"limits": {"login_deadline_s": PATIENCE_S}, "clock": True}], indirect=True)
 def test_who_does_not_log_in_is_sent_away(bench: "Bench") -> None:
     """However far it came, and its place is free again."""
     before = bench.descriptors()
     with bench.raw() as silent, bench.raw() as half:
-        with contextlib.suppress(OSError):
-            half.sendall(b"SSH-2.0-half\r\n")
+        half.sendall(b"SSH-2.0-half\r\n")
+        for connection in (silent, half):
+            assert connection.recv(4) == b"SSH-"
+        bench.pass_time(PATIENCE_S)
         for connection in (silent, half):
             with contextlib.suppress(ConnectionResetError):
                 while connection.recv(4096):
@@ -154,12 +156,13 @@ def test_who_does_not_log_in_is_sent_away(bench: "Bench") -> None:
     assert bench.settles(lambda: bench.descriptors() == before)
 
 
-@pytest.mark.parametrize("bench", [{"limits": {"idle_s": 0.4}}], indirect=True)
+@pytest.mark.parametrize("bench", [{"limits": {"idle_s": PATIENCE_S}, "clock": True}], indirect=True)
 def test_who_asks_for_nothing_is_sent_away(bench: "Bench") -> None:
-    """Behind the login, too."""
+    """After the login, too."""
 
     async def stay() -> None:
         connection = await bench.connect(bench.ticket())
+        bench.pass_time(PATIENCE_S)
         await asyncio.wait_for(connection.wait_closed(), PATIENCE_S)
 
     asyncio.run(stay())

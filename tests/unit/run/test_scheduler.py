@@ -29,7 +29,7 @@ from flashferry.run.resume import after_serving, done_before
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.store.control import ControlRequest
 from inventory.time_window import TimeWindow
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.unit.transports.some_transports import named
 
 IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
@@ -473,8 +473,15 @@ def test_a_run_that_is_paused_ends_with_its_time():
 
 def test_a_wave_that_nobody_approves_ends_with_the_runs_time():
     """Waiting for a yes has an end, too."""
-    begun = datetime.now(UTC)
-    play = Play(CANARY, SITE_A, policy=WavePolicy(approve=True), until=begun + timedelta(seconds=121))
+    both = threading.Barrier(2)
+
+    def ends_the_time(play):
+        both.wait(PATIENCE_S)
+        play.now = at(12)
+
+    script = {"a1": [ends_the_time], "b1": [ends_the_time]}
+    play = Play(CANARY, SITE_A, policy=WavePolicy(approve=True), until=at(12), script=script)
+    play.now = at(9)
     assert play.outcomes() == {"a1": "done", "b1": "done", "a2": "not begun", "a3": "not begun"}
     assert "time ends" in play.scheduler.stopped
 

@@ -238,10 +238,13 @@ def test_it_runs_as_a_process_and_ends_by_sigterm() -> None:
     """One line of JSON says where; nothing is left of its folder."""
     command = [sys.executable, "-m", "flashferry.lab.cml", "--version", "2.9.1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ}) as process:
-        assert process.stdout is not None
-        reported = json.loads(process.stdout.readline())
-        assert Path(reported["ca_file"]).is_file()
-        assert reported["url"].startswith("https://127.0.0.1:")
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_S) == 0
+        try:
+            assert process.stdout is not None
+            reported = json.loads(process.stdout.readline())
+            assert Path(reported["ca_file"]).is_file()
+            assert reported["url"].startswith("https://127.0.0.1:")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
     assert not Path(reported["ca_file"]).parent.exists()

@@ -143,7 +143,9 @@ def up(backend: CmlBackend, **more: Any) -> RunningLab:
 
 def as_stranger(standin: RunningController, title: str = "a stranger's own") -> str:
     """Have somebody else import and start a lab; return its id."""
-    with httpx.Client(base_url=f"{standin.url}/api/v0/", verify=access(standin).trust(), trust_env=False) as client:
+    with httpx.Client(
+        base_url=f"{standin.url}/api/v0/", verify=access(standin).trust(), trust_env=False, timeout=PATIENCE_S
+    ) as client:
         token = client.post("authenticate", json={"username": STRANGER, "password": PASSWORD}).json()
         client.headers["Authorization"] = f"Bearer {token}"
         lab_id: str = client.post("import", params={"title": title}, content=TEXT).json()["id"]

@@ -87,10 +87,12 @@ def test_a_night_killed_in_any_step_leaves_nothing_behind_a_reaping(standin, bac
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
-    until(lambda: standin.web.held or victim.poll() is not None, "the request to be answered late")
-    assert victim.poll() is None, "it ended before it could be killed"
-    victim.send_signal(signal.SIGKILL)
-    victim.wait(timeout=PATIENCE_S)
+    try:
+        until(lambda: standin.web.held or victim.poll() is not None, "the request to be answered late")
+        assert victim.poll() is None, "it ended before it could be killed"
+    finally:
+        victim.send_signal(signal.SIGKILL)
+        victim.wait(timeout=PATIENCE_S)
     standin.faults.clear()
     left = [one.title for one in backend.leftovers() if one.title == title]
     reaped(backend, tmp_path)
