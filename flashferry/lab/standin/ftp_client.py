@@ -417,7 +417,7 @@ class Transfer:
 
     def _listen(self) -> socket.socket:
         listener = socket.socket()
-        device_tcp.before_connect(listener, self.request.tcp.window_bytes)
+        device_tcp.before_connect(listener, self.request.tcp)
         bind_to(listener, self.request.source_address)
         listener.listen(1)
         listener.settimeout(self.request.reply_timeout_s)

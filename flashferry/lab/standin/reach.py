@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.standin.connections import bind_to, in_own_thread
 from flashferry.lab.standin.routing import path_to, vrf_names
+from flashferry.lab.syn import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,7 +190,7 @@ def _by_icmp(request: Request, source: str, number: int) -> Echo:
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as raw:
         bind_to(raw, source)
         packet = struct.pack("!BBHHH", _ECHO, 0, 0, own, number & 0xFFFF) + bytes(request.size_bytes - 28)
-        packet = packet[:2] + struct.pack("!H", _checksum(packet)) + packet[4:]
+        packet = packet[:2] + struct.pack("!H", checksum(packet)) + packet[4:]
         started_s = time.monotonic()
         raw.sendto(packet, (request.host, 0))
         while (left_s := started_s + request.timeout_s - time.monotonic()) > 0:
@@ -214,14 +215,6 @@ def _answers(packet: bytes, host: str, own: int, number: int) -> int | None:
     if body[0] == _UNREACHABLE and len(inner) >= 28 and struct.unpack("!HH", inner[24:28]) == (own, number):
         return _UNREACHABLE
     return None
-
-
-def _checksum(data: bytes) -> int:
-    """Return the Internet checksum (RFC 1071)."""
-    data += b"\0" * (len(data) % 2)
-    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    total = (total >> 16) + (total & 0xFFFF)
-    return ~(total + (total >> 16)) & 0xFFFF
 
 
 def _by_udp(request: Request, source: str, number: int) -> Echo:
