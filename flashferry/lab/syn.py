@@ -6,7 +6,7 @@ option of an experiment (RFC 4727) that names the window, and the link rewrites 
 
 Facts: nmap-os-db, fingerprints of Catalyst 2950, 2960, 3550 and 6500 (IOS 12.1 to 12.2): window 0x1020, TTL 255, the
 options ``M5A8SNNT11LL``: segment size, SACK, two NOPs, timestamps, two ends. p0f: ``4128:255:0:44:M*``, so without SACK
-and timestamps the segment size alone. No fingerprint has a window scale; that it is second, padded by a NOP, is assumed.
+and timestamps the segment size alone. No fingerprint has a window scale: that it is second, with a NOP, is assumed.
 """
 
 from __future__ import annotations

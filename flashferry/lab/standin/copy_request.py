@@ -172,9 +172,10 @@ def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> Transfe
         password=word,
         source_address=route.source_address,
         tcp=replace(
-            tcp, is_blocked=url.scheme in {*device.settings.blocked_transports, *faults.blocked_transports},
+            tcp,
+            is_blocked=url.scheme in {*device.settings.blocked_transports, *faults.blocked_transports},
             is_marked=device.link_control is not None,
-        ),  # fmt: skip
+        ),
         reply_timeout_s=faults.reply_timeout_s or device.platform.copy.reply_timeout_s,
         passive=_is_passive(device),
         extended_passive=device.platform.copy.extended_passive if own is None else own,

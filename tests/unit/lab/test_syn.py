@@ -14,7 +14,8 @@ SYN, SYN_ACK, ACK = 0x02, 0x12, 0x10
 
 def packet(flags: int, options: bytes = b"", *, window: int = 2920, marked: bytes = b"", payload: bytes = b"") -> bytes:
     """A TCP packet as the host sends it; its checksums are left out."""
-    segment = struct.pack("!HHIIBBHHH", 1024, 21, 7, 0, (20 + len(options)) << 2, flags, window, 0, 0) + options + payload
+    head = struct.pack("!HHIIBBHHH", 1024, 21, 7, 0, (20 + len(options)) << 2, flags, window, 0, 0)
+    segment = head + options + payload
     size, first = 20 + len(marked) + len(segment), 0x45 + len(marked) // 4
     addresses = socket.inet_aton("198.18.1.11") + socket.inet_aton("198.18.0.1")
     return struct.pack("!BBHHHBBH", first, 0, size, 9, 0, 255, 6, 0) + addresses + marked + segment
