@@ -67,7 +67,7 @@ def run_lines(device: Device, lines: list[Line]) -> tuple[str, list[str]]:
     shown, refused = "", []
     for command in as_commands(lines):
         if not command.startswith(" "):
-            session.leave_section()
+            session.leave_section(wholly=True)
         answer = session.take(command.strip() if "\n" not in command else command.split("\n")[0])
         for row in command.split("\n")[1:]:
             answer = session.take(row)

@@ -50,10 +50,13 @@ LOOPBACK = PortFigures(prefix="Loopback", hardware="Loopback", bandwidth_kbps=8_
 
 TUNNEL = PortFigures(prefix="Tunnel", hardware="Tunnel", bandwidth_kbps=100, delay_us=50_000)
 
+BUNDLE = PortFigures(prefix="", hardware="EtherChannel", bandwidth_kbps=1_000_000, delay_us=10)
+"""Of port channels, and of what else is made on demand."""
+
 
 def port_of(platform: Platform, name: str) -> PortFigures:
     """Return the kind of an interface: the one with the longest fitting prefix."""
-    kinds = (*platform.ports, VLAN, LOOPBACK, TUNNEL)
+    kinds = (*platform.ports, VLAN, LOOPBACK, TUNNEL, BUNDLE)
     return max((kind for kind in kinds if name.startswith(kind.prefix)), key=lambda kind: len(kind.prefix))
 
 

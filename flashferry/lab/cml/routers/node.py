@@ -22,11 +22,9 @@ from flashferry.lab.capability_levels import Rung
 from flashferry.lab.cml.runtime import BootTimes, Condition, LabPlan, NodePlan, NodeState, NodeView
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import DirectionProfile, LinkProfile
-from flashferry.lab.standin.config_rules import SECTION_TREES
 from flashferry.lab.standin.config_session import ConfigSession
 from flashferry.lab.standin.configuration import address_of, interface_lines, interface_name, is_shut
 from flashferry.lab.standin.device import Device, DeviceSettings
-from flashferry.lab.standin.grammar import Matched, match
 from flashferry.lab.standin.hardware import software_lines
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.state import ask
@@ -182,9 +180,7 @@ class _Reader:
         elif not isinstance(session.take(line), str):
             self._refused.append(line)
         else:
-            tree = SECTION_TREES.get(mode)
-            is_child = section and session.section == section and tree and isinstance(match(tree, line), Matched)
-            self._lines.append(f" {line}" if is_child else line)
+            self._lines.append(" " * session.depth_of_last + line)
 
     def _why_no_ssh(self) -> str:
         if not any(line.startswith("username ") for line in self._lines):
