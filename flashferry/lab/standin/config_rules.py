@@ -170,6 +170,7 @@ _FLAGS = {
 
 _GRAMMAR = tomllib.loads(Path(__file__).with_name("config_grammar.toml").read_text(encoding="ascii"))
 
+
 @functools.cache
 def rules_of(mode: str) -> tuple[Rule, ...]:
     """Return the commands of a mode, those of the global one under `config`."""

@@ -241,7 +241,9 @@ def _bounds(children: list[Line], within: tuple[str, ...]) -> tuple[int, int]:
     """
     start, end = 0, len(children)
     for depth, key in enumerate(within):
-        at = next(i for i in range(start, end) if _has_key(children[i].text[depth:], key) and _depth(children[i]) == depth)
+        at = next(
+            i for i in range(start, end) if _has_key(children[i].text[depth:], key) and _depth(children[i]) == depth
+        )
         start, end = at + 1, next((i for i in range(at + 1, end) if _depth(children[i]) <= depth), end)
     return start, end
 
