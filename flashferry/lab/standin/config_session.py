@@ -23,7 +23,7 @@ from flashferry.lab.standin.config_rules import (
     tree_of,
 )
 from flashferry.lab.standin.configuration import banner_line, banner_start, canonical_interface, interface_range
-from flashferry.lab.standin.grammar import AUTHORIZATION_FAILED, Incomplete, Invalid, Node, is_denied
+from flashferry.lab.standin.grammar import AUTHORIZATION_FAILED, Invalid, Node, is_denied
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.configuration import Configuration, Line

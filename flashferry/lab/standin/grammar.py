@@ -43,7 +43,7 @@ _SHAPES = {
     "ASN:nn": re.compile(r"[\d.]+:\d+$"),
     "VLANS": re.compile(r"\d{1,4}([,-]\d{1,4})*$"),
 }
-_WHOLE = ("WORD", "LINE")
+_NAMED = ("WORD", "LINE", "A.B.C.D")
 _ONE_OF, _OPTIONAL = re.compile(r"\{([^{}\[\]]*)\}"), re.compile(r"\[([^{}\[\]]*)\]")
 
 
@@ -145,10 +145,10 @@ class Node(Generic[Action]):
         return next((cut for cut in cuts if any(key.startswith(word[:cut].lower()) for key in keys)), 0)
 
     def _all_tails(self) -> Iterator[tuple[Node[Action], Action]]:
-        for tail, action in self.tails:
+        waiting = list(self.tails)
+        for tail, action in waiting:
             yield tail, action
-            for further, _ in tail._all_tails():
-                yield further, action
+            waiting += [(further, action) for further, _ in tail.tails]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +235,7 @@ def walk(root: Node[Action], line: str) -> Node[Action] | None:
 
 def is_parameter(token: str) -> bool:
     """Return whether a word of a specification stands for what is typed in its place."""
-    is_named = token in _WHOLE or token == "A.B.C.D" or token in _SHAPES or token.startswith("@")
+    is_named = token in _NAMED or token in _SHAPES or token.startswith("@")
     return is_named or _RANGE.fullmatch(token) is not None
 
 
