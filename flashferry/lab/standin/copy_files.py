@@ -232,6 +232,15 @@ class Archive:
         )
 
 
+async def erase_startup(vty: Vty, _: tuple[str, ...]) -> None:
+    """`write erase`, `erase startup-config`."""
+    asked = "Erasing the nvram filesystem will remove all configuration files! Continue? "
+    if await vty.terminal.confirm(asked):
+        vty.device.startup_text = ""
+        vty.terminal.write("[OK]\nErase of nvram: complete\n")
+        vty.device.syslog("%SYS-7-NV_BLOCK_INIT: Initialized the geometry of nvram")
+
+
 RUNNING = "system:running-config"
 
 STARTUP = "nvram:startup-config"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from flashferry.lab.standin.config_session import ConfigLock
     from flashferry.lab.standin.platform import Platform
+    from flashferry.lab.standin.reloading import Scheduled
     from flashferry.lab.standin.ssh import Listener
 
 
@@ -96,6 +97,7 @@ class Device:
         self.archive = Archive(self)
         self.applets = Applets(self)
         self.config_lock: ConfigLock | None = None
+        self.scheduled_reload: Scheduled | None = None
         self.listener: Listener | None = None
         self.tftp = TftpServer(self)
         self.link_control: Path | None = None
@@ -214,6 +216,9 @@ class Device:
             reason: What it gives as the reason when it is back.
         """
         self._reason = reason
+        if self.scheduled_reload is not None:
+            self.scheduled_reload.timer.cancel()
+            self.scheduled_reload = None
         self.happened.append(f"restart: {reason}")
         if self.listener is not None:
             own = self.platform.boot_s if self.faults.boot_s is None else self.faults.boot_s

@@ -255,6 +255,21 @@ def uncommitted(vty: Vty, _: Arguments) -> str:
     return _in_states(vty, "Uncommitted", "U")
 
 
+def log_text(vty: Vty, _: Arguments) -> str:
+    """`show install log`: nothing but the boot."""
+    return f"[0|install_op_boot]: START {_now(vty)}\n[0|install_op_boot]: END SUCCESS {_now(vty)}\n"
+
+
+def package_text(vty: Vty, arguments: Arguments) -> str:
+    """`show install package FS:file`."""
+    prefix, name = show_files.split_file(arguments[0])
+    flash = vty.device.file_system(prefix)
+    entry = flash.find(name) if flash is not None else None
+    if entry is None:
+        return f"%Error opening {arguments[0]} (No such file or directory)\n"
+    return f"  Package: {name}\n    Size: {entry.size_bytes}\n    Version: {release_of(name) or ''}\n"
+
+
 def rollback_points(vty: Vty, _: Arguments) -> str:
     """`show install rollback`: the head is that of a capture; the points are numbered from the first commit on."""
     vty.device.note_guess("install: rows of show install rollback")

@@ -143,7 +143,63 @@ def ip_ssh(vty: Vty, _: Arguments) -> str:
 
 def terminal(vty: Vty, _: Arguments) -> str:
     """`show terminal`: what matters of it here."""
-    return f'Line {vty.number + 1}, Location: "", Type: "vt100"\nLength: {vty.rows} lines, Width: 80 columns\n'
+    size = f"Length: {vty.rows} lines, Width: {vty.columns} columns\n"
+    return (
+        f'Line {vty.number + 1}, Location: "", Type: "vt100"\n{size}Editing is enabled.\n'
+        f"History is enabled, history size is {vty.history.size}.\n"
+    )
+
+
+def history(vty: Vty, _: Arguments) -> str:
+    """`show history`."""
+    return "".join(f"  {line}\n" for line in vty.history.lines)
+
+
+def sessions(_: Vty, __: Arguments) -> str:
+    """`show sessions`: no user has called out."""
+    return "% No connections open\n"
+
+
+def ssh(vty: Vty, _: Arguments) -> str:
+    """`show ssh`: the sessions that came in."""
+    rows = ["Connection Version Mode Encryption  Hmac         State                 Username"]
+    rows += [
+        f"{number:<10} 2.0     {mode:<4} aes256-ctr  hmac-sha2-256 Session started       {user}"
+        for number, (user, _peer) in sorted(vty.device.vtys.items()) for mode in ("IN", "OUT")
+    ]  # fmt: skip
+    return "".join(f"{row}\n" for row in ("%No SSHv1 server connections running.", *rows))
+
+
+def cpu_history(vty: Vty, _: Arguments) -> str:
+    """`show processes cpu history`: the last minute, at rest."""
+    bars = "".join(f"{percent:>3}{'':60}\n" for percent in range(100, 0, -10))
+    return (
+        f"\n{vty.device.hostname}   {clock.clock_line(vty.device.now())}\n\n{'4' * 60:>63}\n{bars}"
+        "   0....5....1....1....2....2....3....3....4....4....5....5....6\n"
+        "             0    5    0    5    0    5    0    5    0    5    0\n"
+        "               CPU% per second (last 60 seconds)\n\n"
+    )
+
+
+def running_config_part(vty: Vty, _: Arguments) -> str:
+    """`show running-config vrf|policy-map|... [NAME]`: the lines that begin so."""
+    start = " ".join(vty.words[2:]).replace("vrf ", "vrf definition ", 1)
+    chosen = [line for line in vty.device.running.lines() if f"{line.text} ".startswith(f"{start} ")]
+    rows = [text for line in chosen for text in (line.text, *(f" {child.text}" for child in line.children), "!")]
+    text = "".join(f"{row}\n" for row in (*rows, "end"))
+    return f"Building configuration...\n\nCurrent configuration : {len(text)} bytes\n!\n{text}\n"
+
+
+_TECH_SUPPORT = (
+    "show clock", "show version", "show running-config", "show stacks", "show interfaces", "show controllers",
+    "show file systems", "dir all-filesystems", "show process memory", "show process cpu", "show buffers",
+)  # fmt: skip
+
+
+def tech_support(vty: Vty, _: Arguments) -> str:
+    """`show tech-support`: one command after another, each below its name."""
+    rule = "-" * 18
+    return "".join(f"\n{rule} {command} {rule}\n\n{vty.text_of(command)}" for command in _TECH_SUPPORT) + "\n"
 
 
 def privilege(vty: Vty, _: Arguments) -> str:

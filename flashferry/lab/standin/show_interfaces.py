@@ -34,16 +34,24 @@ if TYPE_CHECKING:
 Arguments = tuple[str, ...]
 
 
-def brief(vty: Vty, _: Arguments) -> str:
-    """`show ip interface brief`."""
+def brief(vty: Vty, arguments: Arguments) -> str:
+    """`show ip interface brief [NAME]`."""
     rows = ["Interface              IP-Address      OK? Method Status                Protocol"]
-    for section in interface_lines(vty.device.running):
+    for section in _chosen(vty, arguments):
         address = address_of(section)
         status, protocol = _states(vty.device, section)
         method = "NVRAM" if address else "unset"
         name = interface_name(section)
         rows.append(f"{name:<22} {address or 'unassigned':<15} YES {method:<6} {status:<21} {protocol:<8}")
     return "".join(f"{row}\n" for row in rows)
+
+
+def _chosen(vty: Vty, arguments: Arguments) -> list[Line]:
+    """Return the interfaces that a command names, all where it names none."""
+    running = vty.device.running
+    sections = interface_lines(running)
+    name = canonical_interface("".join(arguments), running) if arguments else None
+    return [section for section in sections if name is None or interface_name(section) == name]
 
 
 def interfaces(vty: Vty, arguments: Arguments) -> str:
@@ -334,3 +342,61 @@ _VLAN_TYPES = (
     "------- --------- ----------------- ------------------------------------------",
     "",
 )
+
+
+_SUMMARY_COLUMNS = ("IHQ", "IQD", "OHQ", "OQD", "RXBS", "RXPS", "TXBS", "TXPS", "TRTL")
+
+
+def summary(vty: Vty, _: Arguments) -> str:
+    """`show interfaces summary`: no queue holds anything."""
+    rows = [
+        "", " *: interface is up", " IHQ: pkts in input hold queue     IQD: pkts dropped from input queue",
+        " OHQ: pkts in output hold queue    OQD: pkts dropped from output queue",
+        f" {'RXBS: rx rate (bits/sec)':<36}RXPS: rx rate (pkts/sec)",
+        f" {'TXBS: tx rate (bits/sec)':<36}TXPS: tx rate (pkts/sec)", " TRTL: throttle count", "",
+        f"  {'Interface':<24}" + "".join(f"{name:>10}" for name in _SUMMARY_COLUMNS), "-" * 117,
+    ]  # fmt: skip
+    for section in interface_lines(vty.device.running):
+        mark = "*" if is_usable(vty.device, section) else " "
+        rows.append(f"{mark} {interface_name(section):<23}" + f"{0:>9} " * 9)
+    return "".join(f"{row}\n" for row in rows)
+
+
+def counters(vty: Vty, arguments: Arguments) -> str:
+    """`show interfaces [NAME] counters|stats|accounting`: what the device's own connections carried."""
+    rows = ["Port                     InOctets    InUcastPkts    InMcastPkts    InBcastPkts"]
+    for section in _chosen(vty, arguments):
+        carries = address_of(section) == vty.device.settings.address
+        carried = vty.device.connections.totals() if carries else Totals()
+        name = short_name(interface_name(section))
+        rows.append(f"{name:<17} {carried.bytes_in:>15} {carried.segments_in:>14} {0:>14} {0:>14}")
+    return "".join(f"{row}\n" for row in ("", *rows, ""))
+
+
+def vlan_summary(vty: Vty, _: Arguments) -> str:
+    """`show vlan summary`."""
+    count = 5 + sum(line.text.startswith("vlan ") and line.text[5:].isdigit() for line in vty.device.running.lines())
+    return (
+        f"Number of existing VLANs               : {count}\n Number of existing VTP VLANs          : {count}\n"
+        " Number of existing extended VLANS     : 0\n"
+    )
+
+
+def switchport(vty: Vty, arguments: Arguments) -> str:
+    """`show interfaces [NAME] switchport`."""
+    text = ""
+    chosen = {interface_name(section) for section in _chosen(vty, arguments)}
+    for section in switch_ports(vty.device):
+        if (name := interface_name(section)) not in chosen:
+            continue
+        state = "static access" if is_usable(vty.device, section) else "down"
+        mode = (value_of(section, "switchport mode") or "dynamic auto").replace("access", "static access")
+        access = value_of(section, "switchport access vlan") or "1"
+        text += (
+            f"Name: {short_name(name)}\nSwitchport: Enabled\nAdministrative Mode: {mode}\nOperational Mode: {state}\n"
+            "Administrative Trunking Encapsulation: dot1q\nNegotiation of Trunking: On\n"
+            f"Access Mode VLAN: {access} (default)\nTrunking Native Mode VLAN: 1 (default)\n"
+            "Administrative Native VLAN tagging: enabled\nVoice VLAN: none\nTrunking VLANs Enabled: ALL\n"
+            "Pruning VLANs Enabled: 2-1001\nCapture Mode Disabled\nCapture VLANs Allowed: ALL\n\n"
+        )
+    return text

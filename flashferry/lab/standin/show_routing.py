@@ -40,6 +40,39 @@ def route(vty: Vty, _: Arguments) -> str:
     return _table(vty.device, GLOBAL_TABLE)
 
 
+def route_to(vty: Vty, arguments: Arguments) -> str:
+    """`show ip route A.B.C.D`: the entry with the longest prefix; as genieparser's captures have it."""
+    host = ipaddress.IPv4Address(arguments[0])
+    fitting = [(network, text) for network, text in _rows(vty.device, GLOBAL_TABLE) if host in network]
+    if not fitting:
+        shown = _major(Network(f"{host}/32"))
+        return "% Network not in table\n" if not _is_in_table(vty, shown) else "% Subnet not in table\n"
+    network, text = max(fitting, key=lambda each: each[0].prefixlen)
+    kind, _, rest = text.partition(" ")
+    is_static, via = kind.startswith("S"), rest.partition(" via ")[2]
+    known = '"static"' if is_static else '"connected"'
+    name = rest.rpartition(", ")[2]
+    last = f"  * {via}" if via else f"  * directly connected, via {name}"
+    default = ", candidate default path" if network == _DEFAULT else ", supernet" * (network.prefixlen < 8)
+    via_interface = "" if not is_static or via else " (connected)"
+    return (
+        f"Routing entry for {network}{default}\n  Known via {known}, distance {int(is_static)}, metric 0"
+        f"{via_interface or (' (connected, via interface)' if not is_static else '')}\n"
+        f"  Routing Descriptor Blocks:\n{last}\n      Route metric is 0, traffic share count is 1\n"
+    )
+
+
+def _is_in_table(vty: Vty, major: Network) -> bool:
+    return any(network.subnet_of(major) for network, _ in _rows(vty.device, GLOBAL_TABLE) if network != _DEFAULT)
+
+
+def route_by(vty: Vty, _: Arguments) -> str:
+    """`show ip route connected|static|...`: the rows of one source, without the legend."""
+    letters = {"connected": ("C", "L"), "static": ("S",)}.get(vty.words[3], ())
+    rows = sorted(row for row in _rows(vty.device, GLOBAL_TABLE) if row[1].startswith(letters or ("none",)))
+    return "".join(f"{line}\n" for line in _grouped(rows))
+
+
 def route_vrf(vty: Vty, arguments: Arguments) -> str:
     """`show ip route vrf NAME`."""
     if arguments[0] not in vrf_names(vty.device.running):

@@ -67,6 +67,10 @@ class LogBuffer:
         self.size_bytes = size_bytes
         self._fit()
 
+    def clear(self) -> None:
+        """Forget the messages."""
+        self._lines.clear()
+
     def lines(self) -> list[str]:
         """Return the messages, the oldest first."""
         return list(self._lines)
