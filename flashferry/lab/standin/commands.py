@@ -245,8 +245,8 @@ def build_trees(platform: Platform) -> tuple[Node[Command], Node[Command]]:
 def _commands(platform: Platform) -> Iterator[tuple[bool, str, Command]]:
     """Return the commands of a platform; the later ones replace those before."""
     is_xe, is_switch = platform.family == "IOS-XE", bool(platform.cabled)
-    texts = ("all", "ios-xe" if is_xe else "ios", "switch" if is_switch else "router")
-    for table in texts:
+    has_platform = ("platform",) if "show platform" in platform.outputs else ()
+    for table in ("all", "ios-xe" if is_xe else "ios", *has_platform, "switch" if is_switch else "router"):
         for specification, answer in _tables("outputs")[table].items():
             yield False, specification, Command(show=functools.partial(_answer, answer=answer))
     for table, is_there in (
