@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class Rule:
     group: str | None = None
     written: tuple[str, str] | None = None
     is_fixed: bool = False
+    adds: bool = False
     no_takes_all: bool = False
     no_takes_list: bool = False
 
@@ -164,7 +166,7 @@ def _rule(specification: str, marks: str) -> Rule:
 
 
 _FLAGS = {
-    "free": "is_free", "fixed": "is_fixed", "shows no": "shows_no", "no takes all": "no_takes_all",
+    "free": "is_free", "fixed": "is_fixed", "adds": "adds", "shows no": "shows_no", "no takes all": "no_takes_all",
     "no takes list": "no_takes_list",
 }  # fmt: skip
 
@@ -298,6 +300,8 @@ def apply(configuration: Configuration, matched: Matched[ConfigAction], place: P
     if rule.is_fixed:
         return
     text = action.line(matched)
+    if rule.adds and action.form == "set":
+        text = _with_more(getattr(configuration.find(key), "text", key), text, key)
 
     def put(text: str, key: str) -> None:
         if place.lines:
@@ -322,6 +326,15 @@ def apply(configuration: Configuration, matched: Matched[ConfigAction], place: P
         put(f"no {key}", f"no {key}")
     else:
         remove(f"no {key}")
+
+
+def _with_more(old: str, new: str, key: str) -> str:
+    """Return the line of a user who has privilege and password of an old line, but for what a new one says."""
+    parts = []
+    for pattern in (r" privilege \d+", r" (?:secret|password) .+"):
+        found = re.search(pattern, new.removeprefix(key)) or re.search(pattern, old.removeprefix(key))
+        parts.append(found[0] if found else "")
+    return key + "".join(parts) if any(parts) else new
 
 
 @functools.cache

@@ -43,7 +43,8 @@ def route(vty: Vty, _: Arguments) -> str:
 def route_to(vty: Vty, arguments: Arguments) -> str:
     """`show ip route A.B.C.D`: the entry with the longest prefix; as genieparser's captures have it."""
     host = ipaddress.IPv4Address(arguments[0])
-    fitting = [(network, text) for network, text in _rows(vty.device, GLOBAL_TABLE) if host in network]
+    rows = [row for row in _rows(vty.device, GLOBAL_TABLE) if row[0] != _DEFAULT or not int(host)]
+    fitting = [(network, text) for network, text in rows if host in network]
     if not fitting:
         shown = _major(Network(f"{host}/32"))
         return "% Network not in table\n" if not _is_in_table(vty, shown) else "% Subnet not in table\n"

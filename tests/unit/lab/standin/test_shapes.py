@@ -215,7 +215,7 @@ REFUSED_BY_THEIR_TEMPLATES = {
     "show license": "it knows the licences of IOS 15, not smart licensing",
     **dict.fromkeys(
         ("show snmp community", "show snmp user", "show snmp group"),
-        "they refuse the sentence of a device without SNMP",
+        "they refuse the sentence of one without SNMP",
     ),
     "show redundancy": "it refuses the line of captures about a peer that is not there",
 }
