@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from flashferry.lab.experiment.cell import Cell
 
 _MSS_BYTES = 1460
-
 _COST_OF_TURNS = 0.25
-
 """What a link costs when next to nothing flows, of what a full one does."""
 
 _ROUNDING = 1e-9
@@ -111,9 +109,7 @@ class Turns:
 
 
 _CHUNK_BYTES = 1 << 20
-
 _POLL_S = 0.2
-
 _STOP_S = 10.0
 
 

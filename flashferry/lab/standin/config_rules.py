@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.configuration import Configuration
 
 Form = Literal["set", "no", "default"]
-
 Refusal = Invalid | Incomplete | Ambiguous
 
 
@@ -138,7 +137,6 @@ SHOWN: Mapping[str, Callable[[str], str]] = {
     "route-map": _with_sequence,
     "shown-row": shown_row,
 }
-
 """How a line is shown that is not shown as it was typed, by the grammar's word for it."""
 
 

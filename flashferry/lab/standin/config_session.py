@@ -261,17 +261,11 @@ def lock_of(device: Device) -> ConfigLock | None:
 
 
 _HEAD = "event manager applet "
-
 _TIMER = re.compile(r"event timer countdown time (\d+)")
-
 _CLI = re.compile(r'action (\S+) cli command "(.*)"')
-
 _SYSLOG = re.compile(r'action (\S+) syslog (?:priority (\w+) )?msg "(.*)"')
-
 _AUTHORIZES = ("aaa authorization commands", "aaa authorization config-commands")
-
 _PRIORITIES = ("emergencies", "alerts", "critical", "errors", "warnings", "notifications", "informational", "debugging")
-
 _VTYS_NEEDED = 2
 
 

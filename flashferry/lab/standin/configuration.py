@@ -274,11 +274,8 @@ def _rank(text: str, order: tuple[str, ...]) -> int:
 
 
 _HEADER = re.compile(r"(Building configuration\.\.\.|Current configuration|Using \d+ out of|Uncompressed size)")
-
 _BANNER = re.compile(r"(banner (?:motd|login|exec|incoming)) (\^C|\S)(.*)", re.DOTALL)
-
 DELIMITER = "^C"
-
 """How IOS shows the delimiter of a banner."""
 
 
@@ -508,11 +505,8 @@ def short_name(name: str) -> str:
 
 
 _KEY7 = b"dsfd;kfoA,.iyewrkldJKDHSUBsgvca69834ncxv9873254k;fg87"
-
 _ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
 _STANDARD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
 _TO_IOS = str.maketrans(_STANDARD, _ALPHABET)
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.device_tcp import KernelTcp, Live, TcpSettings
 
 _LOCK = threading.Lock()
-
 _MAY_ADD = threading.Event()
 
 

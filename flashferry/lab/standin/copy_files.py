@@ -242,9 +242,7 @@ async def erase_startup(vty: Vty, _: tuple[str, ...]) -> None:
 
 
 RUNNING = "system:running-config"
-
 STARTUP = "nvram:startup-config"
-
 _MARK_BYTES = 65536
 
 

@@ -52,7 +52,6 @@ PULLS: dict[str, type[Pull | TftpPull]] = {
     "rcp": SilentPull,
     "tftp": TftpPull,
 }
-
 """Downloads, but for those over SSH: see `flashferry.lab.standin.copy_ssh`."""
 
 PUSHES: dict[str, type[Push | TftpPush]] = {
@@ -64,7 +63,6 @@ PUSHES: dict[str, type[Push | TftpPush]] = {
     "sftp": SilentPush,
     "tftp": TftpPush,
 }
-
 """Uploads."""
 
 SOURCE_INTERFACE_LINES = {
@@ -76,7 +74,6 @@ SOURCE_INTERFACE_LINES = {
     "sftp": "ip ssh source-interface",
     "tftp": "ip tftp source-interface",
 }
-
 """The configuration line that names the interface a client's connections leave by (Cisco command references)."""
 
 
@@ -105,7 +102,6 @@ async def _erase(vty: Vty, flash: Flash) -> None:
 
 
 BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
-
 """What is printed of a URL that is none."""
 
 

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.platform import TcpFigures
 
 _IPPROTO_TCP, _TCP_INFO = 6, 11
-
 _LENGTH_BYTES = 240
-
 _TIMESTAMPS, _SACK, _WINDOW_SCALE = 1, 2, 4
-
 _ESTABLISHED = 1
 
 
@@ -144,11 +141,9 @@ def parse_kernel_tcp(raw: bytes) -> KernelTcp:
 
 
 _UNKNOWN = 2**32 - 1
-
 """A least round-trip time that was not measured yet."""
 
 LONGEST_HOLD_S = 2.5
-
 """Covers the first retransmission of a SYN (1 s) on a path of 1.5 s."""
 
 
@@ -206,11 +201,9 @@ class OptionsGate:
 
 
 GATE = OptionsGate()
-
 """The gate of this process, which lives in one namespace."""
 
 LARGEST_UNSCALED_BYTES = 65535
-
 """The window field of a TCP header has 16 bits (RFC 9293 3.1)."""
 
 
@@ -264,27 +257,18 @@ def tcp_settings(configuration: Configuration, figures: TcpFigures, *, ineffecti
 
 
 _TCP_WINDOW_CLAMP = 10  # linux/tcp.h
-
 _IP_MTU_DISCOVER = 10  # linux/in.h: 0 never sets DF, 1 sets it and follows what comes back
-
 _SO_RCVBUFFORCE = 33  # asm-generic/socket.h; beyond net.core.rmem_max, needs CAP_NET_ADMIN
-
 _FIRST_RATIO = 0.8945
-
 _FULL_RATIO = 0.625
-
 """Of packets of 1500 bytes from a TUN interface (measured: section 7 of the facts for the lab)."""
 
 _LEAST_BUFFER_BYTES = 16384
-
 _SEND_PENDING = 2
-
 """TCP_QUICKACK (tcp(7)): an even number sends what is pending and leaves the later ones delayed (net/ipv4/tcp.c)."""
 
 _LEAST_SPARE_BYTES = 16384
-
 _SPARE_SHARE = 4
-
 """A quarter of the window beyond it: a slow flash must still show as a window that closes."""
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.configuration import Configuration
 
 Action = TypeVar("Action")
-
 _RANGE = re.compile(r"<(\d+)-(\d+)>")
 
 _SHAPES = {
@@ -255,7 +254,6 @@ def _accepts(parameter: str, word: str) -> bool:
 
 
 DEFAULT_EXEC_TIMEOUT_S = 600.0
-
 """`exec-timeout 10 0`, the documented default of a line."""
 
 
@@ -292,7 +290,6 @@ def exec_timeout_s(configuration: Configuration, vty: int) -> float | None:
 
 
 AUTHORIZATION_FAILED = "Command authorization failed.\n\n"
-
 """What AAA command authorization answers, outside and inside configuration mode (captures)."""
 
 

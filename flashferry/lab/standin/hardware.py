@@ -41,15 +41,11 @@ class PortFigures:
 
 
 _MOST_MEMBERS = 8
-
 """A stack of Catalyst 9300 has no more switches (Cisco data sheet)."""
 
 VLAN = PortFigures(prefix="Vlan", hardware="Ethernet SVI", bandwidth_kbps=1_000_000, delay_us=10)
-
 LOOPBACK = PortFigures(prefix="Loopback", hardware="Loopback", bandwidth_kbps=8_000_000, delay_us=5000)
-
 TUNNEL = PortFigures(prefix="Tunnel", hardware="Tunnel", bandwidth_kbps=100, delay_us=50_000)
-
 BUNDLE = PortFigures(prefix="", hardware="EtherChannel", bandwidth_kbps=1_000_000, delay_us=10)
 """Of port channels, and of what else is made on demand."""
 
@@ -148,7 +144,6 @@ def fields(device: Device) -> dict[str, str]:
 
 
 STANDBY = "standby"
-
 """The other supervisor, by the word that stands for it where switches have numbers."""
 
 _SIMPLEX = (
@@ -212,7 +207,6 @@ def _without_switch(device: Device, text: str, number: str) -> str:
 
 
 _PASSES_CONFIGURATION_OVER = 0x40
-
 _PACKAGES = "packages.conf"
 
 

@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
 
 TIMER_MIN = 120
-
 """The auto-abort timer when nothing else is asked for (log of three C8000V: 01:57:05 of it left)."""
 
 _VERSION = re.compile(r"\.(\d+)\.(\d+)\.(\d+)([a-z]?)\.")
-
 BUILD = ".0.1"
-
 """What stands behind the release in a package's version is the build: own choice, as file names do not have it."""
 
 
@@ -198,13 +195,9 @@ class InstallState:
 
 
 Arguments = tuple[str, ...]
-
 ONE_SHOT = "install_add_activate_commit"
-
 _RULE = "-" * 80
-
 _PROCEED = "This operation may require a reload of the system. Do you want to proceed? [y/n]"
-
 _PENDING = "Cannot perform {what} operation as previous installation is pending commit"
 
 _ALREADY = (

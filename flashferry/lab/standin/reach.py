@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
-
 _ECHO, _ECHO_REPLY, _UNREACHABLE = 8, 0, 3
 _FIRST_PORT = 33434  # above all that listens: the first port of traceroute
 _IP_RECVERR, _MOST_HOPS, _PROBES = 11, 30, 3

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flashferry.lab.errors import LabError
 from flashferry.lab.standin import clock
 from flashferry.lab.standin.hardware import as_it_stands, fields, memory_bytes, saved_files, without_away
+from flashferry.lab.standin.texts_data import printed, printed_rows
 from flashferry.lab.state import ask
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _STUB = (
     "!\n! Last configuration change at 14:03:37 EST Wed Dec 7 2022 by netops\n"
     "! NVRAM config last updated at 19:53:49 EST Mon Dec 5 2022 by netops\n!\n!\n!\n!\n!\nend\n"
 )
-
 """What a user sees who may not see a configuration (ansible-collections/cisco.ios 709)."""
 
 
@@ -209,37 +209,13 @@ def privilege(vty: Vty, _: Arguments) -> str:
 
 _NO_ISSU = "No ISSU operation is in progress"
 
-_ISSU = """\
-Slot being modified: {slot}
-  Loadversion time: {loaded} on vty 0
-  Last operation: loadversion
-  Rollback: automatic, remaining time before rollback: 00:40:00
-  Original (rollback) image: {image}
-  Running image: {image}
-  Operating mode: sso, terminal state reached
-"""
+_ISSU = printed("issu in progress")
 
-_NEW_SSH = (
-    "Authentication methods:publickey,keyboard-interactive,password",
-    "Hostkey Algorithms:rsa-sha2-512,rsa-sha2-256",
-    "Encryption Algorithms:aes128-gcm@openssh.com,aes256-gcm@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr",
-    "MAC Algorithms:hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256,hmac-sha2-512",
-    "KEX Algorithms:curve25519-sha256,ecdh-sha2-nistp256,ecdh-sha2-nistp384,diffie-hellman-group14-sha256",
-    "Authentication timeout: 120 secs; Authentication retries: 3",
-    "Minimum expected Diffie Hellman key size : 2048 bits",
-)
+_NEW_SSH = printed_rows("ip ssh of IOS-XE")
 
-_OLD_SSH = (
-    "Authentication methods:publickey,keyboard-interactive,password",
-    "Hostkey Algorithms:ssh-rsa",
-    "Encryption Algorithms:aes128-ctr,aes192-ctr,aes256-ctr,aes128-cbc,3des-cbc,aes192-cbc,aes256-cbc",
-    "MAC Algorithms:hmac-sha1,hmac-sha1-96",
-    "Authentication timeout: 120 secs; Authentication retries: 3",
-    "Minimum expected Diffie Hellman key size : 1024 bits",
-)
+_OLD_SSH = printed_rows("ip ssh of IOS 15")
 
 _USED_PERCENT = 22
-
 """How much of the memory is in use, of the processor's and of that for packets: own choice."""
 
 
@@ -266,15 +242,7 @@ def logging(vty: Vty, _: Arguments) -> str:
 
 _FILTERING = "                     filtering disabled"
 
-_LOG_HOST = """\
-        Logging to {host}  (udp port 514, audit disabled,
-              link up),
-              {count} message lines logged,
-              0 message lines rate-limited,
-              0 message lines dropped-by-MD,
-              xml disabled, sequence number disabled
-              filtering disabled
-"""
+_LOG_HOST = printed("logging host")
 
 
 def _log_hosts(device: Device) -> list[str]:
@@ -341,13 +309,7 @@ _CPU_HEAD = (
     " PID Runtime(ms)   Invoked      uSecs   5Sec   1Min   5Min TTY Process ",
 )
 
-_PROCESSES = (
-    "   1           0        22          0  0.00%  0.00%  0.00%   0 Chunk Manager    ",
-    "   2          81    275153          0  0.00%  0.00%  0.00%   0 Load Meter       ",
-    "   3           0         1          0  0.00%  0.00%  0.00%   0 Connection Mgr   ",
-    "   4    12798734    606112      21116  0.00%  1.18%  0.92%   0 Check heaps      ",
-    "   5           0       175          0  0.00%  0.00%  0.00%   0 Pool Manager     ",
-)
+_PROCESSES = printed_rows("processes")
 
 
 def line(vty: Vty, _: Arguments) -> str:
@@ -438,7 +400,6 @@ def lldp_neighbors(vty: Vty, _: Arguments) -> str:
 
 
 _CAPTURED_RATE = 4000
-
 _PATIENCE_S = 2.0
 
 

@@ -23,6 +23,7 @@ from flashferry.lab.standin.configuration import (
 )
 from flashferry.lab.standin.connections import Totals
 from flashferry.lab.standin.hardware import base_mac, dotted, port_of
+from flashferry.lab.standin.texts_data import printed_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -216,39 +217,7 @@ def _ip_detail(device: Device, section: Line) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-_IP_FEATURES = (
-    "  Helper address is not set",
-    "  Directed broadcast forwarding is disabled",
-    "  Outgoing Common access list is not set ",
-    "  Outgoing access list is not set",
-    "  Inbound Common access list is not set ",
-    "  Inbound  access list is not set",
-    "  Proxy ARP is enabled",
-    "  Local Proxy ARP is disabled",
-    "  Security level is default",
-    "  Split horizon is enabled",
-    "  ICMP redirects are always sent",
-    "  ICMP unreachables are always sent",
-    "  ICMP mask replies are never sent",
-    "  IP fast switching is enabled",
-    "  IP Flow switching is disabled",
-    "  IP CEF switching is enabled",
-    "  IP CEF switching turbo vector",
-    "  IP Null turbo vector",
-    "  IP multicast fast switching is enabled",
-    "  IP multicast distributed fast switching is disabled",
-    "  IP route-cache flags are Fast, CEF",
-    "  Router Discovery is disabled",
-    "  IP output packet accounting is disabled",
-    "  IP access violation accounting is disabled",
-    "  TCP/IP header compression is disabled",
-    "  RTP/IP header compression is disabled",
-    "  Probe proxy name replies are disabled",
-    "  Policy routing is disabled",
-    "  Network address translation is disabled",
-    "  BGP Policy Mapping is disabled",
-    "  Input features: MCI Check",
-)
+_IP_FEATURES = printed_rows("ip interface")
 
 _ROW_CHARS = 31
 
@@ -292,7 +261,6 @@ def mac_address_table(vty: Vty, _: Arguments) -> str:
 
 
 _OWN_GROUPS = ("0100.0ccc.cccc", "0100.0ccc.cccd", "0180.c200.0000")
-
 """Of CDP, of per-VLAN spanning tree and of the spanning tree of IEEE 802.1D."""
 
 
@@ -317,31 +285,9 @@ _VLAN_HEAD = (
     "---- -------------------------------- --------- -------------------------------",
 )
 
-_VLAN_OLD = (
-    "1002 fddi-default                     act/unsup ",
-    "1003 token-ring-default               act/unsup ",
-    "1004 fddinet-default                  act/unsup ",
-    "1005 trnet-default                    act/unsup ",
-)
+_VLAN_OLD = printed_rows("vlan old")
 
-_VLAN_TYPES = (
-    "",
-    "VLAN Type  SAID       MTU   Parent RingNo BridgeNo Stp  BrdgMode Trans1 Trans2",
-    "---- ----- ---------- ----- ------ ------ -------- ---- -------- ------ ------",
-    "1    enet  100001     1500  -      -      -        -    -        0      0   ",
-    "1002 fddi  101002     1500  -      -      -        -    -        0      0   ",
-    "1003 tr    101003     1500  -      -      -        -    srb      0      0   ",
-    "1004 fdnet 101004     1500  -      -      -        ieee -        0      0   ",
-    "1005 trnet 101005     1500  -      -      -        ibm  -        0      0   ",
-    "",
-    "Remote SPAN VLANs",
-    "------------------------------------------------------------------------------",
-    "",
-    "",
-    "Primary Secondary Type              Ports",
-    "------- --------- ----------------- ------------------------------------------",
-    "",
-)
+_VLAN_TYPES = printed_rows("vlan types")
 
 
 _SUMMARY_COLUMNS = ("IHQ", "IQD", "OHQ", "OQD", "RXBS", "RXPS", "TXBS", "TXPS", "TRTL")

@@ -19,6 +19,7 @@ from flashferry.lab.standin.device_tcp import parse_kernel_tcp, read_kernel_tcp
 from flashferry.lab.standin.hardware import dotted
 from flashferry.lab.standin.routing import GLOBAL_TABLE, interface_towards, static_routes, vrf_names
 from flashferry.lab.standin.show_interfaces import is_usable, mac_of
+from flashferry.lab.standin.texts_data import printed_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
-
 Network = ipaddress.IPv4Network
-
 _DEFAULT = Network("0.0.0.0/0")
 
 
@@ -209,17 +208,7 @@ def vrf(vty: Vty, _: Arguments) -> str:
     return "".join(f"{row}\n" for row in (head, *rows)) if rows else ""
 
 
-_CODES = (
-    "Codes: L - local, C - connected, S - static, R - RIP, M - mobile, B - BGP",
-    "       D - EIGRP, EX - EIGRP external, O - OSPF, IA - OSPF inter area ",
-    "       N1 - OSPF NSSA external type 1, N2 - OSPF NSSA external type 2",
-    "       E1 - OSPF external type 1, E2 - OSPF external type 2",
-    "       i - IS-IS, su - IS-IS summary, L1 - IS-IS level-1, L2 - IS-IS level-2",
-    "       ia - IS-IS inter area, * - candidate default, U - per-user static route",
-    "       o - ODR, P - periodic downloaded static route, H - NHRP, l - LISP",
-    "       a - application route",
-    "       + - replicated route, % - next hop override, p - overrides from PfR",
-)
+_CODES = printed_rows("ip route codes")
 
 _TIMERS = (
     "Retrans", "TimeWait", "AckHold", "SendWnd", "KeepAlive", "GiveUp", "PmtuAger", "DeadWait", "Linger", "ProcessQ",

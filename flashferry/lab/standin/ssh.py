@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.device_tcp import TcpSettings
 
 _OWED_S = 0.002
-
 """A wait too short to be kept is owed, not slept: sleeping rounds up and would slow the device."""
 
 
@@ -302,7 +301,6 @@ _LEGACY: dict[str, Any] = {
     "encryption_algs": ["aes128-ctr", "aes192-ctr", "aes256-ctr", "aes128-cbc", "3des-cbc", "aes192-cbc", "aes256-cbc"],
     "mac_algs": ["hmac-sha1", "hmac-sha1-96"],
 }
-
 """What IOS 15 offers (IOSv; paramiko 5 has none of these key exchanges left). Its host key signs with SHA-1 only."""
 
 Trees = tuple[Node[Command], Node[Command]]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _BELL = b"\a"
-
 _RUBOUT = b"\b \b"
 
 
@@ -188,7 +187,6 @@ class LineEditor:
 
 
 _ESCAPE_KEY = 0x1E  # Ctrl-Shift-6, the default escape character
-
 _GARBLED_EVERY = 7  # a garbled echo loses each seventh character
 
 
@@ -303,9 +301,7 @@ class Terminal:
 
 
 MARK = " --More-- "
-
 _ERASE_MARK = "\b" * 9 + " " * 8 + "\b" * 9
-
 """Back to the second column, over the mark, and back to the first: as IOS sends it (public session logs)."""
 
 

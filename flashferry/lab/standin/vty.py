@@ -27,8 +27,8 @@ from flashferry.lab.standin.grammar import (
     refusal,
     walk,
 )
-from flashferry.lab.standin.help_texts import help_lines
 from flashferry.lab.standin.terminal import DisconnectedError, Ended, History, Terminal, page
+from flashferry.lab.standin.texts_data import help_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.device import Device
 
 _NAMES = ("begin", "count", "exclude", "include", "section")
-
 _INTO_FILES = ("redirect", "append", "tee")
 
 
@@ -113,9 +112,7 @@ _FILTERS: dict[str, Callable[[list[str], re.Pattern[str]], list[str]]] = {
 }
 
 _SYSLOG_DELAY_S = 0.02
-
 _NOTED_COMMANDS = ("reload", "install", "write")
-
 """First words of commands that restart, install or save: the lab counts how often a device was given them."""
 
 _LOAD_HEADER = "Load for five secs: 4%/0%; one minute: 6%; five minutes: 5%\nTime source is NTP, {clock}\n"

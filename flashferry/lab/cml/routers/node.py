@@ -68,11 +68,9 @@ _KINDS = {
 }
 
 _IMAGES = {"csr1000v-161101b": "csr1000v-16.11", "iosv-158-3": "iosv-15.8", "iol-xe-17-15-01": "iol-17.15"}
-
 """Image definitions whose release a platform of the lab has."""
 
 CONNECTOR, SWITCH = "external_connector", "unmanaged_switch"
-
 """Nodes that boot nothing."""
 
 
@@ -87,13 +85,10 @@ def is_release_of(kind: Kind, image_definition: str | None) -> bool:
 
 
 DHCP = "dhcp"
-
 """In place of an address."""
 
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 -- stands where the platform's own configuration wants an address
-
 _NOT_TYPED = ("Building configuration", "Current configuration", "Last configuration change")
-
 _KEY = "crypto key generate rsa"
 
 
@@ -230,13 +225,10 @@ def last_lines(day0: Day0) -> list[str]:
 
 
 _BRIDGE = "bridge0"
-
 _UNLIMITED_BPS = 1e9
-
 """Of a link without a bandwidth: more than a stand-in's TCP makes use of."""
 
 _QUEUE_PACKETS = 1000
-
 """The default limit of netem (tc-netem(8)), which the controller is taken to use."""
 
 

@@ -1,19 +1,29 @@
-"""The texts behind the words that a question mark lists, read from `help.toml`."""
+"""Texts that are data: beside the words that a question mark lists (`help.toml`), and in outputs (`printed.toml`)."""
 
 from __future__ import annotations
 
 import functools
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
 @functools.cache
-def _texts() -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads(Path(__file__).with_name("help.toml").read_text(encoding="utf-8"))
+def _read(name: str) -> Mapping[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def printed(name: str) -> str:
+    """Return a text of outputs."""
+    return str(_read("printed")[name])
+
+
+def printed_rows(name: str) -> tuple[str, ...]:
+    """Return the lines of a text of outputs."""
+    return tuple(printed(name).split("\n"))
 
 
 def help_lines(words: Sequence[str], after: str) -> str:
@@ -28,7 +38,7 @@ def help_lines(words: Sequence[str], after: str) -> str:
 
 
 def _text(word: str, after: str) -> str:
-    texts = _texts()
+    texts = _read("help")
     return texts["values"].get(after, texts["words"].get(word, "")) if _is_value(word) else texts["words"].get(word, "")
 
 
