@@ -585,7 +585,7 @@ def _copy_part(spool: Path, path: Path, boundary: bytes) -> None:
         head = source.read(_LONGEST_PART_HEAD)
         begins = head.find(b"\r\n\r\n") + 4
         source.seek(-min(spool.stat().st_size, len(tail) + 8), 2)
-        ends = source.tell() + source.read().rfind(tail)
+        ends = source.seek(0, 1) + source.read().rfind(tail)
         if begins < 4 or ends < begins or b'name="field0"' not in head[:begins]:
             raise refused("bad_request", why="expected a form with the field field0")
         source.seek(begins)

@@ -131,7 +131,7 @@ def interleaved(cells: Sequence[Cell], *, seed: int = 1) -> list[Cell]:
 def images(cells: Sequence[Cell]) -> Iterator[Path]:
     """Make a folder with a file of random bytes for each size; nothing on the way can shrink it."""
     with tempfile.TemporaryDirectory(prefix="flashferry-experiment-") as name:
-        Path(name).chmod(0o755)  # vsftpd reads as nobody
+        Path(name).chmod(0o755)  # vsftpd reads as another user
         folder = Path(name) / "images"
         folder.mkdir(mode=0o755)
         content = random.Random(1)  # noqa: S311 - the same bytes every time

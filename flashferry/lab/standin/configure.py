@@ -20,10 +20,7 @@ Arguments = tuple[str, ...]
 _ENTER = "Enter configuration commands, one per line.  End with CNTL/Z.\n"
 _NO_ARCHIVE = "%Please turn config archive on before using Rollback Confirmed Change\n"
 _NOTHING_PENDING = "%No Rollback Confirmed Change pending\n"
-_WARNING = (
-    "\nRollback Confirmed Change: Rollback will begin in one minute.\n"
-    'Enter "configure confirm" if you wish to keep what you\'ve configured\n'
-)
+_WARNING = printed("rollback warning")
 _SURE = printed("configure replace")
 
 

@@ -321,8 +321,8 @@ async def page(terminal: Terminal, text: str, rows: int) -> None:
         key = await terminal.key()
         if key == 0x2F:  # a slash: on from the first line that matches
             terminal.write("\b" * 10 + "/")
-            wanted, _ended = await terminal.line()
-            at = next((i for i in range(at, len(lines)) if wanted in lines[i]), len(lines))
+            sought, _ended = await terminal.line()
+            at = next((i for i in range(at, len(lines)) if sought in lines[i]), len(lines))
             terminal.write("filtering...\n")
             due = rows - 1
             continue

@@ -184,7 +184,7 @@ async def _hash(
     def work() -> tuple[str, ...]:
         digests = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in algorithms]
         with entry.path.open("rb") as file:
-            while not stop.is_set() and (chunk := file.read(min(_CHUNK_BYTES, all_bytes - file.tell()))):
+            while not stop.is_set() and (chunk := file.read(min(_CHUNK_BYTES, all_bytes - file.seek(0, 1)))):
                 for digest in digests:
                     digest.update(chunk)
                 pace.spend(len(chunk))
