@@ -70,12 +70,7 @@ class Authority:
         return self._certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def issue(
-        self,
-        folder: Path,
-        hosts: Sequence[str],
-        *,
-        begins: datetime | None = None,
-        ends: datetime | None = None,
+        self, folder: Path, hosts: Sequence[str], *, begins: datetime | None = None, ends: datetime | None = None
     ) -> ServerCertificate:
         """Write a server's certificate and key into a folder, for its owner's eyes only.
 

@@ -106,9 +106,7 @@ class NodePolicer:
 
 
 _LEAST_BURST_PACKETS = 16
-
 DESTINATION = slice(16, 20)
-
 """Where a packet's destination stands (RFC 791 3.1)."""
 
 
@@ -332,7 +330,6 @@ FIGURES = (
 )
 
 KEYS = tuple(figure.key for figure in FIGURES)
-
 """What a data file may say of a direction, or of both."""
 
 

@@ -25,15 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 CLONE_NEWNET = 0x40000000
-
 """linux/sched.h"""
 
 _CLONE_NEWUSER = 0x10000000
-
 _TUNSETIFF = 0x400454CA
-
 _IFF_TUN_NO_PI = 0x0001 | 0x1000
-
 _TUN_PATH = Path("/dev/net/tun")
 
 
@@ -304,11 +300,9 @@ def _checked(result: int, what: str) -> None:
 
 
 WAN, LAN = "wan0", "lan0"
-
 """Names of the interfaces of a site and of its depot: towards the core, and towards each other."""
 
 _QUEUE_PACKETS = 10000
-
 """Of the interfaces themselves: the queue that counts is that of the link model."""
 
 _EVERYWHERE = "0.0.0.0/0"

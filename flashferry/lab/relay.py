@@ -22,6 +22,7 @@ from flashferry.lab import helper
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import DESTINATION, Direction, LinkProfile, NodePolicer, profile_from_json
 from flashferry.lab.namespaces import set_up_link
+from flashferry.lab.syn import as_ios_sends, concerns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,7 +98,10 @@ class Relay:
             if source in waiting:
                 with contextlib.suppress(BlockingIOError):
                     for _ in range(_PACKETS_AT_ONCE):
-                        direction.offer(os.read(source, _LONGEST_PACKET_BYTES), arrived_s)
+                        packet = os.read(source, _LONGEST_PACKET_BYTES)
+                        if source == self._ends.site and concerns(packet):
+                            packet = as_ios_sends(packet)
+                        direction.offer(packet, arrived_s)
         return bool(waiting)
 
     def _hand_over(self, until_s: float) -> bool:

@@ -20,16 +20,7 @@ from flashferry.lab.namespaces import LAN, in_namespace, traffic
 from flashferry.lab.standin.device import check_lines
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.state import LabState, ask, started_ticks
-from flashferry.lab.world_spec import (
-    DepotHost,
-    DepotSpec,
-    DeviceAccess,
-    DeviceSpec,
-    Site,
-    SiteSpec,
-    WorldSpec,
-    settle,
-)
+from flashferry.lab.world_spec import DepotHost, DepotSpec, DeviceAccess, DeviceSpec, Site, SiteSpec, WorldSpec, settle
 from flashferry.lab.world_start import WorldBase, control_socket, start_helpers
 
 if TYPE_CHECKING:

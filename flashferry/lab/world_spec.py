@@ -22,23 +22,15 @@ if TYPE_CHECKING:
 
 # 198.18.0.0/15 is set aside for benchmarks (RFC 2544, RFC 6890): it is no network of anyone.
 CORE_NETWORK = ipaddress.IPv4Network("198.18.0.0/24")
-
 SITE_NETWORK = ipaddress.IPv4Network("198.18.1.0/24")
-
 """Of the first site, where it has no more devices than fit in."""
 
 SERVER_ADDRESS = "198.18.0.1"
-
 SSH_PORT = 22
-
 DEFAULT_PLATFORM = "csr1000v-16.11"
-
 _POOL = ipaddress.IPv4Network("198.18.0.0/16")
-
 _FIRST_HOST = 11
-
 _DEPOT_HOST = 10
-
 _LOGIN = ("ferry", "ferry-lab-login", "ferry-lab-enable")
 
 
@@ -324,9 +316,7 @@ def _check_unique(what: str, key: str, values: list[str]) -> None:
 
 
 _PACKAGE = "flashferry.lab.worlds"
-
 _PROFILES = "flashferry.lab.profiles"
-
 _PLATFORMS = "flashferry.lab.standin.platforms"
 
 _DEVICE_KEYS = (
@@ -336,11 +326,8 @@ _DEVICE_KEYS = (
 )  # fmt: skip
 
 _TRANSPORTS = ("ftp", "http", "https", "scp", "sftp")
-
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}")
-
 _MOST_DEVICES = 4000
-
 _MOST_SITES = 200
 
 
@@ -546,11 +533,7 @@ def _group(site: Site, share: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _login(device: DeviceAccess) -> dict[str, Any]:
-    return {
-        "username": device.username,
-        "password": device.password,
-        "data": {"enable_secret": device.enable_secret},
-    }
+    return {"username": device.username, "password": device.password, "data": {"enable_secret": device.enable_secret}}
 
 
 def _host(device: DeviceAccess, common: dict[str, Any]) -> dict[str, Any]:

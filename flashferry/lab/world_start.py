@@ -25,13 +25,9 @@ if TYPE_CHECKING:
     from flashferry.lab.world_spec import Addressing, DeviceAccess, DeviceSpec, Site, WorldSpec
 
 _START_TIMEOUT_S = 20.0
-
 _STOP_TIMEOUT_S = 3.0
-
 _LONGEST_LOG_BYTES = 2**20
-
 _SECRET = re.compile("PASSW|SECRET|TOKEN")
-
 """Variables that a stand-in has no use for."""
 
 
@@ -165,14 +161,9 @@ def _receive(helpers: list[Helper]) -> None:
 
 
 _INVENTORY_ONLY = ("transports", "clear_text")
-
 """What the inventory says of a device, which knows nothing of it."""
 
-_MODULES = {
-    "devices": "flashferry.lab.standin",
-    "link": "flashferry.lab.relay",
-    "lan": "flashferry.lab.depot_host",
-}
+_MODULES = {"devices": "flashferry.lab.standin", "link": "flashferry.lab.relay", "lan": "flashferry.lab.depot_host"}
 
 
 def _start(stack: ExitStack, base: WorldBase, what: str, number: int, settings: dict[str, Any]) -> Helper:

@@ -115,7 +115,6 @@ def _base64(content: bytes) -> str:
 
 
 OUI = "52:54:00:00:00:00"
-
 """What system_information says of the addresses that it deals out."""
 
 _TITLE_CLOCK = "Lab at %a %H:%M %p"
@@ -124,7 +123,6 @@ BRIDGES = (
     {"label": "System Bridge", "device_name": "bridge0", "forwarding": "BRIDGE"},
     {"label": "NAT", "device_name": "virbr0", "forwarding": "NAT"},
 )
-
 """The external connectors of a fresh controller."""
 
 

@@ -40,7 +40,6 @@ class Refused(Exception):
 
 
 _API = "description of the interface, 2.9"
-
 _CLIENT = "virl2-client 2.10.1"
 
 TEXTS = {
@@ -82,7 +81,6 @@ TEXTS = {
     "bad_definition": Text(HTTPStatus.BAD_REQUEST, "Bad Request: definition: {why}"),
     "in_use": Text(HTTPStatus.FORBIDDEN, "{what} is in use", is_status_known=False),
 }
-
 """Every refusal, by a name of ours."""
 
 
@@ -102,11 +100,9 @@ def refused(name: str, /, **fields: object) -> Refused:
 
 
 IMAGE_FILES = (".qcow", ".qcow2", ".iol", ".tar", ".tar.gz")
-
 """How the name of an image file may end."""
 
 LONGEST_LABEL = 64
-
 """Characters of an image definition's label."""
 
 _IMAGE_KEYS = frozenset({

@@ -17,7 +17,6 @@ from flashferry.lab.cml.runtime import NodeRuntime, NodeState, NodeView, frames_
 from flashferry.lab.cml.topology import as_condition, as_json, checked, merged
 
 _AT_REST = frozenset({NodeState.DEFINED_ON_CORE, NodeState.STOPPED})
-
 _ORDER = (NodeState.QUEUED, NodeState.STARTED, NodeState.BOOTED)
 
 
@@ -210,11 +209,8 @@ def _place(state: NodeState) -> int:
 
 
 _MOST_PACKETS = 1_000_000
-
 _LONGEST_S = 86_400
-
 _LONGEST_FILTER = 128
-
 _CAPTURE_KEYS = frozenset({"encap", "maxpackets", "maxtime", "bpfilter"})
 
 

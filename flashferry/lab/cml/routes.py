@@ -20,7 +20,6 @@ from flashferry.lab.cml.shapes import console_key
 from flashferry.lab.cml.topology import NODE_SETTINGS, check_definitions, check_node, checked_title, files_of
 
 _EXTRAS = ("autostart", "node_staging")
-
 _TRAFFIC_BYTES_PER_S = 1500
 
 
@@ -152,7 +151,6 @@ LAB_ROUTES = (
     ApiRoute("GET", "labs/{lab}/simulation_stats", _statistics),
     ApiRoute("GET", "labs/{lab}/resource_pools", lambda _: []),
 )
-
 """Calls about labs."""
 
 _HIGHEST_SLOT = 255
@@ -349,7 +347,6 @@ def _remove_annotation(call: Call) -> None:
 
 
 _NODE = "labs/{lab}/nodes/{node}"
-
 _LINK = "labs/{lab}/links/{link}"
 
 ELEMENT_ROUTES = (
@@ -380,11 +377,9 @@ ELEMENT_ROUTES = (
     ApiRoute("PATCH", "labs/{lab}/annotations/{annotation}", _change_annotation),
     ApiRoute("DELETE", "labs/{lab}/annotations/{annotation}", _remove_annotation),
 )
-
 """Calls about what a lab is made of."""
 
 _SMART_SERVER = "https://smartreceiver.cisco.com/licservice/license"
-
 _NEVER = "2036-01-01 00:00:00"
 
 
@@ -455,15 +450,11 @@ LICENCE_ROUTES = (
     ApiRoute("POST", "licensing/registration", _register),
     ApiRoute("DELETE", "licensing/deregistration", _deregister),
 )
-
 """Calls about the licence."""
 
 _MEMORY_BYTES = 128 * 2**30
-
 _DISK_BYTES = 500 * 10**9
-
 _CPUS = 32
-
 _LONGEST_PART_HEAD = 4096
 
 
@@ -594,7 +585,7 @@ def _copy_part(spool: Path, path: Path, boundary: bytes) -> None:
         head = source.read(_LONGEST_PART_HEAD)
         begins = head.find(b"\r\n\r\n") + 4
         source.seek(-min(spool.stat().st_size, len(tail) + 8), 2)
-        ends = source.tell() + source.read().rfind(tail)
+        ends = source.seek(0, 1) + source.read().rfind(tail)
         if begins < 4 or ends < begins or b'name="field0"' not in head[:begins]:
             raise refused("bad_request", why="expected a form with the field field0")
         source.seek(begins)
@@ -689,5 +680,4 @@ SYSTEM_ROUTES = (
     ApiRoute("GET", "users", lambda call: [_user_json(call, user) for user in call.controller.access.users]),
     ApiRoute("GET", "resource_pools", lambda _: []),
 )
-
 """Calls about the controller."""

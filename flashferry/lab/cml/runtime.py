@@ -186,15 +186,10 @@ class NodeRuntime(Protocol):
 
 
 _HEADER = struct.Struct("<IHHiIII")
-
 _RECORD = struct.Struct("<IIII")
-
 _MAGIC = 0xA1B2C3D4
-
 _SNAP = 65535
-
 _ETHERNET = 1
-
 _MICROSECONDS = 1_000_000
 
 ARP_REQUEST = (
@@ -204,7 +199,6 @@ ARP_REQUEST = (
     + bytes.fromhex("525400000001c6120001")
     + bytes.fromhex("000000000000c6120002")
 ).ljust(60, b"\0")
-
 """Who has 198.18.0.2?"""
 
 

@@ -239,11 +239,7 @@ class Shapes:
             if node.label in devices
         }
         return _yaml(
-            {
-                "testbed": {"name": lab.title},
-                "devices": {"terminal_server": server, **devices},
-                "topology": topology,
-            }
+            {"testbed": {"name": lab.title}, "devices": {"terminal_server": server, **devices}, "topology": topology}
         )
 
     def _operational(self, node: Node, state: NodeState) -> dict[str, Any]:

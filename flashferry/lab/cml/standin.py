@@ -47,17 +47,12 @@ from flashferry.lab.cml.runtime import BootTimes, ClockRuntime, NodeRuntime
 from flashferry.lab.errors import LabError
 
 ROUTES = (*LAB_ROUTES, *ELEMENT_ROUTES, *LICENCE_ROUTES, *SYSTEM_ROUTES)
-
 """All calls that there are."""
 
 _IDLE_S = 30
-
 _END_S = 5
-
 _POLL_S = 0.01
-
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-
 _UPLOAD = "images/upload"
 
 _HTML = (
@@ -295,19 +290,15 @@ def serving(
 
 
 USERNAME = "admin"
-
 """The administrator."""
 
 PASSWORD = "standin"  # noqa: S105
-
 """The password of every account."""
 
 STRANGER = "stranger"
-
 """An account without rights over others' labs."""
 
 QUICK = BootTimes(queued_s=0.05, started_s=0.1, stagger_s=0.02)
-
 """Boot times for tests."""
 
 
@@ -399,10 +390,7 @@ def standin_controller(
         spool.mkdir(exist_ok=True)
         nodes: NodeRuntime = runtime or ClockRuntime(QUICK, clock=clock)
         stack.callback(nodes.close)
-        users = [
-            User(username=USERNAME, password=PASSWORD),
-            User(username=STRANGER, password=PASSWORD, is_admin=False),
-        ]
+        users = [User(username=USERNAME, password=PASSWORD), User(username=STRANGER, password=PASSWORD, is_admin=False)]
         controller = Controller(images, users=users, runtime=nodes, clock=clock)
         controller.switches.set(version=version)
         shown = identity or new_identity(home, address)

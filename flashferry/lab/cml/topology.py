@@ -17,7 +17,6 @@ from flashferry.lab.cml.definitions import Definitions, refused
 from flashferry.lab.cml.runtime import Condition
 
 WHOLE = {"bandwidth": 10_000_000, "latency": 10_000, "jitter": 10_000, "limit": 10_000, "gap": 10_000}
-
 """Whole numbers and the most that each may be."""
 
 PERCENT = frozenset(
@@ -33,7 +32,6 @@ PERCENT = frozenset(
         "corrupt_corr",
     }
 )
-
 """Shares, 0 to 100."""
 
 _NAMED = frozenset({"bandwidth", "latency", "jitter", "loss", "enabled"})
@@ -106,19 +104,15 @@ def _objection(key: str, value: object) -> str | None:
 
 
 SCHEMAS = ("0.1.0", "0.2.0", "0.2.1", "0.2.2", "0.3.0")
-
 """Versions of topologies that are taken."""
 
 LONGEST_TITLE = 64
-
 """Characters of a lab's title; it must have one."""
 
 LONGEST_DESCRIPTION = 4096
-
 """Characters of a lab's description."""
 
 LONGEST_NOTES = 32_768
-
 """Characters of a lab's notes."""
 
 NODE_SETTINGS = frozenset(
@@ -137,13 +131,10 @@ NODE_SETTINGS = frozenset(
         "compute_id",
     ]
 )
-
 """What a node may carry that the stand-in only keeps."""
 
 _LAB_KEYS = frozenset({"title", "description", "notes", "version", "timestamp", "owner"})
-
 _LAB_KEYS_2_10 = frozenset({"autostart", "node_staging"})
-
 _TOP_KEYS = frozenset({"lab", "nodes", "links", "annotations", "smart_annotations"})
 
 _NODE_KEYS = NODE_SETTINGS | {
@@ -151,7 +142,6 @@ _NODE_KEYS = NODE_SETTINGS | {
 }  # fmt: skip
 
 _INTERFACE_KEYS = frozenset({"id", "label", "slot", "type", "mac_address"})
-
 _LINK_KEYS = frozenset({"id", "n1", "n2", "i1", "i2", "label", "conditioning"})
 
 

@@ -41,19 +41,13 @@ if TYPE_CHECKING:
     from flashferry.lab.world import Site
 
 RESTORE_S = 120.0
-
 """What is under way gets so long to put its routers back."""
 
 _END_S = 15.0
-
 _POLL_S = 0.05
-
 _OURS = "FLASHFERRY_"
-
 _OF_US = b"\0-m\0flashferry"
-
 _NONE_LEFT = 3
-
 """So many looks one behind the other find nothing before nothing is left."""
 
 

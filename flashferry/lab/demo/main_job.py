@@ -117,20 +117,16 @@ def _different(before: str, after: str) -> str:
 
 
 STAGED = ((("xe1",), 20_000_000), (("ios1",), 3_000_000), (("web1", "scp1"), 20_000_000))
-
 """Which routers are staged together, and what they get. IOSv's flash takes 83 kB/s, as in the published experiment:
 20 MB would be four minutes."""
 
 POLICIES: dict[str, dict[str, list[str] | bool]] = {"web1": {"transports": ["http"]}, "scp1": {"clear_text": False}}
-
 """What the inventory says of transports, by router: nothing of the first two, so they fetch by FTP."""
 
 PROBE_S = 5.0
-
 """What each copy of the speed test should take; by itself `flashferry probe` takes ten seconds for it."""
 
 CAP_SHARE = 0.98
-
 """Nothing else uses the lab's links; on yours copies take four fifths unless the inventory says otherwise."""
 
 _NEXT = (

@@ -72,19 +72,13 @@ class JsonChild:
 
 
 PLATFORMS = {"xe": "csr1000v-16.11", "ios": "iosv-15.8"}
-
 """The stand-ins of the article's routers."""
 
 _INTERFACE = "wan0"
-
 _SLOWEST_BYTES_PER_S = 5000
-
 _LEAST_PATIENCE_S = 120.0
-
 _APART_S = 0.5
-
 _BESIDE = Sender(program="vsftpd", control="cubic")
-
 """Who sends to the client beside."""
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAYLOAD_SHARE = 1460 / 1500
-
 """Payload of a full segment without timestamps, as part of the packet that the link counts."""
 
 
@@ -245,7 +244,6 @@ def measured_from_json(values: Mapping[str, Any]) -> Measured:
 
 
 Key = TypeVar("Key")
-
 Run = TypeVar("Run")
 
 

@@ -89,13 +89,7 @@ def _row(cell: Cell, runs: Sequence[Measured]) -> tuple[str, ...]:
 
 def write_fairness(runs: Sequence[Measured], plan: Plan) -> str:
     """Write report.md and runs.csv into the folder; return the text for people."""
-    text = "\n\n".join(
-        (
-            f"`{plan.command}`; {conditions(runs)}",
-            _WHAT,
-            fairness_table(runs),
-        )
-    )
+    text = "\n\n".join((f"`{plan.command}`; {conditions(runs)}", _WHAT, fairness_table(runs)))
     plan.folder.mkdir(parents=True, exist_ok=True)
     (plan.folder / "report.md").write_text(text + "\n", encoding="utf-8")
     (plan.folder / "runs.csv").write_text(runs_csv(runs), encoding="utf-8")

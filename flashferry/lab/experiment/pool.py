@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from flashferry.lab.experiment.cell import Cell
 
 _MSS_BYTES = 1460
-
 _COST_OF_TURNS = 0.25
-
 """What a link costs when next to nothing flows, of what a full one does."""
 
 _ROUNDING = 1e-9
@@ -111,9 +109,7 @@ class Turns:
 
 
 _CHUNK_BYTES = 1 << 20
-
 _POLL_S = 0.2
-
 _STOP_S = 10.0
 
 
@@ -135,7 +131,7 @@ def interleaved(cells: Sequence[Cell], *, seed: int = 1) -> list[Cell]:
 def images(cells: Sequence[Cell]) -> Iterator[Path]:
     """Make a folder with a file of random bytes for each size; nothing on the way can shrink it."""
     with tempfile.TemporaryDirectory(prefix="flashferry-experiment-") as name:
-        Path(name).chmod(0o755)  # vsftpd reads as nobody
+        Path(name).chmod(0o755)  # vsftpd reads as another user
         folder = Path(name) / "images"
         folder.mkdir(mode=0o755)
         content = random.Random(1)  # noqa: S311 - the same bytes every time

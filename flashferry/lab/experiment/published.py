@@ -20,17 +20,12 @@ if TYPE_CHECKING:
     from flashferry.lab.experiment.cell import Judgement, LinkSetting, Measured, Sender
 
 STUDY = "published"
-
 FILE_BYTES = 52_428_800
-
 LINK = LinkSetting()
-
 CAP_SHARE = 0.98
-
 """Nothing else uses the lab's link; on a real one copies take four fifths unless the inventory says otherwise."""
 
 NEAR_SHARE = 0.15
-
 """A figure so close to the published one counts as the same."""
 
 _TUNED_WINDOW_BYTES = 2_500_000
@@ -99,7 +94,6 @@ SENDERS = (
     Sender(program="ours", control="cubic"),
     Sender(program="ours", control="auto", cap_share=CAP_SHARE),
 )
-
 """The article's server first; then the same with our kernel's other setting, and ours with and without its policy."""
 
 
@@ -161,11 +155,9 @@ def model_bytes_per_s(arm: Arm, sender: Sender, link: LinkSetting = LINK) -> flo
 
 
 BASELINE = SENDERS[0]
-
 """The article's server: peers are compared with it."""
 
 NEAR_LINK_SHARE = 0.9
-
 """A copy at so much of what the link carries was hardly held back by anything else."""
 
 

@@ -39,13 +39,9 @@ if TYPE_CHECKING:
     from flashferry.lab.world import DeviceAccess
 
 _START_S = 10.0
-
 _WITH_SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
-
 _VSFTPD_PORT = 21
-
 _ANONYMOUS = ("anonymous", "experiment")
-
 _FINAL_S = 20.0
 
 
@@ -226,11 +222,8 @@ def _vsftpd_configuration(folder: Path, empty: Path, address: str) -> str:
 
 
 _RESULT = re.compile(r"(\d+) bytes copied in ([\d.]+) secs? \((\d+) bytes/sec\)")
-
 _LINE_S = 60.0
-
 _LOGIN_S = 120.0
-
 _TARGET = "experiment.bin"
 
 

@@ -29,15 +29,10 @@ if TYPE_CHECKING:
     from flashferry.lab.experiment.study import Plan
 
 STUDY = "sweep"
-
 CAP_SHARE = 0.98
-
 LOSSES = (0.0, 0.0001, 0.001, 0.01)
-
 RTTS_S = (0.01, 0.05, 0.1, 0.3)
-
 WINDOWS = ("default", "64 kB", "auto")
-
 SACKS = (True, False)
 
 SENDERS = (
@@ -48,17 +43,12 @@ SENDERS = (
 )
 
 AUTO = SENDERS[-1]
-
 _DEFAULT_WINDOW_BYTES, _UNSCALED_WINDOW_BYTES = 16_384, 65_535
-
 _MSS_BYTES = 1460
-
 _NEAR = 1.25
-
 """Ceilings so close to the least one limit a cell as well."""
 
 _FEW_LOSSES = 3
-
 """With fewer losses to be expected in a run, chance decides whether loss or the link limits it."""
 
 MOST_AGAIN = 0.05
@@ -171,10 +161,7 @@ def limits_of(cell: Cell, control: str) -> frozenset[str]:
     link = cell.link
     assert cell.receiver.window_bytes is not None
     usable = cell.receiver.window_bytes // _MSS_BYTES * _MSS_BYTES
-    ceilings = {
-        "window": window_limited_bytes_per_s(usable, link.rtt_s),
-        "bandwidth": link.payload_bytes_per_s,
-    }
+    ceilings = {"window": window_limited_bytes_per_s(usable, link.rtt_s), "bandwidth": link.payload_bytes_per_s}
     if cell.cap_bytes_per_s is not None:
         ceilings["cap"] = float(cell.cap_bytes_per_s)
     least = min(ceilings.values())
@@ -269,15 +256,10 @@ def regrets(places: dict[Place, dict[Sender, Arm]]) -> list[Regret]:
 
 
 SCHEMA = "flashferry.sweep/1"
-
 NEAR_SHARE = 0.05
-
 _STEPS = (0.05, 0.1, 0.2, 0.4)
-
 _COLOURS = ("#1a7f37", "#9a6700", "#bc4c00", "#cf222e", "#82071e")
-
 _MISSED = re.compile(r"<td class=n>(?P<text>(?P<percent>\d+) %( !)?)(?=<)")
-
 _STYLE = "".join(f"td.h{number}{{background:{ink}33}}" for number, ink in enumerate(_COLOURS))
 
 

@@ -158,13 +158,9 @@ def percent(share: float | None) -> str:
 
 
 AUTO, HOST_BBR = SENDERS[-1], SENDERS[1]
-
 LEAST_MEDIAN_BYTES_PER_S = 5.4e6
-
 MOST_SPREAD = 0.05
-
 LEAST_RATIO = {0.0001: (1.3, 2.0), 0.001: (5.0, None)}
-
 """By loss: what `auto` over the article's server shall come to, by medians and in the slowest run of each."""
 
 _PAYLOAD_BYTES = 1460
@@ -317,13 +313,10 @@ def _beside_bbr(auto: Row, bbr: Row) -> list[tuple[str, bool]]:
 
 
 TYPICAL_IMAGE_BYTES = 500_000_000
-
 """Size that times are given for: an IOS-XE image has 400 to 900 MB."""
 
 _DEFAULT, _TUNED = " default", " tuned"
-
 ROUTERS = tuple(arm.name.removesuffix(_TUNED) for arm in ARMS if arm.name.endswith(_TUNED))
-
 """Clients of the article that are there untuned and tuned."""
 
 

@@ -29,27 +29,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NETLINK_SOCK_DIAG = 4
-
 _SOCK_DIAG_BY_FAMILY = 20
-
 _REQUEST_DUMP = 0x0001 | 0x0300
-
 _DONE, _ERROR = 3, 2
-
 _INFO, _CONG = 2, 4
-
 _STATES = sum(1 << state for state in (1, 4, 5, 8, 9, 11))
-
 """ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING (net/tcp_states.h)."""
 
 _HEADER = struct.Struct("=IHHII")
-
 _ATTRIBUTE = struct.Struct("=HH")
-
 _MESSAGE_BYTES = 72
-
 _ANSWER_BYTES = 1 << 18
-
 ESTABLISHED = 1
 
 
@@ -135,11 +125,8 @@ def _attributes(body: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 _ETHERTYPE_IP = 0x0800
-
 _SO_ATTACH_FILTER = 26
-
 _SYN, _ACK = 0x02, 0x10
-
 _LONGEST_BYTES = 2048
 
 # Classic BPF (linux/filter.h): data would fill the buffer within a moment.
@@ -192,11 +179,9 @@ class SynTap:
 
 
 STEP_S = 0.1
-
 """The article's graphs have steps of 100 ms."""
 
 _JUDGED_STEP_S = 1.0
-
 """Verdicts are made for readings a second apart: between closer ones BBR's own rounds show."""
 
 _LEAST_JUDGED_READINGS = 5

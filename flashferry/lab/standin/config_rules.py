@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,18 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flashferry.lab.standin.configuration import address_of, encode7, typed9, vrf_of
-from flashferry.lab.standin.grammar import Invalid, Matched, Node, match
+from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, is_parameter, match, variants
 from flashferry.lab.standin.routing import GLOBAL_TABLE, vrf_names
 from flashferry.lab.standin.trustpoints import shown_row
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.configuration import Configuration
-    from flashferry.lab.standin.grammar import Matched
 
 Form = Literal["set", "no", "default"]
+Refusal = Invalid | Incomplete | Ambiguous
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """One configuration command; `config_grammar.toml` says what its marks mean."""
 
@@ -35,8 +36,15 @@ class Rule:
     group: str | None = None
     written: tuple[str, str] | None = None
     is_fixed: bool = False
+    adds: bool = False
     no_takes_all: bool = False
     no_takes_list: bool = False
+
+    @functools.cached_property
+    def keywords(self) -> int:
+        """How many words of it are keywords; all count the same where none of it is left open."""
+        tokens = self.specification.split()
+        return sum(not is_parameter(token) for token in tokens) if tokens[-1:] == ["LINE"] else 99
 
     def shown(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """Return words as the configuration shows them."""
@@ -49,7 +57,9 @@ class Rule:
             return " ".join(words)
         if self.group is not None:
             return self.group
-        parameters = [i for i, token in enumerate(self.specification.split()) if not token[0].islower()]
+        parameters = [i for i, token in enumerate(self.specification.split()) if is_parameter(token)]
+        if self.naming and len(parameters) < self.naming:  # a keyword stands in the parameter's place
+            return " ".join(words)
         if self.naming:
             return " ".join(words[: parameters[self.naming - 1] + 1])
         return " ".join(words[: parameters[0]] if parameters else words)
@@ -109,15 +119,24 @@ def _with_seconds(line: str) -> str:
     return line if len(line.split()) > 2 else f"{line} 0"
 
 
+def _with_sequence(line: str) -> str:
+    """Show a `route-map` line with what it has by default: it permits, and is the tenth."""
+    words = line.split()
+    if words[0] == "route-map" and len(words) < 4:
+        words += ["permit"] * (len(words) == 2)
+        words += ["10"]
+    return " ".join(words)
+
+
 SHOWN: Mapping[str, Callable[[str], str]] = {
     "type7": _type7,
     "hashed": _hashed,
     "without-host": _without_host,
     "with-bulk-window": _with_bulk_window,
     "with-seconds": _with_seconds,
+    "route-map": _with_sequence,
     "shown-row": shown_row,
 }
-
 """How a line is shown that is not shown as it was typed, by the grammar's word for it."""
 
 
@@ -145,29 +164,46 @@ def _rule(specification: str, marks: str) -> Rule:
 
 
 _FLAGS = {
-    "free": "is_free", "fixed": "is_fixed", "shows no": "shows_no", "no takes all": "no_takes_all",
+    "free": "is_free", "fixed": "is_fixed", "adds": "adds", "shows no": "shows_no", "no takes all": "no_takes_all",
     "no takes list": "no_takes_list",
 }  # fmt: skip
 
 _GRAMMAR = tomllib.loads(Path(__file__).with_name("config_grammar.toml").read_text(encoding="ascii"))
 
-RULES: Mapping[str, tuple[Rule, ...]] = {
-    mode: tuple(_rule(*each) for each in lines.items()) for mode, lines in _GRAMMAR.items()
-}
 
-"""The commands of every mode, those of the global one under `config`."""
+@functools.cache
+def rules_of(mode: str) -> tuple[Rule, ...]:
+    """Return the commands of a mode, those of the global one under `config`."""
+    return tuple(_rule(each, marks) for text, marks in _GRAMMAR[mode].items() for each in variants(text))
+
+
+@functools.cache
+def _part(name: str) -> Node[ConfigAction]:
+    """Return what ``@NAME`` stands for; a line of it that is empty means that the command may end there."""
+    root: Node[ConfigAction] = Node()
+    for text in _GRAMMAR[name]:
+        for each in variants(text):
+            root.add(each, _WITHIN, _parts(each))
+    return root
+
+
+def _parts(specification: str) -> dict[str, Node[ConfigAction]]:
+    return {token: _part(token) for token in specification.split() if token.startswith("@")}
+
+
+_WITHIN = ConfigAction(rule=Rule(specification=""), form="set")
 
 
 def build_tree(rules: tuple[Rule, ...]) -> Node[ConfigAction]:
     """Return the tree of a mode with the set, ``no`` and ``default`` forms of its rules."""
     root: Node[ConfigAction] = Node()
     for rule in rules:
-        root.add(rule.specification, ConfigAction(rule=rule, form="set"))
+        root.add(rule.specification, ConfigAction(rule=rule, form="set"), _parts(rule.specification))
     for rule in rules:
         for form in _removals(rule):
             for word in ("no", "default"):
                 action = ConfigAction(rule=rule, form="no" if word == "no" else "default")
-                root.add(f"{word} {form}", action)
+                root.add(f"{word} {form}", action, _parts(form))
     return root
 
 
@@ -184,79 +220,126 @@ def _removals(rule: Rule) -> tuple[str, ...]:
     return (key,) if key == whole else (key, whole)
 
 
-GLOBAL_TREE = build_tree(RULES["config"])
-
-"""All commands there are; a release knows some of them: see `global_tree`."""
-
-
 @functools.cache
-def global_tree(unknown: tuple[str, ...]) -> Node[ConfigAction]:
-    """Return the tree of a release that does not know the commands that begin so."""
-    if not unknown:
-        return GLOBAL_TREE
-    starts = tuple(f"{start} " for start in unknown)
-    return build_tree(tuple(rule for rule in RULES["config"] if not f"{rule.specification} ".startswith(starts)))
-
-
-SECTION_TREES = {mode: build_tree(rules) for mode, rules in RULES.items() if mode != "config"}
-
-
-def apply(
-    configuration: Configuration, matched: Matched[ConfigAction], *, mode: str = "config", section: str = ""
-) -> None:
-    """Change the configuration.
+def tree_of(mode: str, unknown: tuple[str, ...] = ()) -> Node[ConfigAction]:
+    """Return the tree of a mode, built when it is first entered.
 
     Args:
-        configuration: What is changed.
-        matched: The command.
-        mode: The configuration mode it was typed in.
-        section: The line that opened that mode; empty for the global mode.
+        mode: The mode, `config` for the global one.
+        unknown: The commands that begin so are not known to the release.
     """
+    starts = tuple(f"{start} " for start in unknown)
+    rules = rules_of("config-if" if mode == RANGE else mode)
+    return build_tree(tuple(rule for rule in rules if not f"{rule.specification} ".startswith(starts)))
+
+
+RANGE = "config-if-range"
+"""The mode of several interfaces at once, whose commands are those of one."""
+
+MODES = tuple(mode for mode in _GRAMMAR if not mode.startswith("@"))
+"""All modes that there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A mode, and the lines that opened it, the outermost first."""
+
+    mode: str = "config"
+    lines: tuple[str, ...] = ()
+
+    @property
+    def section(self) -> str:
+        """The line at the top, empty for the global mode."""
+        return self.lines[0] if self.lines else ""
+
+
+GLOBAL = Place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A line that is known, and the place in which it is."""
+
+    place: Place
+    matched: Matched[ConfigAction]
+
+    @property
+    def opened(self) -> Place | None:
+        """The mode that the line opens."""
+        action = self.matched.action
+        if action.rule.section is None or action.form != "set":
+            return None
+        return Place(mode=action.rule.section, lines=(*self.place.lines, action.key(self.matched)))
+
+
+def find(stack: tuple[Place, ...], line: str, unknown: tuple[str, ...] = ()) -> Found | Refusal:
+    """Match a line in the innermost mode, then in those around it, as IOS does; else refuse it where it fits furthest.
+
+    Where the grammar leaves the rest of a line open it would swallow commands of the modes around; so the one of which
+    it has more keywords comes first.
+    """
+    refused: list[Refusal] = []
+    known: list[Found] = []
+    for place in (*reversed(stack), GLOBAL):
+        found = match(tree_of(place.mode, unknown if place is GLOBAL else ()), line)
+        if isinstance(found, Matched):
+            known.append(Found(place=place, matched=found))
+        else:
+            refused.append(found)
+    if known:
+        return max(known, key=lambda each: each.matched.action.rule.keywords)
+    return max(refused, key=lambda each: each.offset if isinstance(each, Invalid) else len(line))
+
+
+def apply(configuration: Configuration, matched: Matched[ConfigAction], place: Place = GLOBAL) -> None:
+    """Change the configuration by a command that was matched in the mode of ``place``."""
     action = matched.action
     rule, key = action.rule, action.key(matched)
     if rule.is_fixed:
         return
-    place = _Section(configuration, section, mode) if section else _Global(configuration)
     text = action.line(matched)
-    if action.form == "set":
-        place.remove(f"no {key}")
-        if text == rule.default:
-            place.remove(key)
+    if rule.adds and action.form == "set":
+        text = _with_more(getattr(configuration.find(key), "text", key), text, key)
+
+    def put(text: str, key: str) -> None:
+        if place.lines:
+            configuration.put_child(place.lines, text, key=key, order=_order(place.mode))
         else:
-            place.put(text, key)
+            configuration.put(text, key=key)
+
+    def remove(key: str) -> bool:
+        return configuration.remove_child(place.lines, key) if place.lines else configuration.remove(key)
+
+    if action.form == "set":
+        remove(f"no {key}")
+        if text == rule.default:
+            remove(key)
+        else:
+            put(text, key)
         return
     shown = rule.shows_no and not (action.form == "default" and rule.default is not None)
-    while place.remove(key) and (rule.no_takes_all or rule.no_takes_list):
+    while remove(key) and (rule.no_takes_all or rule.no_takes_list):
         pass
     if shown:
-        place.put(f"no {key}", f"no {key}")
+        put(f"no {key}", f"no {key}")
     else:
-        place.remove(f"no {key}")
+        remove(f"no {key}")
 
 
-class _Global:
-    def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
-
-    def put(self, text: str, key: str) -> None:
-        self._configuration.put(text, key=key)
-
-    def remove(self, key: str) -> bool:
-        return self._configuration.remove(key)
+def _with_more(old: str, new: str, key: str) -> str:
+    """Return the line of a user who has privilege and password of an old line, but for what a new one says."""
+    parts = []
+    for pattern in (r" privilege \d+", r" (?:secret|password) .+"):
+        found = re.search(pattern, new.removeprefix(key)) or re.search(pattern, old.removeprefix(key))
+        parts.append(found[0] if found else "")
+    return key + "".join(parts) if any(parts) else new
 
 
-class _Section:
-    def __init__(self, configuration: Configuration, section: str, mode: str) -> None:
-        self._configuration = configuration
-        self._section = section
-        rules = RULES[mode]
-        self._order = tuple(r.key(tuple(r.specification.split())) for r in rules if not r.is_free)
-
-    def put(self, text: str, key: str) -> None:
-        self._configuration.put_child(self._section, text, key=key, order=self._order)
-
-    def remove(self, key: str) -> bool:
-        return self._configuration.remove_child(self._section, key)
+@functools.cache
+def _order(mode: str) -> tuple[str, ...]:
+    """Return the keys of a mode's lines in the order in which they are printed."""
+    rules = rules_of("config-if" if mode == RANGE else mode)
+    return tuple(rule.key(tuple(rule.specification.split())) for rule in rules if not rule.is_free)
 
 
 _SSH_WINDOW_NOTE = (
@@ -305,9 +388,9 @@ def on_interface(target: Configuration, found: Matched[ConfigAction], section: s
 
 def _without_address(target: Configuration, section: str, why: str) -> str:
     line = target.find(section)
-    found = match(SECTION_TREES["config-if"], "no ip address")
+    found = match(tree_of("config-if"), "no ip address")
     if line is None or address_of(line) is None or not isinstance(found, Matched):
         return ""
-    apply(target, found, mode="config-if", section=section)
+    apply(target, found, Place(mode="config-if", lines=(section,)))
     name = section.removeprefix("interface ")
     return f"% Interface {name} IPv4 disabled and address(es) removed due to {why}\n"

@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import clock
 from flashferry.lab.standin.config_rules import (
-    SECTION_TREES,
+    RANGE,
     ConfigAction,
+    Found,
     Note,
+    Place,
+    Refusal,
     apply,
     beyond_window,
-    global_tree,
+    find,
     note_on_global,
     on_interface,
+    tree_of,
 )
-from flashferry.lab.standin.configuration import banner_line, banner_start, canonical_interface
-from flashferry.lab.standin.grammar import (
-    AUTHORIZATION_FAILED,
-    Ambiguous,
-    Incomplete,
-    Invalid,
-    Matched,
-    Node,
-    is_denied,
-    match,
-)
+from flashferry.lab.standin.configuration import banner_line, banner_start, canonical_interface, interface_range
+from flashferry.lab.standin.grammar import AUTHORIZATION_FAILED, Invalid, Node, is_denied
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.configuration import Configuration, Line
     from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.vty import Vty
-
-Refusal = Invalid | Incomplete | Ambiguous
 
 
 class ConfigSession:
@@ -45,17 +38,21 @@ class ConfigSession:
         device: Whose configuration; its faults decide what is refused or does not take.
         target: What is changed; None for the running configuration.
         denied: Commands that this user may not use, as `flashferry.lab.standin.grammar.is_denied` takes them.
+
+    Attributes:
+        depth_of_last: How many sections the last line that was taken stands in.
     """
 
     def __init__(
         self, device: Device, target: Configuration | None = None, denied: tuple[str, ...] = ()
     ) -> None:  # fmt: skip
-        self.mode = "config"
-        self.section = ""
+        self._stack: tuple[Place, ...] = ()
+        self._range: tuple[str, ...] = ()
+        self.depth_of_last = 0
         self._device = device
         self._target = target
         self._denied = denied
-        self._global_tree = global_tree(device.platform.ssh_client.unknown_lines)
+        self._unknown = device.platform.ssh_client.unknown_lines
         self._banner: tuple[str, str, list[str]] | None = None
 
     @property
@@ -69,14 +66,24 @@ class ConfigSession:
         return self._device.running if self._target is None else self._target
 
     @property
+    def mode(self) -> str:
+        """The name of the present mode, as the prompt has it."""
+        return self._stack[-1].mode if self._stack else "config"
+
+    @property
+    def section(self) -> str:
+        """The global line that opened the present mode or those around it; empty in the global mode."""
+        return self._stack[0].section if self._stack else ""
+
+    @property
     def tree(self) -> Node[ConfigAction]:
         """The commands of the present mode, for help."""
-        return SECTION_TREES.get(self.mode, self._global_tree)
+        return tree_of(self.mode, () if self._stack else self._unknown)
 
-    def leave_section(self) -> bool:
-        """Go up one mode; False when that leaves configuration mode."""
-        was_in_section = bool(self.section)
-        self._enter("config", "")
+    def leave_section(self, *, wholly: bool = False) -> bool:
+        """Go up one mode, or to the global one; False when that leaves configuration mode."""
+        was_in_section = bool(self._stack)
+        self._enter(() if wholly else self._stack[:-1])
         return was_in_section
 
     def take(self, line: str) -> str | Refusal:
@@ -94,54 +101,80 @@ class ConfigSession:
             return AUTHORIZATION_FAILED
         if faults.ignore_config_pattern and re.search(faults.ignore_config_pattern, line):
             return ""
-        return self._match(line)
-
-    def _match(self, line: str) -> str | Refusal:
-        tree = SECTION_TREES.get(self.mode)
-        found: Matched[ConfigAction] | Refusal = match(tree, line) if tree is not None else Invalid(offset=0)
-        in_global = match(self._global_tree, line)
-        if isinstance(found, Matched):
-            # Sections whose lines are taken as they come would swallow the global command that leaves them.
-            if found.action.rule.is_free and isinstance(in_global, Matched):
-                return self._globally(in_global, line)
-            return self._within_section(found)
-        # A line that fits no command of the section leaves it, if it is a global command.
-        if not isinstance(in_global, Matched):
-            return in_global if tree is None or not isinstance(in_global, Invalid) else found
-        return self._globally(in_global, line)
-
-    def _within_section(self, found: Matched[ConfigAction]) -> str:
-        if is_denied(found.text, self._denied):
+        found = find(self._stack, line, self._unknown)
+        if isinstance(found, Refusal):
+            return found
+        if is_denied(found.matched.text, self._denied):
             return AUTHORIZATION_FAILED
-        note = on_interface(self.target, found, self.section) if self.mode == "config-if" else Note()
-        if note.is_taken:
-            apply(self.target, found, mode=self.mode, section=self.section)
-        return note.text
+        self.depth_of_last = len(found.place.lines)
+        return self._within(found) if found.place.lines else self._globally(found, line)
 
-    def _globally(self, found: Matched[ConfigAction], line: str) -> str | Refusal:
-        if is_denied(found.text, self._denied):
-            return AUTHORIZATION_FAILED
-        beyond = beyond_window(found, line, self._device.faults.largest_window_bytes)
+    def _within(self, found: Found) -> str:
+        """Do a line of a section, on each interface of a range."""
+        place, text = found.place, ""
+        for section in self._range if place.mode == RANGE else (place.section,):
+            own = replace(place, lines=(section, *place.lines[1:]))
+            is_interface = place.mode in {"config-if", RANGE}
+            note = on_interface(self.target, found.matched, section) if is_interface else Note()
+            if note.is_taken:
+                self._set(replace(found, place=own))
+            text += note.text
+        self._enter((*self._stack[: len(place.lines)], *filter(None, (found.opened,))))
+        return text
+
+    def _set(self, found: Found) -> None:
+        """Change the configuration, but by a line that opens a section that is there already."""
+        opened = found.opened
+        if opened is None or not self.target.has(opened.lines):
+            apply(self.target, found.matched, found.place)
+
+    def _globally(self, found: Found, line: str) -> str | Refusal:
+        matched, rule = found.matched, found.matched.action.rule
+        beyond = beyond_window(matched, line, self._device.faults.largest_window_bytes)
         if beyond is not None:
             return beyond
-        if found.action.rule.specification == "interface WORD":
-            name = canonical_interface("".join(found.arguments), self.target)
+        if rule.specification.startswith("interface range"):
+            return self._enter_range(found, line)
+        if rule.specification.startswith("interface "):
+            name = canonical_interface("".join(matched.arguments), self.target)
             if name is None:
-                return Invalid(offset=line.index(found.arguments[0]))
-            words = (*found.words[: found.words.index("interface") + 1], name)
-            found = Matched(action=found.action, arguments=(name,), words=words)
-        section = found.action.rule.section if found.action.form == "set" else None
-        key = found.action.key(found)
-        if section is None or self.target.find(key) is None:
-            apply(self.target, found)
-        self._enter(section or "config", key if section else "")
-        return note_on_global(found)
+                return Invalid(offset=line.index(matched.arguments[0]))
+            words = (*matched.words[: matched.words.index("interface") + 1], name)
+            matched = replace(matched, arguments=(name,), words=words)
+            if matched.action.form == "default":
+                return self._reset_interface(name)
+            found = replace(found, matched=matched)
+        self._set(found)
+        self._enter(tuple(filter(None, (found.opened,))))
+        return note_on_global(matched)
 
-    def _enter(self, mode: str, section: str) -> None:
+    def _enter_range(self, found: Found, line: str) -> str | Refusal:
+        names = interface_range(found.matched.arguments[0], self.target)
+        if not names:
+            return Invalid(offset=line.index(found.matched.arguments[0]))
+        self._range = tuple(f"interface {name}" for name in names)
+        for section in self._range:
+            self.target.put(section, key=section)
+        self._enter((Place(mode=RANGE, lines=self._range[:1]),))
+        return ""
+
+    def _reset_interface(self, name: str) -> str:
+        """`default interface X`: what it is fresh from stock."""
+        own = self._device.settings
+        stock = self._device.platform.configuration(serial=own.serial, address=own.address)
+        section = stock.find(f"interface {name}")
+        self.target.put(f"interface {name}", key=f"interface {name}").children = (
+            [child.copy() for child in section.children if not child.text.startswith(("ip address ", "description "))]
+            if section is not None else []
+        )  # fmt: skip
+        self._enter(())
+        return f"Interface {name} set to default configuration\n"
+
+    def _enter(self, stack: tuple[Place, ...]) -> None:
         """Go to a mode; an applet counts from the moment in which its own is left."""
-        was, self.mode, self.section = self.mode, mode, section
-        if was == "config-applet" or mode == "config-applet":
-            self._device.applets.settle(besides=section)
+        was, self._stack = self.mode, stack
+        if was == "config-applet" or self.mode == "config-applet":
+            self._device.applets.settle(besides=self.section)
 
     def _prompt_for_text(self) -> str:
         assert self._banner is not None
@@ -228,17 +261,11 @@ def lock_of(device: Device) -> ConfigLock | None:
 
 
 _HEAD = "event manager applet "
-
 _TIMER = re.compile(r"event timer countdown time (\d+)")
-
 _CLI = re.compile(r'action (\S+) cli command "(.*)"')
-
 _SYSLOG = re.compile(r'action (\S+) syslog (?:priority (\w+) )?msg "(.*)"')
-
 _AUTHORIZES = ("aaa authorization commands", "aaa authorization config-commands")
-
 _PRIORITIES = ("emergencies", "alerts", "critical", "errors", "warnings", "notifications", "informational", "debugging")
-
 _VTYS_NEEDED = 2
 
 

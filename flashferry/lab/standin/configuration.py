@@ -91,6 +91,11 @@ class Configuration:
         """Return the line that is ``key`` or begins with it and a blank."""
         return next((line for line in self.lines() if _has_key(line.text, key)), None)
 
+    def has(self, place: tuple[str, ...]) -> bool:
+        """Return whether a section is there, which is named by the lines that opened it and those around it."""
+        top = self.find(place[0])
+        return top is not None and (len(place) == 1 or _at(top.children, place[1:-1], place[-1]) is not None)
+
     def value(self, key: str) -> str | None:
         """Return what follows ``key`` in its line, empty for the key alone; None when there is no such line."""
         line = self.find(key)
@@ -131,27 +136,39 @@ class Configuration:
                     out.append("!")
         return "".join(f"{text}\n" for text in out)
 
-    def put_child(self, section: str, text: str, *, key: str, order: tuple[str, ...]) -> None:
-        """Set a line of a section; ``order`` lists the keys as IOS prints them."""
-        line = self.find(section)
-        if line is None:
-            line = self.put(section, key=section)
-        found = next((child for child in line.children if _has_key(child.text, key)), None)
-        if found is not None:
-            found.text = text
-            return
-        line.children.append(Line(text))
-        if order:
-            line.children.sort(key=lambda child: _rank(child.text.removeprefix("no "), order))
+    def put_child(self, place: tuple[str, ...], text: str, *, key: str, order: tuple[str, ...]) -> None:
+        """Set a line of a section.
 
-    def remove_child(self, section: str, key: str) -> bool:
-        """Take a line out of a section; return whether there was one."""
-        line = self.find(section)
-        for child in line.children if line else ():
-            if line and _has_key(child.text, key):
-                line.children.remove(child)
-                return True
-        return False
+        Args:
+            place: The line that opened the section, and those within it that opened the sections of this one.
+            text: The line.
+            key: What it replaces.
+            order: The keys as IOS prints them; lines without one stand last.
+        """
+        top = self.find(place[0]) or self.put(place[0], key=place[0])
+        for depth, opening in enumerate(place[1:]):
+            if _at(top.children, place[1 : 1 + depth], opening) is None:
+                self.put_child(place[: 1 + depth], opening, key=opening, order=())
+        start, end = _bounds(top.children, place[1:])
+        blank = " " * (len(place) - 1)
+        found = _at(top.children, place[1:], key)
+        if found is not None:
+            top.children[found].text = blank + text
+            return
+        blocks = _blocks([*top.children[start:end], Line(blank + text)], len(blank))
+        if order:
+            blocks.sort(key=lambda block: _rank(block[0].text.strip().removeprefix("no "), order))
+        top.children[start:end] = [line for block in blocks for line in block]
+
+    def remove_child(self, place: tuple[str, ...], key: str) -> bool:
+        """Take a line, and the section that it opened, out of a section; return whether there was one."""
+        top = self.find(place[0])
+        found = _at(top.children, place[1:], key) if top is not None else None
+        if top is None or found is None:
+            return False
+        del top.children[slice(*_bounds(top.children, (*place[1:], key)))]
+        del top.children[found]
+        return True
 
     def slot_of(self, text: str) -> Slot:
         """Return the place where a line stands."""
@@ -213,16 +230,52 @@ def _has_key(text: str, key: str) -> bool:
     return text == key or text.startswith(key + " ")
 
 
+def _depth(line: Line) -> int:
+    return len(line.text) - len(line.text.lstrip())
+
+
+def _bounds(children: list[Line], within: tuple[str, ...]) -> tuple[int, int]:
+    """Return the first and the last but one index of the lines below a line of a section, which is found by its keys.
+
+    The lines of a section are kept flat: what is deeper stands below its line, indented further.
+    """
+    start, end = 0, len(children)
+    for depth, key in enumerate(within):
+        at = next(
+            i for i in range(start, end) if _has_key(children[i].text[depth:], key) and _depth(children[i]) == depth
+        )
+        start, end = at + 1, next((i for i in range(at + 1, end) if _depth(children[i]) <= depth), end)
+    return start, end
+
+
+def _at(children: list[Line], within: tuple[str, ...], key: str) -> int | None:
+    """Return the index of a line of a section; None where there is no such line or no such section."""
+    try:
+        start, end = _bounds(children, within)
+    except StopIteration:
+        return None
+    depth = len(within)
+    fitting = (i for i in range(start, end) if children[i].text[:depth].isspace() or not depth)
+    return next((i for i in fitting if _has_key(children[i].text[depth:], key)), None)
+
+
+def _blocks(children: list[Line], depth: int) -> list[list[Line]]:
+    """Return lines of a section, each with what stands deeper below it."""
+    blocks: list[list[Line]] = []
+    for line in children:
+        if not blocks or _depth(line) <= depth:
+            blocks.append([])
+        blocks[-1].append(line)
+    return blocks
+
+
 def _rank(text: str, order: tuple[str, ...]) -> int:
     return next((i for i, key in enumerate(order) if _has_key(text, key)), len(order))
 
 
 _HEADER = re.compile(r"(Building configuration\.\.\.|Current configuration|Using \d+ out of|Uncompressed size)")
-
 _BANNER = re.compile(r"(banner (?:motd|login|exec|incoming)) (\^C|\S)(.*)", re.DOTALL)
-
 DELIMITER = "^C"
-
 """How IOS shows the delimiter of a banner."""
 
 
@@ -356,10 +409,10 @@ def _is_fixed(text: str) -> bool:
 
 _KINDS = (
     "GigabitEthernet", "FastEthernet", "Ethernet", "Loopback", "Tunnel", "Vlan", "TenGigabitEthernet", "TwentyFiveGigE",
-    "FortyGigabitEthernet",
+    "FortyGigabitEthernet", "Port-channel", "BDI", "Dialer", "Virtual-Template", "Serial",
 )  # fmt: skip
 
-_VIRTUAL = ("Loopback", "Tunnel", "Vlan")
+_VIRTUAL = ("Loopback", "Tunnel", "Vlan", "Port-channel", "BDI", "Dialer", "Virtual-Template")
 
 
 def canonical_interface(name: str, configuration: Configuration) -> str | None:
@@ -367,14 +420,27 @@ def canonical_interface(name: str, configuration: Configuration) -> str | None:
 
     Returns None for a physical interface that the device does not have; virtual ones are made on demand.
     """
-    found = re.fullmatch(r"([A-Za-z]+)\s*(\d[\d/.]*)", name)
+    found = re.fullmatch(r"([A-Za-z-]+)\s*(\d[\d/.]*)", name)
     kinds = [kind for kind in _KINDS if found and kind.lower().startswith(found[1].lower())]
     if found is None or not kinds:
         return None
     full = f"{kinds[0]}{found[2]}"
-    if kinds[0] in _VIRTUAL or configuration.find(f"interface {full}") is not None:
+    parent = full.partition(".")[0]
+    if kinds[0] in _VIRTUAL or configuration.find(f"interface {parent}") is not None:
         return full
     return None
+
+
+def interface_range(text: str, configuration: Configuration) -> tuple[str, ...]:
+    """Return the interfaces of ``Gi1/0/1 - 4, Te1/1/1``; none where one of them is not there."""
+    names: list[str | None] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*([A-Za-z-]+)\s*((?:\d+/)*)(\d+)(?:\s*-\s*(?:\d+/)*(\d+))?\s*", part)
+        if found is None or int(found[4] or found[3]) < int(found[3]):
+            return ()
+        numbers = range(int(found[3]), int(found[4] or found[3]) + 1)
+        names += [canonical_interface(f"{found[1]}{found[2]}{number}", configuration) for number in numbers]
+    return () if None in names else tuple(name for name in names if name)
 
 
 def interface_lines(configuration: Configuration) -> list[Line]:
@@ -439,11 +505,8 @@ def short_name(name: str) -> str:
 
 
 _KEY7 = b"dsfd;kfoA,.iyewrkldJKDHSUBsgvca69834ncxv9873254k;fg87"
-
 _ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
 _STANDARD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
 _TO_IOS = str.maketrans(_STANDARD, _ALPHABET)
 
 

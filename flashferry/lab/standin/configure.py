@@ -11,26 +11,17 @@ from flashferry.lab.standin.config_session import TAKEN, may_configure, take
 from flashferry.lab.standin.configuration import contextual, incremental, parse_lines
 from flashferry.lab.standin.copy_files import RUNNING, STARTUP, replace_report, replace_running
 from flashferry.lab.standin.show_files import content, shown_name, split_file
+from flashferry.lab.standin.texts_data import printed
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
-
 _ENTER = "Enter configuration commands, one per line.  End with CNTL/Z.\n"
 _NO_ARCHIVE = "%Please turn config archive on before using Rollback Confirmed Change\n"
 _NOTHING_PENDING = "%No Rollback Confirmed Change pending\n"
-_WARNING = (
-    "\nRollback Confirmed Change: Rollback will begin in one minute.\n"
-    'Enter "configure confirm" if you wish to keep what you\'ve configured\n'
-)
-_SURE = (
-    "This will apply all necessary additions and deletions\n"
-    "to replace the current running configuration with the\n"
-    "contents of the specified configuration file, which is\n"
-    "assumed to be a complete configuration, not a partial\n"
-    "configuration. Enter Y if you are sure you want to proceed. ? [no]: "
-)
+_WARNING = printed("rollback warning")
+_SURE = printed("configure replace")
 
 
 async def terminal(vty: Vty, _: Arguments) -> None:

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from flashferry.lab.namespaces import Interface, set_up_interfaces
+from flashferry.lab.namespaces import Interface, set_sysctl, set_up_interfaces
 from flashferry.lab.standin import device_tcp
 from flashferry.lab.standin.device_tcp import GATE, LONGEST_HOLD_S, SynOptions, read_kernel_tcp
 
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.device_tcp import KernelTcp, Live, TcpSettings
 
 _LOCK = threading.Lock()
-
 _MAY_ADD = threading.Event()
 
 
 def allow_new_addresses() -> None:
-    """Say that the network namespace is the stand-ins' own, so that addresses may be added to it."""
+    """Say that the network namespace is the stand-ins' own: addresses may be added, and packets leave with TTL 255."""
     _MAY_ADD.set()
+    with contextlib.suppress(OSError):
+        set_sysctl("net/ipv4/ip_default_ttl", 255)
 
 
 def bind_to(connection: socket.socket, address: str) -> None:
@@ -172,7 +173,8 @@ def open_connection(
     if tcp.is_blocked:
         stop.wait(tcp.synwait_s)
         raise TimeoutError
-    device_tcp.before_connect(connection, tcp.window_bytes)
+    device_tcp.before_connect(connection, tcp)
+    device_tcp.mark_syn(connection, tcp, is_open=False)
     bind_to(connection, source)
     connection.settimeout(0)
     deadline_s = time.monotonic() + tcp.synwait_s
@@ -183,6 +185,7 @@ def open_connection(
         established = _wait_established(connection, min(LONGEST_HOLD_S, tcp.synwait_s), stop)
     if not established and not _wait_established(connection, deadline_s - time.monotonic(), stop):
         raise TimeoutError
+    device_tcp.mark_syn(connection, tcp, is_open=True)
 
 
 def _wait_established(connection: socket.socket, wait_s: float, stop: threading.Event) -> bool:

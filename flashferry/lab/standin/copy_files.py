@@ -67,7 +67,7 @@ def run_lines(device: Device, lines: list[Line]) -> tuple[str, list[str]]:
     shown, refused = "", []
     for command in as_commands(lines):
         if not command.startswith(" "):
-            session.leave_section()
+            session.leave_section(wholly=True)
         answer = session.take(command.strip() if "\n" not in command else command.split("\n")[0])
         for row in command.split("\n")[1:]:
             answer = session.take(row)
@@ -232,10 +232,17 @@ class Archive:
         )
 
 
+async def erase_startup(vty: Vty, _: tuple[str, ...]) -> None:
+    """`write erase`, `erase startup-config`."""
+    asked = "Erasing the nvram filesystem will remove all configuration files! Continue? "
+    if await vty.terminal.confirm(asked):
+        vty.device.startup_text = ""
+        vty.terminal.write("[OK]\nErase of nvram: complete\n")
+        vty.device.syslog("%SYS-7-NV_BLOCK_INIT: Initialized the geometry of nvram")
+
+
 RUNNING = "system:running-config"
-
 STARTUP = "nvram:startup-config"
-
 _MARK_BYTES = 65536
 
 

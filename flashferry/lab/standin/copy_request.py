@@ -52,7 +52,6 @@ PULLS: dict[str, type[Pull | TftpPull]] = {
     "rcp": SilentPull,
     "tftp": TftpPull,
 }
-
 """Downloads, but for those over SSH: see `flashferry.lab.standin.copy_ssh`."""
 
 PUSHES: dict[str, type[Push | TftpPush]] = {
@@ -64,7 +63,6 @@ PUSHES: dict[str, type[Push | TftpPush]] = {
     "sftp": SilentPush,
     "tftp": TftpPush,
 }
-
 """Uploads."""
 
 SOURCE_INTERFACE_LINES = {
@@ -76,7 +74,6 @@ SOURCE_INTERFACE_LINES = {
     "sftp": "ip ssh source-interface",
     "tftp": "ip tftp source-interface",
 }
-
 """The configuration line that names the interface a client's connections leave by (Cisco command references)."""
 
 
@@ -105,7 +102,6 @@ async def _erase(vty: Vty, flash: Flash) -> None:
 
 
 BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
-
 """What is printed of a URL that is none."""
 
 
@@ -171,7 +167,11 @@ def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> Transfe
         user=user,
         password=word,
         source_address=route.source_address,
-        tcp=replace(tcp, is_blocked=url.scheme in {*device.settings.blocked_transports, *faults.blocked_transports}),
+        tcp=replace(
+            tcp,
+            is_blocked=url.scheme in {*device.settings.blocked_transports, *faults.blocked_transports},
+            is_marked=device.link_control is not None,
+        ),
         reply_timeout_s=faults.reply_timeout_s or device.platform.copy.reply_timeout_s,
         passive=_is_passive(device),
         extended_passive=device.platform.copy.extended_passive if own is None else own,

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.errors import LabError
 from flashferry.lab.standin import clock, hardware
-from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
+from flashferry.lab.standin.config_rules import Place, Refusal, find
 from flashferry.lab.standin.config_session import Applets, ConfigSession
 from flashferry.lab.standin.configuration import decode7, matches9, parse_lines
 from flashferry.lab.standin.connections import ConnectionTable
 from flashferry.lab.standin.copy_files import Archive
 from flashferry.lab.standin.faults import Faults
 from flashferry.lab.standin.flash import Flash
-from flashferry.lab.standin.grammar import Matched, match
 from flashferry.lab.standin.hardware import is_away, running_release, software_lines
 from flashferry.lab.standin.install import InstallState, release_of
 from flashferry.lab.standin.ssh_client.login import KnownHosts
@@ -29,10 +28,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from flashferry.lab.standin.config_rules import ConfigAction
     from flashferry.lab.standin.config_session import ConfigLock
-    from flashferry.lab.standin.grammar import Node
     from flashferry.lab.standin.platform import Platform
+    from flashferry.lab.standin.reloading import Scheduled
     from flashferry.lab.standin.ssh import Listener
 
 
@@ -65,15 +63,12 @@ def check_lines(name: str, lines: tuple[str, ...]) -> None:
 
     Raises LabError: one is not known; only its first words are named, for there may be a secret behind them.
     """
-    tree: Node[ConfigAction] | None = GLOBAL_TREE
+    stack: tuple[Place, ...] = ()
     for line in lines:
-        if not line.startswith(" "):
-            tree = None
-        found = match(GLOBAL_TREE if tree is None else tree, line)
-        if not isinstance(found, Matched):
+        found = find(stack if line.startswith(" ") else (), line)
+        if isinstance(found, Refusal):
             raise _unknown(name, line)
-        if tree is None:
-            tree = SECTION_TREES.get(found.action.rule.section or "", GLOBAL_TREE)
+        stack = (*stack[: len(found.place.lines)], *filter(None, (found.opened,)))
 
 
 def _unknown(name: str, line: str) -> LabError:
@@ -102,6 +97,7 @@ class Device:
         self.archive = Archive(self)
         self.applets = Applets(self)
         self.config_lock: ConfigLock | None = None
+        self.scheduled_reload: Scheduled | None = None
         self.listener: Listener | None = None
         self.tftp = TftpServer(self)
         self.link_control: Path | None = None
@@ -220,6 +216,9 @@ class Device:
             reason: What it gives as the reason when it is back.
         """
         self._reason = reason
+        if self.scheduled_reload is not None:
+            self.scheduled_reload.timer.cancel()
+            self.scheduled_reload = None
         self.happened.append(f"restart: {reason}")
         if self.listener is not None:
             own = self.platform.boot_s if self.faults.boot_s is None else self.faults.boot_s
@@ -311,7 +310,7 @@ class Device:
         session = ConfigSession(self)
         for line in lines:
             if not line.startswith(" "):
-                session.leave_section()
+                session.leave_section(wholly=True)
             if not isinstance(session.take(line.strip()), str):
                 raise _unknown(self.settings.name, line)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from flashferry.lab.namespaces import set_sysctl
+from flashferry.lab.syn import mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,11 +24,8 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.platform import TcpFigures
 
 _IPPROTO_TCP, _TCP_INFO = 6, 11
-
 _LENGTH_BYTES = 240
-
 _TIMESTAMPS, _SACK, _WINDOW_SCALE = 1, 2, 4
-
 _ESTABLISHED = 1
 
 
@@ -143,11 +141,9 @@ def parse_kernel_tcp(raw: bytes) -> KernelTcp:
 
 
 _UNKNOWN = 2**32 - 1
-
 """A least round-trip time that was not measured yet."""
 
 LONGEST_HOLD_S = 2.5
-
 """Covers the first retransmission of a SYN (1 s) on a path of 1.5 s."""
 
 
@@ -205,22 +201,29 @@ class OptionsGate:
 
 
 GATE = OptionsGate()
-
 """The gate of this process, which lives in one namespace."""
 
 LARGEST_UNSCALED_BYTES = 65535
-
 """The window field of a TCP header has 16 bits (RFC 9293 3.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpSettings:
-    """How a new connection of the device opens; one that is blocked never does, and nothing of it is on the wire."""
+    """How a new connection of the device opens; one that is blocked never does, and nothing of it is on the wire.
+
+    Attributes:
+        mss_bytes: The segment size that it announces (`ip tcp mss`); None for that of the interface.
+        finds_path_mtu: Its packets have the bit DF (`ip tcp path-mtu-discovery`; without it p0f and nmap saw none).
+        is_marked: Its link rewrites the SYN (`flashferry.lab.syn`).
+    """
 
     window_bytes: int
     syn_options: SynOptions
     synwait_s: float
     is_blocked: bool = False
+    mss_bytes: int | None = None
+    finds_path_mtu: bool = False
+    is_marked: bool = False
 
 
 def tcp_settings(configuration: Configuration, figures: TcpFigures, *, ineffective: str | None = None) -> TcpSettings:
@@ -248,36 +251,44 @@ def tcp_settings(configuration: Configuration, figures: TcpFigures, *, ineffecti
             timestamps=configuration.find("ip tcp timestamp") is not None or figures.default_timestamps,
         ),
         synwait_s=float(synwait) if synwait else figures.synwait_s,
+        mss_bytes=int(mss) if (mss := configuration.value("ip tcp mss")) else None,
+        finds_path_mtu=configuration.find("ip tcp path-mtu-discovery") is not None,
     )
 
 
 _TCP_WINDOW_CLAMP = 10  # linux/tcp.h
-
+_IP_MTU_DISCOVER = 10  # linux/in.h: 0 never sets DF, 1 sets it and follows what comes back
 _SO_RCVBUFFORCE = 33  # asm-generic/socket.h; beyond net.core.rmem_max, needs CAP_NET_ADMIN
-
 _FIRST_RATIO = 0.8945
-
 _FULL_RATIO = 0.625
-
 """Of packets of 1500 bytes from a TUN interface (measured: section 7 of the facts for the lab)."""
 
 _LEAST_BUFFER_BYTES = 16384
-
 _SEND_PENDING = 2
-
 """TCP_QUICKACK (tcp(7)): an even number sends what is pending and leaves the later ones delayed (net/ipv4/tcp.c)."""
 
 _LEAST_SPARE_BYTES = 16384
-
 _SPARE_SHARE = 4
-
 """A quarter of the window beyond it: a slow flash must still show as a window that closes."""
 
 
-def before_connect(connection: socket.socket, window_bytes: int) -> None:
-    """Set what decides the window scale of the SYN."""
-    _set_buffer(connection, window_bytes)
-    _set_clamp(connection, window_bytes)
+_LEAST_MSS_BYTES = 88  # net/ipv4/tcp.c: TCP_MIN_MSS
+
+
+def before_connect(connection: socket.socket, tcp: TcpSettings) -> None:
+    """Set what decides the SYN of a connection, or what answers those of a port: window scale, segment size and DF."""
+    _set_buffer(connection, tcp.window_bytes)
+    _set_clamp(connection, tcp.window_bytes)
+    connection.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, int(tcp.finds_path_mtu))
+    if tcp.mss_bytes is not None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, max(_LEAST_MSS_BYTES, tcp.mss_bytes))
+
+
+def mark_syn(connection: socket.socket, tcp: TcpSettings, *, is_open: bool) -> None:
+    """Ask the link for IOS's SYN before a connection opens, and stop to when it is open."""
+    if tcp.is_marked:
+        with contextlib.suppress(PermissionError):  # a stand-in without rights has no link of its own either
+            connection.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, b"" if is_open else mark(tcp.window_bytes))
 
 
 def before_data(connection: socket.socket, window_bytes: int, *, head_comes_first: bool = False) -> None:

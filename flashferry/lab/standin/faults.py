@@ -203,7 +203,6 @@ EVENTS = (
     "syslog",
     "applets_fire",
 )
-
 """What happens at once instead of being switched: lines that another user types (a list), who saves (a name), `install
 remove inactive` with a yes (true), a restart (seconds, or true for the platform's), the end of all SSH connections
 (true), another host key (true), a syslog line (its text), the end of all countdowns of applets (true)."""

@@ -201,7 +201,7 @@ class FlashWriter:
 
     def flip_byte(self) -> None:
         """Spoil the byte in the middle, as a bad flash would."""
-        middle = self._file.tell() // 2
+        middle = self._file.seek(0, 1) // 2
         self._file.flush()
         with self.path.open("r+b") as file:
             file.seek(middle)

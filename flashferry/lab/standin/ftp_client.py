@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.server_url import ServerUrl, Wording
 
 _PASV = re.compile(r"(\d+),(\d+),(\d+),(\d+),(\d+),(\d+)")
-
 _EPSV = re.compile(r"\(\|\|\|(\d{1,5})\|\)")
-
 _SIZE = re.compile(r"\((\d+) bytes")
-
 _LONGEST_LINE_BYTES = 8192
 
 
@@ -116,7 +113,6 @@ def announced_size(text: str) -> int | None:
 
 
 NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL)
-
 """Nothing comes back: no route, or from a source address without a route back."""
 
 
@@ -222,7 +218,6 @@ def as_copy_error(error: Exception) -> CopyError:
 
 
 END = b"\r\n\r\n"
-
 """Where a head ends."""
 
 _WORDS = {401: "unauthorized", 403: "forbidden", 404: "not_found"}
@@ -417,7 +412,7 @@ class Transfer:
 
     def _listen(self) -> socket.socket:
         listener = socket.socket()
-        device_tcp.before_connect(listener, self.request.tcp.window_bytes)
+        device_tcp.before_connect(listener, self.request.tcp)
         bind_to(listener, self.request.source_address)
         listener.listen(1)
         listener.settimeout(self.request.reply_timeout_s)

@@ -8,8 +8,9 @@ at its start. A line that ends too early is incomplete. (Cisco IOS Configuration
 the Command-Line Interface"; error texts as in the captures.)
 
 Specifications use Cisco's own help notation: ``ip tcp window-size <68-1073741823>``, ``WORD``, ``LINE`` for
-the rest of the line, ``A.B.C.D``, ``FS:`` for a name in a file system or a URL, and ``INTERFACE`` for an interface in
-one word or two (``KIND NUMBER``).
+the rest of the line, ``A.B.C.D``, ``FS:`` for a name in a file system or a URL, ``INTERFACE`` for an interface in
+one word or two (``KIND NUMBER``), ``{a|b}`` for one of several, ``[a]`` for what may be left out, and at the end
+``@NAME`` for what another tree says, such as the entries of an access list.
 """
 
 from __future__ import annotations
@@ -20,18 +21,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from flashferry.lab.standin.configuration import Configuration
 
 Action = TypeVar("Action")
-
 _RANGE = re.compile(r"<(\d+)-(\d+)>")
 
 _SHAPES = {
     "FS:": re.compile(r"[A-Za-z][\w-]*:"),
-    "INTERFACE": re.compile(r"[A-Za-z]+\d[\d/.]*$"),
-    "KIND": re.compile(r"(fa|fo|gi|et|lo|tu|vl|te|tw)[a-z]*$", re.IGNORECASE),
+    "INTERFACE": re.compile(r"[A-Za-z][A-Za-z-]*\d[\d/.]*$"),
+    "KIND": re.compile(r"(fa|fo|gi|et|lo|tu|vl|te|tw|po|se|bd|di|vi|nu)[a-z-]*$", re.IGNORECASE),
     "NUMBER": re.compile(r"\d[\d/.]*$"),
+    "A.B.C.D/nn": re.compile(r"\d+(\.\d+){3}/([12]?\d|3[0-2])$"),
+    "X:X:X:X::X/<0-128>": re.compile(r"[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*/\d{1,3}$"),
+    "X:X:X:X::X": re.compile(r"[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*$"),
+    "H.H.H": re.compile(r"[0-9A-Fa-f]{1,4}(\.[0-9A-Fa-f]{1,4}){2}$"),
+    "HH:MM": re.compile(r"\d{1,2}:\d\d$"),
+    "HH:MM:SS": re.compile(r"\d{1,2}:\d\d:\d\d$"),
+    "ASN:nn": re.compile(r"[\d.]+:\d+$"),
+    "VLANS": re.compile(r"\d{1,4}([,-]\d{1,4})*$"),
 }
+_NAMED = ("WORD", "LINE", "A.B.C.D")
+_ONE_OF, _OPTIONAL = re.compile(r"\{([^{}\[\]]*)\}"), re.compile(r"\[([^{}\[\]]*)\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +94,85 @@ class Node(Generic[Action]):
     keywords: dict[str, Node[Action]] = field(default_factory=dict)
     parameters: dict[str, Node[Action]] = field(default_factory=dict)
     action: Action | None = None
+    tails: list[tuple[Node[Action], Action]] = field(default_factory=list)
 
-    def add(self, specification: str, action: Action) -> None:
-        """Register a command."""
+    def add(self, specification: str, action: Action, parts: Mapping[str, Node[Action]] | None = None) -> None:
+        """Register a command; ``parts`` are the trees that it names by ``@NAME``."""
         node = self
         for token in specification.split():
-            branch = node.parameters if _is_parameter(token) else node.keywords
+            if token.startswith("@"):
+                node.tails.append(((parts or {})[token], action))
+                return
+            branch = node.parameters if is_parameter(token) else node.keywords
             node = branch.setdefault(token, Node())
         node.action = action
 
     def helps(self) -> list[str]:
         """Return what may follow here, in the order of IOS help."""
-        ends = ["<cr>"] if self.action is not None else []
-        return sorted(self.keywords) + sorted(self.parameters) + ends
+        keywords, parameters, ends = set(self.keywords), set(self.parameters), self.end() is not None
+        for tail, _ in self.tails:
+            more = [word for word in tail.helps() if word != "<cr>"]
+            keywords.update(word for word in more if not is_parameter(word))
+            parameters.update(word for word in more if is_parameter(word))
+        return sorted(keywords) + sorted(parameters) + (["<cr>"] if ends else [])
+
+    def end(self) -> Action | None:
+        """Return the action of a line that ends here."""
+        return self.action or next((action for tail, action in self.tails if tail.end() is not None), None)
+
+    def follow(self, word: str) -> Step[Action] | Ambiguous | None:
+        """Return where a word leads: a keyword comes before a parameter, an exact keyword before a cut one."""
+        places = [(self, None), *((tail, action) for tail, action in self._all_tails())]
+        candidates = {key: place for place in places for key in place[0].keywords if key.startswith(word.lower())}
+        keyword = word.lower() if word.lower() in candidates else None
+        if keyword is None and len(candidates) > 1:
+            return Ambiguous()
+        if candidates:
+            keyword = keyword or next(iter(candidates))
+            node, action = candidates[keyword]
+            return Step(node=node.keywords[keyword], word=keyword, action=action)
+        for node, action in places:
+            for parameter, after in node.parameters.items():
+                if _accepts(parameter, word):
+                    return Step(node=after, word=word, action=action, parameter=parameter)
+        return None
+
+    def fits(self, word: str) -> int:
+        """Return how many characters of a word still fit some keyword."""
+        keys = [key for node in (self, *(tail for tail, _ in self._all_tails())) for key in node.keywords]
+        cuts = range(len(word), 0, -1)
+        return next((cut for cut in cuts if any(key.startswith(word[:cut].lower()) for key in keys)), 0)
+
+    def _all_tails(self) -> Iterator[tuple[Node[Action], Action]]:
+        waiting = list(self.tails)
+        for tail, action in waiting:
+            yield tail, action
+            waiting += [(further, action) for further, _ in tail.tails]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Generic[Action]):
+    """One word further: the place behind it, the word written out, and the action of a tree that was entered."""
+
+    node: Node[Action]
+    word: str
+    action: Action | None = None
+    parameter: str = ""
+
+
+def variants(specification: str) -> list[str]:
+    """Return the specifications that one with alternatives and options stands for."""
+    found = _ONE_OF.search(specification)
+    choices = found[1].split("|") if found else []
+    if found is None:
+        found = _OPTIONAL.search(specification)
+        choices = [found[1], ""] if found else []
+    if found is None:
+        return [" ".join(specification.split())]
+    return [
+        each for choice in choices
+        for each in variants(specification[: found.start()] + choice + specification[found.end() :])
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +183,23 @@ class _Token:
 
 def match(root: Node[Action], line: str) -> Matched[Action] | Invalid | Incomplete | Ambiguous:
     """Match a line against a tree."""
-    node = root
+    node, entered = root, None
     arguments: list[str] = []
     words: list[str] = []
     places: list[tuple[str, int]] = []
     interfaces: list[tuple[str, int]] = []
     tokens = [_Token(m.group(), m.start()) for m in re.finditer(r"\S+", line)]
     for token in tokens:
-        found = _keyword(node, token.text)
+        found = node.follow(token.text)
         if isinstance(found, Ambiguous):
             return found
-        if found is not None:
-            words.append(found)
-            node = node.keywords[found]
+        if found is None:
+            return Invalid(offset=token.start + node.fits(token.text))
+        entered, parameter = entered or found.action, found.parameter
+        if not parameter:
+            words.append(found.word)
+            node = found.node
             continue
-        parameter = _parameter(node, token.text)
-        if parameter is None:
-            return Invalid(offset=token.start + _good_prefix(node, token.text))
         value = line[token.start :].rstrip() if parameter == "LINE" else token.text
         arguments.append(value)
         words.append(value)
@@ -131,13 +209,14 @@ def match(root: Node[Action], line: str) -> Matched[Action] | Invalid | Incomple
             interfaces.append((value, token.start))
         elif parameter == "NUMBER":
             interfaces.append((f"{words[-2]}{value}", token.start))
-        node = node.parameters[parameter]
+        node = found.node
         if parameter == "LINE":
             break
-    if node.action is None:
+    end = node.end()
+    if end is None:
         return Incomplete()
     return Matched(
-        action=node.action, arguments=tuple(arguments), words=tuple(words), file_systems=tuple(places),
+        action=entered or end, arguments=tuple(arguments), words=tuple(words), file_systems=tuple(places),
         interfaces=tuple(interfaces),
     )  # fmt: skip
 
@@ -146,38 +225,17 @@ def walk(root: Node[Action], line: str) -> Node[Action] | None:
     """Return the place in the tree after the words of a line, for help; None when they fit nothing."""
     node = root
     for word in line.split():
-        found = _keyword(node, word)
-        if isinstance(found, Ambiguous):
+        found = node.follow(word)
+        if not isinstance(found, Step):
             return None
-        parameter = None if found else _parameter(node, word)
-        if found:
-            node = node.keywords[found]
-        elif parameter:
-            node = node.parameters[parameter]
-        else:
-            return None
+        node = found.node
     return node
 
 
-def _is_parameter(token: str) -> bool:
-    return (
-        token in {"WORD", "LINE", "A.B.C.D", "FS:", "INTERFACE", "KIND", "NUMBER"}
-        or _RANGE.fullmatch(token) is not None
-    )
-
-
-def _keyword(node: Node[Action], word: str) -> str | Ambiguous | None:
-    word = word.lower()
-    if word in node.keywords:
-        return word
-    candidates = [keyword for keyword in node.keywords if keyword.startswith(word)]
-    if len(candidates) > 1:
-        return Ambiguous()
-    return candidates[0] if candidates else None
-
-
-def _parameter(node: Node[Action], word: str) -> str | None:
-    return next((parameter for parameter in node.parameters if _accepts(parameter, word)), None)
+def is_parameter(token: str) -> bool:
+    """Return whether a word of a specification stands for what is typed in its place."""
+    is_named = token in _NAMED or token in _SHAPES or token.startswith("@")
+    return is_named or _RANGE.fullmatch(token) is not None
 
 
 def _accepts(parameter: str, word: str) -> bool:
@@ -195,15 +253,7 @@ def _accepts(parameter: str, word: str) -> bool:
     return True
 
 
-def _good_prefix(node: Node[Action], word: str) -> int:
-    """Return how many characters of a word still fit some keyword."""
-    word = word.lower()
-    cuts = range(len(word), 0, -1)
-    return next((cut for cut in cuts if any(key.startswith(word[:cut]) for key in node.keywords)), 0)
-
-
 DEFAULT_EXEC_TIMEOUT_S = 600.0
-
 """`exec-timeout 10 0`, the documented default of a line."""
 
 
@@ -240,7 +290,6 @@ def exec_timeout_s(configuration: Configuration, vty: int) -> float | None:
 
 
 AUTHORIZATION_FAILED = "Command authorization failed.\n\n"
-
 """What AAA command authorization answers, outside and inside configuration mode (captures)."""
 
 

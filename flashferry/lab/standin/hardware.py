@@ -41,19 +41,18 @@ class PortFigures:
 
 
 _MOST_MEMBERS = 8
-
 """A stack of Catalyst 9300 has no more switches (Cisco data sheet)."""
 
 VLAN = PortFigures(prefix="Vlan", hardware="Ethernet SVI", bandwidth_kbps=1_000_000, delay_us=10)
-
 LOOPBACK = PortFigures(prefix="Loopback", hardware="Loopback", bandwidth_kbps=8_000_000, delay_us=5000)
-
 TUNNEL = PortFigures(prefix="Tunnel", hardware="Tunnel", bandwidth_kbps=100, delay_us=50_000)
+BUNDLE = PortFigures(prefix="", hardware="EtherChannel", bandwidth_kbps=1_000_000, delay_us=10)
+"""Of port channels, and of what else is made on demand."""
 
 
 def port_of(platform: Platform, name: str) -> PortFigures:
     """Return the kind of an interface: the one with the longest fitting prefix."""
-    kinds = (*platform.ports, VLAN, LOOPBACK, TUNNEL)
+    kinds = (*platform.ports, VLAN, LOOPBACK, TUNNEL, BUNDLE)
     return max((kind for kind in kinds if name.startswith(kind.prefix)), key=lambda kind: len(kind.prefix))
 
 
@@ -145,7 +144,6 @@ def fields(device: Device) -> dict[str, str]:
 
 
 STANDBY = "standby"
-
 """The other supervisor, by the word that stands for it where switches have numbers."""
 
 _SIMPLEX = (
@@ -209,7 +207,6 @@ def _without_switch(device: Device, text: str, number: str) -> str:
 
 
 _PASSES_CONFIGURATION_OVER = 0x40
-
 _PACKAGES = "packages.conf"
 
 

@@ -48,15 +48,10 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.flash import Pace
 
 _RAW_BYTES = 16384
-
 _IGNORE_THE_HOSTS_CLOCK = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, openssl/x509_vfy.h
-
 _WRONG_NAME = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH and ..._IP_ADDRESS_MISMATCH, openssl/x509_vfy.h
-
 _HANDSHAKE, _CERTIFICATE = 22, 11
-
 _EXPIRED_ALERT = bytes((21, 3, 3, 0, 2, 2, 45))
-
 """A record of one fatal alert, certificate_expired."""
 
 

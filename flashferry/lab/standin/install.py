@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
 
 TIMER_MIN = 120
-
 """The auto-abort timer when nothing else is asked for (log of three C8000V: 01:57:05 of it left)."""
 
 _VERSION = re.compile(r"\.(\d+)\.(\d+)\.(\d+)([a-z]?)\.")
-
 BUILD = ".0.1"
-
 """What stands behind the release in a package's version is the build: own choice, as file names do not have it."""
 
 
@@ -198,13 +195,9 @@ class InstallState:
 
 
 Arguments = tuple[str, ...]
-
 ONE_SHOT = "install_add_activate_commit"
-
 _RULE = "-" * 80
-
 _PROCEED = "This operation may require a reload of the system. Do you want to proceed? [y/n]"
-
 _PENDING = "Cannot perform {what} operation as previous installation is pending commit"
 
 _ALREADY = (
@@ -253,6 +246,21 @@ def inactive(vty: Vty, _: Arguments) -> str:
 def uncommitted(vty: Vty, _: Arguments) -> str:
     """`show install uncommitted`: of an image only what was activated, as the C8000V show it."""
     return _in_states(vty, "Uncommitted", "U")
+
+
+def log_text(vty: Vty, _: Arguments) -> str:
+    """`show install log`: nothing but the boot."""
+    return f"[0|install_op_boot]: START {_now(vty)}\n[0|install_op_boot]: END SUCCESS {_now(vty)}\n"
+
+
+def package_text(vty: Vty, arguments: Arguments) -> str:
+    """`show install package FS:file`."""
+    prefix, name = show_files.split_file(arguments[0])
+    flash = vty.device.file_system(prefix)
+    entry = flash.find(name) if flash is not None else None
+    if entry is None:
+        return f"%Error opening {arguments[0]} (No such file or directory)\n"
+    return f"  Package: {name}\n    Size: {entry.size_bytes}\n    Version: {release_of(name) or ''}\n"
 
 
 def rollback_points(vty: Vty, _: Arguments) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.standin.connections import bind_to, in_own_thread
 from flashferry.lab.standin.routing import path_to, vrf_names
+from flashferry.lab.syn import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
-
 _ECHO, _ECHO_REPLY, _UNREACHABLE = 8, 0, 3
 _FIRST_PORT = 33434  # above all that listens: the first port of traceroute
 _IP_RECVERR, _MOST_HOPS, _PROBES = 11, 30, 3
@@ -60,7 +60,7 @@ def parse_request(arguments: Arguments) -> Request | None:
     """Read `HOST [repeat N] [size N] [timeout N] [source X] [vrf X] [df-bit]`; None for what a device would refuse."""
     words = [word for argument in arguments for word in argument.split()]
     vrf = words[1] if words[:1] == ["vrf"] and len(words) > 2 else None
-    words = words[2:] if vrf else words
+    words = words[2:] if vrf else words[1:] if words[:1] == ["ip"] else words
     found: dict[str, str] = {}
     rest = iter(words[1:])
     for word in rest:
@@ -84,11 +84,79 @@ def parse_request(arguments: Arguments) -> Request | None:
 
 
 async def ping(vty: Vty, arguments: Arguments) -> None:
-    """`ping HOST ...`."""
+    """`ping [ip] HOST ...`."""
     request = parse_request(arguments)
     if request is None:
         vty.terminal.write("% Invalid input detected at '^' marker.\n\n")
         return
+    await _ping(vty, request)
+
+
+async def ping_dialogue(vty: Vty, _: Arguments) -> None:
+    """`ping`: asked for piece by piece (Cisco command reference, extended ping)."""
+    answers = await _asked(vty, _PING_QUESTIONS)
+    if answers is None:
+        return
+    host, count, size, timeout, extended = answers
+    source = None
+    if extended.lower() in {"y", "yes"}:
+        more = await _asked(vty, _PING_MORE)
+        if more is None:
+            return
+        source = more[0] or None
+    if "y" in (await vty.terminal.ask("Sweep range of sizes [n]: ", "n")).lower():
+        await _asked(vty, (("Sweep min size [36]: ", "36"), ("Sweep max size [18024]: ", "18024"),
+                           ("Sweep interval [1]: ", "1")))  # fmt: skip
+    words = f"repeat {count} size {size} timeout {timeout}" + (f" source {source}" if source else "")
+    request = parse_request((host, words))
+    if request is None:
+        vty.terminal.write("% A decimal number is expected\n")
+    else:
+        await _ping(vty, request)
+
+
+async def traceroute_dialogue(vty: Vty, _: Arguments) -> None:
+    """`traceroute`: asked for piece by piece (Cisco command reference)."""
+    answers = await _asked(vty, _TRACE_QUESTIONS)
+    if answers is not None:
+        await traceroute(vty, (answers[0], *((f"source {answers[2]}",) if answers[2] else ())))
+
+
+_PING_QUESTIONS: tuple[tuple[str, str | None], ...] = (
+    ("Target IP address: ", None), ("Repeat count [5]: ", "5"), ("Datagram size [100]: ", "100"),
+    ("Timeout in seconds [2]: ", "2"), ("Extended commands [n]: ", "n"),
+)  # fmt: skip
+_PING_MORE: tuple[tuple[str, str | None], ...] = (
+    ("Source address or interface: ", ""), ("DSCP Value [0]: ", "0"),
+    ("Type of service [0]: ", "0"), ("Set DF bit in IP header? [no]: ", "no"), ("Validate reply data? [no]: ", "no"),
+    ("Data pattern [0x0000ABCD]: ", "0x0000ABCD"), ("Loose, Strict, Record, Timestamp, Verbose[none]: ", "none"),
+)  # fmt: skip
+_TRACE_QUESTIONS: tuple[tuple[str, str | None], ...] = (
+    ("Target IP address: ", None), ("Ingress traceroute [n]: ", "n"), ("Source address: ", ""),
+    ("DSCP Value [0]: ", "0"), ("Numeric display [n]: ", "n"), ("Timeout in seconds [3]: ", "3"),
+    ("Probe count [3]: ", "3"), ("Minimum Time to Live [1]: ", "1"), ("Maximum Time to Live [30]: ", "30"),
+    ("Port Number [33434]: ", "33434"), ("Loose, Strict, Record, Timestamp, Verbose[none]: ", "none"),
+)  # fmt: skip
+
+
+async def _asked(vty: Vty, questions: tuple[tuple[str, str | None], ...]) -> list[str] | None:
+    """Ask questions in their order; None where the protocol is not IP or a question without a default has no answer."""
+    if questions in (_PING_QUESTIONS, _TRACE_QUESTIONS):
+        protocol = await vty.terminal.ask("Protocol [ip]: ", "ip")
+        if not "ip".startswith(protocol.lower()):
+            vty.terminal.write(f'% Unknown protocol - "{protocol}", type "ping ?" for help\n')
+            return None
+    answers = []
+    for question, default in questions:
+        answer = await vty.terminal.ask(question, default or "")
+        if not answer and default is None:
+            vty.terminal.write("% Bad IP address\n")
+            return None
+        answers.append(answer)
+    return answers
+
+
+async def _ping(vty: Vty, request: Request) -> None:
     source = _source(vty, request)
     if source is None:
         return
@@ -189,7 +257,7 @@ def _by_icmp(request: Request, source: str, number: int) -> Echo:
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as raw:
         bind_to(raw, source)
         packet = struct.pack("!BBHHH", _ECHO, 0, 0, own, number & 0xFFFF) + bytes(request.size_bytes - 28)
-        packet = packet[:2] + struct.pack("!H", _checksum(packet)) + packet[4:]
+        packet = packet[:2] + struct.pack("!H", checksum(packet)) + packet[4:]
         started_s = time.monotonic()
         raw.sendto(packet, (request.host, 0))
         while (left_s := started_s + request.timeout_s - time.monotonic()) > 0:
@@ -214,14 +282,6 @@ def _answers(packet: bytes, host: str, own: int, number: int) -> int | None:
     if body[0] == _UNREACHABLE and len(inner) >= 28 and struct.unpack("!HH", inner[24:28]) == (own, number):
         return _UNREACHABLE
     return None
-
-
-def _checksum(data: bytes) -> int:
-    """Return the Internet checksum (RFC 1071)."""
-    data += b"\0" * (len(data) % 2)
-    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    total = (total >> 16) + (total & 0xFFFF)
-    return ~(total + (total >> 16)) & 0xFFFF
 
 
 def _by_udp(request: Request, source: str, number: int) -> Echo:

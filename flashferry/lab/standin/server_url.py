@@ -29,7 +29,6 @@ def result_line(result: PullResult) -> str:
 
 
 DEFAULT_PORTS = {"ftp": 21, "http": 80, "https": 443, "rcp": 514, "scp": 22, "sftp": 22, "tftp": 69}
-
 """The protocols that `copy` knows, and where their servers listen."""
 
 _URL = re.compile(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flashferry.lab.errors import LabError
 from flashferry.lab.standin import clock
 from flashferry.lab.standin.hardware import as_it_stands, fields, memory_bytes, saved_files, without_away
+from flashferry.lab.standin.texts_data import printed, printed_rows
 from flashferry.lab.state import ask
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _STUB = (
     "!\n! Last configuration change at 14:03:37 EST Wed Dec 7 2022 by netops\n"
     "! NVRAM config last updated at 19:53:49 EST Mon Dec 5 2022 by netops\n!\n!\n!\n!\n!\nend\n"
 )
-
 """What a user sees who may not see a configuration (ansible-collections/cisco.ios 709)."""
 
 
@@ -143,7 +143,63 @@ def ip_ssh(vty: Vty, _: Arguments) -> str:
 
 def terminal(vty: Vty, _: Arguments) -> str:
     """`show terminal`: what matters of it here."""
-    return f'Line {vty.number + 1}, Location: "", Type: "vt100"\nLength: {vty.rows} lines, Width: 80 columns\n'
+    size = f"Length: {vty.rows} lines, Width: {vty.columns} columns\n"
+    return (
+        f'Line {vty.number + 1}, Location: "", Type: "vt100"\n{size}Editing is enabled.\n'
+        f"History is enabled, history size is {vty.history.size}.\n"
+    )
+
+
+def history(vty: Vty, _: Arguments) -> str:
+    """`show history`."""
+    return "".join(f"  {line}\n" for line in vty.history.lines)
+
+
+def sessions(_: Vty, __: Arguments) -> str:
+    """`show sessions`: no user has called out."""
+    return "% No connections open\n"
+
+
+def ssh(vty: Vty, _: Arguments) -> str:
+    """`show ssh`: the sessions that came in."""
+    rows = ["Connection Version Mode Encryption  Hmac         State                 Username"]
+    rows += [
+        f"{number:<10} 2.0     {mode:<4} aes256-ctr  hmac-sha2-256 Session started       {user}"
+        for number, (user, _peer) in sorted(vty.device.vtys.items()) for mode in ("IN", "OUT")
+    ]  # fmt: skip
+    return "".join(f"{row}\n" for row in ("%No SSHv1 server connections running.", *rows))
+
+
+def cpu_history(vty: Vty, _: Arguments) -> str:
+    """`show processes cpu history`: the last minute, at rest."""
+    bars = "".join(f"{percent:>3}{'':60}\n" for percent in range(100, 0, -10))
+    return (
+        f"\n{vty.device.hostname}   {clock.clock_line(vty.device.now())}\n\n{'4' * 60:>63}\n{bars}"
+        "   0....5....1....1....2....2....3....3....4....4....5....5....6\n"
+        "             0    5    0    5    0    5    0    5    0    5    0\n"
+        "               CPU% per second (last 60 seconds)\n\n"
+    )
+
+
+def running_config_part(vty: Vty, _: Arguments) -> str:
+    """`show running-config vrf|policy-map|... [NAME]`: the lines that begin so."""
+    start = " ".join(vty.words[2:]).replace("vrf ", "vrf definition ", 1)
+    chosen = [line for line in vty.device.running.lines() if f"{line.text} ".startswith(f"{start} ")]
+    rows = [text for line in chosen for text in (line.text, *(f" {child.text}" for child in line.children), "!")]
+    text = "".join(f"{row}\n" for row in (*rows, "end"))
+    return f"Building configuration...\n\nCurrent configuration : {len(text)} bytes\n!\n{text}\n"
+
+
+_TECH_SUPPORT = (
+    "show clock", "show version", "show running-config", "show stacks", "show interfaces", "show controllers",
+    "show file systems", "dir all-filesystems", "show process memory", "show process cpu", "show buffers",
+)  # fmt: skip
+
+
+def tech_support(vty: Vty, _: Arguments) -> str:
+    """`show tech-support`: one command after another, each below its name."""
+    rule = "-" * 18
+    return "".join(f"\n{rule} {command} {rule}\n\n{vty.text_of(command)}" for command in _TECH_SUPPORT) + "\n"
 
 
 def privilege(vty: Vty, _: Arguments) -> str:
@@ -153,37 +209,13 @@ def privilege(vty: Vty, _: Arguments) -> str:
 
 _NO_ISSU = "No ISSU operation is in progress"
 
-_ISSU = """\
-Slot being modified: {slot}
-  Loadversion time: {loaded} on vty 0
-  Last operation: loadversion
-  Rollback: automatic, remaining time before rollback: 00:40:00
-  Original (rollback) image: {image}
-  Running image: {image}
-  Operating mode: sso, terminal state reached
-"""
+_ISSU = printed("issu in progress")
 
-_NEW_SSH = (
-    "Authentication methods:publickey,keyboard-interactive,password",
-    "Hostkey Algorithms:rsa-sha2-512,rsa-sha2-256",
-    "Encryption Algorithms:aes128-gcm@openssh.com,aes256-gcm@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr",
-    "MAC Algorithms:hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256,hmac-sha2-512",
-    "KEX Algorithms:curve25519-sha256,ecdh-sha2-nistp256,ecdh-sha2-nistp384,diffie-hellman-group14-sha256",
-    "Authentication timeout: 120 secs; Authentication retries: 3",
-    "Minimum expected Diffie Hellman key size : 2048 bits",
-)
+_NEW_SSH = printed_rows("ip ssh of IOS-XE")
 
-_OLD_SSH = (
-    "Authentication methods:publickey,keyboard-interactive,password",
-    "Hostkey Algorithms:ssh-rsa",
-    "Encryption Algorithms:aes128-ctr,aes192-ctr,aes256-ctr,aes128-cbc,3des-cbc,aes192-cbc,aes256-cbc",
-    "MAC Algorithms:hmac-sha1,hmac-sha1-96",
-    "Authentication timeout: 120 secs; Authentication retries: 3",
-    "Minimum expected Diffie Hellman key size : 1024 bits",
-)
+_OLD_SSH = printed_rows("ip ssh of IOS 15")
 
 _USED_PERCENT = 22
-
 """How much of the memory is in use, of the processor's and of that for packets: own choice."""
 
 
@@ -210,15 +242,7 @@ def logging(vty: Vty, _: Arguments) -> str:
 
 _FILTERING = "                     filtering disabled"
 
-_LOG_HOST = """\
-        Logging to {host}  (udp port 514, audit disabled,
-              link up),
-              {count} message lines logged,
-              0 message lines rate-limited,
-              0 message lines dropped-by-MD,
-              xml disabled, sequence number disabled
-              filtering disabled
-"""
+_LOG_HOST = printed("logging host")
 
 
 def _log_hosts(device: Device) -> list[str]:
@@ -285,13 +309,7 @@ _CPU_HEAD = (
     " PID Runtime(ms)   Invoked      uSecs   5Sec   1Min   5Min TTY Process ",
 )
 
-_PROCESSES = (
-    "   1           0        22          0  0.00%  0.00%  0.00%   0 Chunk Manager    ",
-    "   2          81    275153          0  0.00%  0.00%  0.00%   0 Load Meter       ",
-    "   3           0         1          0  0.00%  0.00%  0.00%   0 Connection Mgr   ",
-    "   4    12798734    606112      21116  0.00%  1.18%  0.92%   0 Check heaps      ",
-    "   5           0       175          0  0.00%  0.00%  0.00%   0 Pool Manager     ",
-)
+_PROCESSES = printed_rows("processes")
 
 
 def line(vty: Vty, _: Arguments) -> str:
@@ -382,7 +400,6 @@ def lldp_neighbors(vty: Vty, _: Arguments) -> str:
 
 
 _CAPTURED_RATE = 4000
-
 _PATIENCE_S = 2.0
 
 

@@ -30,7 +30,7 @@ def shown_name(flash: Flash | None, text: str) -> str:
 
 def directory(vty: Vty, arguments: Arguments) -> str:
     """`dir [FS:[file]]`: a file system, a directory or one file; the device answers with its own name for it."""
-    text = arguments[0] if arguments else vty.device.flash.prefix
+    text = arguments[0] if arguments else vty.working_directory or vty.device.flash.prefix
     text = "nvram:" if text == ":" else text  # a device without flash
     prefix, name = split_file(text)
     if prefix in {"system", "nvram"}:
@@ -48,6 +48,41 @@ def directory(vty: Vty, arguments: Arguments) -> str:
     if entry is None:
         return f"%Error opening {flash.prefix}/{name} (No such file or directory)\n"
     return f"{header}{_row(vty, entry, command)}\n{_totals(vty, flash)}"
+
+
+def directory_named(vty: Vty, arguments: Arguments) -> str:
+    """`dir NAME`, `dir /`: on the default file system."""
+    return directory(vty, (f"{vty.working_directory or vty.device.flash.prefix}{arguments[0].lstrip('/')}",))
+
+
+def working_directory(vty: Vty, _: Arguments) -> str:
+    """`pwd`."""
+    return f"{(vty.working_directory or vty.device.flash.prefix).rstrip('/')}\n"
+
+
+def change_directory(vty: Vty, arguments: Arguments) -> str:
+    """`cd [FS:[directory]]`: alone back to the default file system."""
+    if not arguments:
+        vty.working_directory = ""
+        return ""
+    own = vty.working_directory or vty.device.flash.prefix
+    text = arguments[0] if ":" in arguments[0] else f"{own.rstrip('/')}/{arguments[0].strip('/')}".replace(":/", ":")
+    prefix, name = split_file(text)
+    flash = vty.device.file_system(prefix)
+    if prefix not in {"system", "nvram"} and (flash is None or not flash.is_directory(name.rstrip("/"))):
+        return f"%Error opening {text} (No such file or directory)\n"
+    vty.working_directory = f"{prefix}:{name.rstrip('/')}" + "/" * bool(name)
+    return ""
+
+
+def file_information(vty: Vty, arguments: Arguments) -> str:
+    """`show file information FS:file`, `show file descriptors`."""
+    if not arguments:
+        return "File Descriptors:\n\nFD  Position  Open  PID  Path\n"
+    kind = "image (elf)" if arguments[0].endswith(".bin") else "ascii text"
+    if content(vty, arguments[0]) is None:
+        return f"%Error opening {arguments[0]} (No such file or directory)\n"
+    return f"{arguments[0]}:\n  type is {kind}\n"
 
 
 def flash_listing(vty: Vty, arguments: Arguments) -> str:

@@ -23,6 +23,7 @@ from flashferry.lab.standin.configuration import (
 )
 from flashferry.lab.standin.connections import Totals
 from flashferry.lab.standin.hardware import base_mac, dotted, port_of
+from flashferry.lab.standin.texts_data import printed_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,16 +35,24 @@ if TYPE_CHECKING:
 Arguments = tuple[str, ...]
 
 
-def brief(vty: Vty, _: Arguments) -> str:
-    """`show ip interface brief`."""
+def brief(vty: Vty, arguments: Arguments) -> str:
+    """`show ip interface brief [NAME]`."""
     rows = ["Interface              IP-Address      OK? Method Status                Protocol"]
-    for section in interface_lines(vty.device.running):
+    for section in _chosen(vty, arguments):
         address = address_of(section)
         status, protocol = _states(vty.device, section)
         method = "NVRAM" if address else "unset"
         name = interface_name(section)
         rows.append(f"{name:<22} {address or 'unassigned':<15} YES {method:<6} {status:<21} {protocol:<8}")
     return "".join(f"{row}\n" for row in rows)
+
+
+def _chosen(vty: Vty, arguments: Arguments) -> list[Line]:
+    """Return the interfaces that a command names, all where it names none."""
+    running = vty.device.running
+    sections = interface_lines(running)
+    name = canonical_interface("".join(arguments), running) if arguments else None
+    return [section for section in sections if name is None or interface_name(section) == name]
 
 
 def interfaces(vty: Vty, arguments: Arguments) -> str:
@@ -208,39 +217,7 @@ def _ip_detail(device: Device, section: Line) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-_IP_FEATURES = (
-    "  Helper address is not set",
-    "  Directed broadcast forwarding is disabled",
-    "  Outgoing Common access list is not set ",
-    "  Outgoing access list is not set",
-    "  Inbound Common access list is not set ",
-    "  Inbound  access list is not set",
-    "  Proxy ARP is enabled",
-    "  Local Proxy ARP is disabled",
-    "  Security level is default",
-    "  Split horizon is enabled",
-    "  ICMP redirects are always sent",
-    "  ICMP unreachables are always sent",
-    "  ICMP mask replies are never sent",
-    "  IP fast switching is enabled",
-    "  IP Flow switching is disabled",
-    "  IP CEF switching is enabled",
-    "  IP CEF switching turbo vector",
-    "  IP Null turbo vector",
-    "  IP multicast fast switching is enabled",
-    "  IP multicast distributed fast switching is disabled",
-    "  IP route-cache flags are Fast, CEF",
-    "  Router Discovery is disabled",
-    "  IP output packet accounting is disabled",
-    "  IP access violation accounting is disabled",
-    "  TCP/IP header compression is disabled",
-    "  RTP/IP header compression is disabled",
-    "  Probe proxy name replies are disabled",
-    "  Policy routing is disabled",
-    "  Network address translation is disabled",
-    "  BGP Policy Mapping is disabled",
-    "  Input features: MCI Check",
-)
+_IP_FEATURES = printed_rows("ip interface")
 
 _ROW_CHARS = 31
 
@@ -284,7 +261,6 @@ def mac_address_table(vty: Vty, _: Arguments) -> str:
 
 
 _OWN_GROUPS = ("0100.0ccc.cccc", "0100.0ccc.cccd", "0180.c200.0000")
-
 """Of CDP, of per-VLAN spanning tree and of the spanning tree of IEEE 802.1D."""
 
 
@@ -309,28 +285,64 @@ _VLAN_HEAD = (
     "---- -------------------------------- --------- -------------------------------",
 )
 
-_VLAN_OLD = (
-    "1002 fddi-default                     act/unsup ",
-    "1003 token-ring-default               act/unsup ",
-    "1004 fddinet-default                  act/unsup ",
-    "1005 trnet-default                    act/unsup ",
-)
+_VLAN_OLD = printed_rows("vlan old")
 
-_VLAN_TYPES = (
-    "",
-    "VLAN Type  SAID       MTU   Parent RingNo BridgeNo Stp  BrdgMode Trans1 Trans2",
-    "---- ----- ---------- ----- ------ ------ -------- ---- -------- ------ ------",
-    "1    enet  100001     1500  -      -      -        -    -        0      0   ",
-    "1002 fddi  101002     1500  -      -      -        -    -        0      0   ",
-    "1003 tr    101003     1500  -      -      -        -    srb      0      0   ",
-    "1004 fdnet 101004     1500  -      -      -        ieee -        0      0   ",
-    "1005 trnet 101005     1500  -      -      -        ibm  -        0      0   ",
-    "",
-    "Remote SPAN VLANs",
-    "------------------------------------------------------------------------------",
-    "",
-    "",
-    "Primary Secondary Type              Ports",
-    "------- --------- ----------------- ------------------------------------------",
-    "",
-)
+_VLAN_TYPES = printed_rows("vlan types")
+
+
+_SUMMARY_COLUMNS = ("IHQ", "IQD", "OHQ", "OQD", "RXBS", "RXPS", "TXBS", "TXPS", "TRTL")
+
+
+def summary(vty: Vty, _: Arguments) -> str:
+    """`show interfaces summary`: no queue holds anything."""
+    rows = [
+        "", " *: interface is up", " IHQ: pkts in input hold queue     IQD: pkts dropped from input queue",
+        " OHQ: pkts in output hold queue    OQD: pkts dropped from output queue",
+        f" {'RXBS: rx rate (bits/sec)':<36}RXPS: rx rate (pkts/sec)",
+        f" {'TXBS: tx rate (bits/sec)':<36}TXPS: tx rate (pkts/sec)", " TRTL: throttle count", "",
+        f"  {'Interface':<24}" + "".join(f"{name:>10}" for name in _SUMMARY_COLUMNS), "-" * 117,
+    ]  # fmt: skip
+    for section in interface_lines(vty.device.running):
+        mark = "*" if is_usable(vty.device, section) else " "
+        rows.append(f"{mark} {interface_name(section):<23}" + f"{0:>9} " * 9)
+    return "".join(f"{row}\n" for row in rows)
+
+
+def counters(vty: Vty, arguments: Arguments) -> str:
+    """`show interfaces [NAME] counters|stats|accounting`: what the device's own connections carried."""
+    rows = ["Port                     InOctets    InUcastPkts    InMcastPkts    InBcastPkts"]
+    for section in _chosen(vty, arguments):
+        carries = address_of(section) == vty.device.settings.address
+        carried = vty.device.connections.totals() if carries else Totals()
+        name = short_name(interface_name(section))
+        rows.append(f"{name:<17} {carried.bytes_in:>15} {carried.segments_in:>14} {0:>14} {0:>14}")
+    return "".join(f"{row}\n" for row in ("", *rows, ""))
+
+
+def vlan_summary(vty: Vty, _: Arguments) -> str:
+    """`show vlan summary`."""
+    count = 5 + sum(line.text.startswith("vlan ") and line.text[5:].isdigit() for line in vty.device.running.lines())
+    return (
+        f"Number of existing VLANs               : {count}\n Number of existing VTP VLANs          : {count}\n"
+        " Number of existing extended VLANS     : 0\n"
+    )
+
+
+def switchport(vty: Vty, arguments: Arguments) -> str:
+    """`show interfaces [NAME] switchport`."""
+    text = ""
+    chosen = {interface_name(section) for section in _chosen(vty, arguments)}
+    for section in switch_ports(vty.device):
+        if (name := interface_name(section)) not in chosen:
+            continue
+        state = "static access" if is_usable(vty.device, section) else "down"
+        mode = (value_of(section, "switchport mode") or "dynamic auto").replace("access", "static access")
+        access = value_of(section, "switchport access vlan") or "1"
+        text += (
+            f"Name: {short_name(name)}\nSwitchport: Enabled\nAdministrative Mode: {mode}\nOperational Mode: {state}\n"
+            "Administrative Trunking Encapsulation: dot1q\nNegotiation of Trunking: On\n"
+            f"Access Mode VLAN: {access} (default)\nTrunking Native Mode VLAN: 1 (default)\n"
+            "Administrative Native VLAN tagging: enabled\nVoice VLAN: none\nTrunking VLANs Enabled: ALL\n"
+            "Pruning VLANs Enabled: 2-1001\nCapture Mode Disabled\nCapture VLANs Allowed: ALL\n\n"
+        )
+    return text

@@ -19,6 +19,7 @@ from flashferry.lab.standin.device_tcp import parse_kernel_tcp, read_kernel_tcp
 from flashferry.lab.standin.hardware import dotted
 from flashferry.lab.standin.routing import GLOBAL_TABLE, interface_towards, static_routes, vrf_names
 from flashferry.lab.standin.show_interfaces import is_usable, mac_of
+from flashferry.lab.standin.texts_data import printed_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,15 +30,47 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
-
 Network = ipaddress.IPv4Network
-
 _DEFAULT = Network("0.0.0.0/0")
 
 
 def route(vty: Vty, _: Arguments) -> str:
     """`show ip route`: the global table."""
     return _table(vty.device, GLOBAL_TABLE)
+
+
+def route_to(vty: Vty, arguments: Arguments) -> str:
+    """`show ip route A.B.C.D`: the entry with the longest prefix; as genieparser's captures have it."""
+    host = ipaddress.IPv4Address(arguments[0])
+    rows = [row for row in _rows(vty.device, GLOBAL_TABLE) if row[0] != _DEFAULT or not int(host)]
+    fitting = [(network, text) for network, text in rows if host in network]
+    if not fitting:
+        shown = _major(Network(f"{host}/32"))
+        return "% Network not in table\n" if not _is_in_table(vty, shown) else "% Subnet not in table\n"
+    network, text = max(fitting, key=lambda each: each[0].prefixlen)
+    kind, _, rest = text.partition(" ")
+    is_static, via = kind.startswith("S"), rest.partition(" via ")[2]
+    known = '"static"' if is_static else '"connected"'
+    name = rest.rpartition(", ")[2]
+    last = f"  * {via}" if via else f"  * directly connected, via {name}"
+    default = ", candidate default path" if network == _DEFAULT else ", supernet" * (network.prefixlen < 8)
+    via_interface = "" if not is_static or via else " (connected)"
+    return (
+        f"Routing entry for {network}{default}\n  Known via {known}, distance {int(is_static)}, metric 0"
+        f"{via_interface or (' (connected, via interface)' if not is_static else '')}\n"
+        f"  Routing Descriptor Blocks:\n{last}\n      Route metric is 0, traffic share count is 1\n"
+    )
+
+
+def _is_in_table(vty: Vty, major: Network) -> bool:
+    return any(network.subnet_of(major) for network, _ in _rows(vty.device, GLOBAL_TABLE) if network != _DEFAULT)
+
+
+def route_by(vty: Vty, _: Arguments) -> str:
+    """`show ip route connected|static|...`: the rows of one source, without the legend."""
+    letters = {"connected": ("C", "L"), "static": ("S",)}.get(vty.words[3], ())
+    rows = sorted(row for row in _rows(vty.device, GLOBAL_TABLE) if row[1].startswith(letters or ("none",)))
+    return "".join(f"{line}\n" for line in _grouped(rows))
 
 
 def route_vrf(vty: Vty, arguments: Arguments) -> str:
@@ -175,17 +208,7 @@ def vrf(vty: Vty, _: Arguments) -> str:
     return "".join(f"{row}\n" for row in (head, *rows)) if rows else ""
 
 
-_CODES = (
-    "Codes: L - local, C - connected, S - static, R - RIP, M - mobile, B - BGP",
-    "       D - EIGRP, EX - EIGRP external, O - OSPF, IA - OSPF inter area ",
-    "       N1 - OSPF NSSA external type 1, N2 - OSPF NSSA external type 2",
-    "       E1 - OSPF external type 1, E2 - OSPF external type 2",
-    "       i - IS-IS, su - IS-IS summary, L1 - IS-IS level-1, L2 - IS-IS level-2",
-    "       ia - IS-IS inter area, * - candidate default, U - per-user static route",
-    "       o - ODR, P - periodic downloaded static route, H - NHRP, l - LISP",
-    "       a - application route",
-    "       + - replicated route, % - next hop override, p - overrides from PfR",
-)
+_CODES = printed_rows("ip route codes")
 
 _TIMERS = (
     "Retrans", "TimeWait", "AckHold", "SendWnd", "KeepAlive", "GiveUp", "PmtuAger", "DeadWait", "Linger", "ProcessQ",

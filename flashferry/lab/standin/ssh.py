@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from asyncssh.packet import SSHPacket
 
     from flashferry.lab.standin.device import Device
+    from flashferry.lab.standin.device_tcp import TcpSettings
 
 _OWED_S = 0.002
-
 """A wait too short to be kept is owed, not slept: sleeping rounds up and would slow the device."""
 
 
@@ -196,7 +196,7 @@ class Listener:
     def follow_window(self) -> None:
         """Have new connections open with the window scale of the configuration as it is now."""
         if self._acceptor is not None and self._port is not None:
-            device_tcp.before_connect(self._port, self._window_bytes)
+            device_tcp.before_connect(self._port, self._tcp)
 
     def joined(self, connection: asyncssh.SSHServerConnection) -> None:
         """Note a connection that has a vty line; the last free one closes the port."""
@@ -276,7 +276,7 @@ class Listener:
         """Return a socket for the port."""
         port = socket.socket()
         port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        device_tcp.before_connect(port, self._window_bytes)
+        device_tcp.before_connect(port, self._tcp)
         try:
             port.bind((self._device.settings.address, self._device.settings.port))
         except OSError:
@@ -285,8 +285,8 @@ class Listener:
         return port
 
     @property
-    def _window_bytes(self) -> int:
-        return tcp_settings(self._device.running, self._device.platform.tcp).window_bytes
+    def _tcp(self) -> TcpSettings:
+        return tcp_settings(self._device.running, self._device.platform.tcp)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -301,7 +301,6 @@ _LEGACY: dict[str, Any] = {
     "encryption_algs": ["aes128-ctr", "aes192-ctr", "aes256-ctr", "aes128-cbc", "3des-cbc", "aes192-cbc", "aes256-cbc"],
     "mac_algs": ["hmac-sha1", "hmac-sha1-96"],
 }
-
 """What IOS 15 offers (IOSv; paramiko 5 has none of these key exchanges left). Its host key signs with SHA-1 only."""
 
 Trees = tuple[Node[Command], Node[Command]]

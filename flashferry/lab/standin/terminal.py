@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _BELL = b"\a"
-
 _RUBOUT = b"\b \b"
 
 
@@ -32,6 +31,8 @@ class Ended(Enum):
     CTRL_Z = "ctrl-z"
     HELP = "help"  # a question mark
     LOGOUT = "logout"  # Ctrl-D on an empty line
+    COMPLETE = "complete"  # Tab
+    REDRAW = "redraw"  # Ctrl-R
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,33 @@ class Step:
     ended: Ended | None = None
 
 
+class History:
+    """The lines that were typed, the latest last, as many as are kept (`terminal history size`)."""
+
+    def __init__(self, size: int = 10) -> None:
+        self.size = size
+        self.lines: list[str] = []
+
+    def add(self, line: str) -> None:
+        """Take a line that is not empty."""
+        if line.strip():
+            self.lines.append(line)
+            self.keep(self.size)
+
+    def keep(self, size: int) -> None:
+        """Hold so many from now on."""
+        self.size = size
+        del self.lines[: max(0, len(self.lines) - size)]
+
+
+_LETTERS = {  # the control keys of Cisco IOS Configuration Fundamentals that move the cursor, erase and recall
+    0x08: "rubout", 0x7F: "rubout", 0x01: "home", 0x05: "end", 0x02: "left", 0x06: "right", 0x0B: "kill to end",
+    0x15: "kill to start", 0x18: "kill to start", 0x17: "kill word", 0x10: "up", 0x0E: "down", 0x04: "delete",
+}  # fmt: skip
+_ESCAPED = {0x44: "left", 0x43: "right", 0x41: "up", 0x42: "down", 0x48: "home", 0x46: "end"}
+_META = {0x62: "word left", 0x66: "word right", 0x64: "kill next word"}
+
+
 class LineEditor:
     """Collects one line.
 
@@ -49,15 +77,22 @@ class LineEditor:
         echo: Whether what is typed is shown.
         longest: Most characters of a line.
         start: What the line holds already (after help was shown).
-        takes_help: Whether a question mark asks for help instead of being typed.
+        takes_help: Whether a question mark asks for help, and Tab for the rest of a word, instead of being typed.
+        history: The lines that the cursor keys bring back.
     """
 
-    def __init__(self, *, echo: bool = True, longest: int = 254, start: str = "", takes_help: bool = False) -> None:
+    def __init__(
+        self, *, echo: bool = True, longest: int = 254, start: str = "", takes_help: bool = False,
+        history: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         self.text = start
+        self._at = len(start)
         self._echo = echo
         self._longest = longest
         self._takes_help = takes_help
-        self._escape = 0
+        self._escape = b""
+        self._history = (*history, "")
+        self._recalled = len(history)
 
     def feed(self, byte: int) -> Step:
         """Take one byte."""
@@ -74,41 +109,84 @@ class LineEditor:
     def _typed(self, byte: int) -> Step:
         if len(self.text) >= self._longest:
             return Step(echo=_BELL)
-        self.text += chr(byte)
-        return Step(echo=bytes([byte]) if self._echo else b"")
+        return self._show(self.text[: self._at] + chr(byte) + self.text[self._at :], self._at + 1)
 
     def _control(self, byte: int) -> Step:
-        if byte in (0x08, 0x7F):
-            return self._erase(1)
-        if byte == 0x15:  # Ctrl-U
-            return self._erase(len(self.text))
-        if byte == 0x17:  # Ctrl-W
-            return self._erase(len(self.text) - len(self.text.rstrip().rpartition(" ")[0]))
         if byte == 0x03:
             return Step(echo=b"\r\n", ended=Ended.CANCEL)
         if byte == 0x1A:
             return Step(echo=b"^Z\r\n", ended=Ended.CTRL_Z)
         if byte == 0x04 and not self.text:
             return Step(ended=Ended.LOGOUT)
+        if byte == 0x09 and self._takes_help and self.text.strip():
+            return Step(echo=b"\r\n", ended=Ended.COMPLETE)
+        if byte in (0x12, 0x0C) and self._takes_help:
+            return Step(echo=b"\r\n", ended=Ended.REDRAW)
         if byte == 0x1B:
-            self._escape = 1
-        return Step()
-
-    def _erase(self, count: int) -> Step:
-        count = min(count, len(self.text))
-        self.text = self.text[: len(self.text) - count]
-        return Step(echo=_RUBOUT * count if self._echo else b"")
+            self._escape = b"\x1b"
+        return self._edit(_LETTERS.get(byte, ""))
 
     def _in_escape(self, byte: int) -> Step:
-        """Swallow a cursor key (ESC [ letter): there is no editing inside a line yet."""
-        self._escape = 2 if self._escape == 1 and byte in b"[O" else 0
-        if not self._escape or (0x40 <= byte <= 0x7E and byte not in b"[O"):
-            self._escape = 0
+        """Read a cursor key (ESC [ letter, or ESC O letter), or a letter with Meta."""
+        if self._escape == b"\x1b" and byte in b"[O":
+            self._escape += bytes([byte])
+            return Step()
+        action = _META.get(byte, "") if self._escape == b"\x1b" else _ESCAPED.get(byte, "")
+        if len(self._escape) == 1 or 0x40 <= byte <= 0x7E:
+            self._escape = b""
+        return self._edit(action)
+
+    def _edit(self, action: str) -> Step:
+        text, at = self.text, self._at
+        before, after = text[:at], text[at:]
+        word, next_word = before.rstrip().rpartition(" ")[0], after.lstrip().partition(" ")[0]
+        following = at + len(after) - len(after.lstrip()) + len(next_word)
+        match action:
+            case "rubout":
+                return self._show(before[:-1] + after, max(0, at - 1))
+            case "delete":
+                return self._show(before + after[1:], at)
+            case "kill to end":
+                return self._show(before, at)
+            case "kill to start":
+                return self._show(after, 0)
+            case "kill word":
+                return self._show(word + after, len(word))
+            case "kill next word":
+                return self._show(before + text[following:], at)
+            case "left" | "right" | "home" | "end" | "word left" | "word right":
+                to = {"left": at - 1, "right": at + 1, "home": 0, "end": len(text), "word left": len(word) + bool(word),
+                      "word right": following}  # fmt: skip
+                return self._show(text, min(len(text), max(0, to[action])))
+            case "up" | "down":
+                return self._recall(self._recalled + (1 if action == "down" else -1))
         return Step()
+
+    def _recall(self, number: int) -> Step:
+        if not 0 <= number < len(self._history):
+            return Step()
+        self._recalled = number
+        return self._show(self._history[number], len(self._history[number]))
+
+    def _show(self, text: str, at: int) -> Step:
+        """Make the line another, and return what turns the shown one into it: back to where they differ, and on."""
+        old, old_at = self.text, self._at
+        self.text, self._at = text, at
+        if not self._echo:
+            return Step()
+        same = next((i for i, (one, other) in enumerate(zip(old, text, strict=False)) if one != other), None)
+        same = min(len(old), len(text)) if same is None else same
+        if old == text:
+            return Step(echo=b"\b" * (old_at - at) + text[old_at:at].encode("latin-1"))
+        if same == len(text) == at and old_at == len(old):
+            return Step(echo=_RUBOUT * (len(old) - len(text)))
+        same = min(same, at, old_at)
+        rest = text[same:].encode("latin-1") + b" " * max(0, len(old) - len(text))
+        back = max(len(old), len(text)) - at
+        return Step(echo=b"\b" * (old_at - same) + rest + b"\b" * back)
 
 
 _ESCAPE_KEY = 0x1E  # Ctrl-Shift-6, the default escape character
-
 _GARBLED_EVERY = 7  # a garbled echo loses each seventh character
 
 
@@ -182,9 +260,13 @@ class Terminal:
                 raise DisconnectedError from None
         return self._keys.popleft()
 
-    async def line(self, *, echo: bool = True, start: str = "", takes_help: bool = False) -> tuple[str, Ended]:
+    async def line(
+        self, *, echo: bool = True, start: str = "", takes_help: bool = False, history: tuple[str, ...] = ()
+    ) -> tuple[str, Ended]:
         """Read a line and say how it ended."""
-        editor = LineEditor(echo=echo, longest=self._longest_line, start=start, takes_help=takes_help)
+        editor = LineEditor(
+            echo=echo, longest=self._longest_line, start=start, takes_help=takes_help, history=history
+        )  # fmt: skip
         while True:
             step = editor.feed(await self.key())
             if step.echo and not (self.garbles and step.ended is None and len(editor.text) % _GARBLED_EVERY == 0):
@@ -219,9 +301,7 @@ class Terminal:
 
 
 MARK = " --More-- "
-
 _ERASE_MARK = "\b" * 9 + " " * 8 + "\b" * 9
-
 """Back to the second column, over the mark, and back to the first: as IOS sends it (public session logs)."""
 
 
@@ -239,6 +319,13 @@ async def page(terminal: Terminal, text: str, rows: int) -> None:
             return
         terminal.write(MARK)
         key = await terminal.key()
+        if key == 0x2F:  # a slash: on from the first line that matches
+            terminal.write("\b" * 10 + "/")
+            sought, _ended = await terminal.line()
+            at = next((i for i in range(at, len(lines)) if sought in lines[i]), len(lines))
+            terminal.write("filtering...\n")
+            due = rows - 1
+            continue
         terminal.write(_ERASE_MARK)
         if key not in b" \r\n":
             return

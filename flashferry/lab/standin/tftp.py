@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.device import Device
 
 _READ, _WRITE, _DATA, _ACK, _ERROR, _OACK = 1, 2, 3, 4, 5, 6
-
 _BLOCK_BYTES = 512
-
 _TRIES = 5
-
 _REASONS = {1: "No such file or directory", 2: "Permission denied", 3: "Not enough space on device", 6: "File exists"}
 
 
@@ -164,15 +161,10 @@ class TftpPush(TftpTransfer):
 
 
 PORT = 69
-
 _NOT_FOUND, _DENIED, _ILLEGAL = 1, 2, 4
-
 _USUAL_BLOCK_BYTES, _LARGEST_BLOCK_BYTES = 512, 8192
-
 _AGAIN_S = 1.0
-
 _POLL_S = 0.5
-
 _FILE_LINE = re.compile(r"tftp-server (?P<system>[\w-]+):/?(?P<name>\S+)(?: alias (?P<alias>\S+))?(?: (?P<list>\d+))?")
 
 

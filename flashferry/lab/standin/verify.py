@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
 
 _MARK = b"\nstand-in image, SHA-1 of the above: "
-
 _TRAILER_BYTES = len(_MARK) + 40
 
 
@@ -70,11 +69,8 @@ def signed_ios(shown: str, digests: tuple[str, ...]) -> str:
 
 
 Arguments = tuple[str, ...]
-
 _DOT_BYTES = 65536
-
 _PLAIN_DOT_BYTES = 4096
-
 _CHUNK_BYTES = 16 * _DOT_BYTES
 
 
@@ -188,7 +184,7 @@ async def _hash(
     def work() -> tuple[str, ...]:
         digests = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in algorithms]
         with entry.path.open("rb") as file:
-            while not stop.is_set() and (chunk := file.read(min(_CHUNK_BYTES, all_bytes - file.tell()))):
+            while not stop.is_set() and (chunk := file.read(min(_CHUNK_BYTES, all_bytes - file.seek(0, 1)))):
                 for digest in digests:
                     digest.update(chunk)
                 pace.spend(len(chunk))

@@ -6,11 +6,13 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from flashferry.lab.standin.config_rules import tree_of
 from flashferry.lab.standin.config_session import ConfigSession, release
 from flashferry.lab.standin.configuration import banner_text, canonical_interface
 from flashferry.lab.standin.faults import hold
+from flashferry.lab.standin.flash import NoSpaceError
 from flashferry.lab.standin.grammar import (
     AUTHORIZATION_FAILED,
     Ambiguous,
@@ -25,7 +27,8 @@ from flashferry.lab.standin.grammar import (
     refusal,
     walk,
 )
-from flashferry.lab.standin.terminal import DisconnectedError, Ended, Terminal, page
+from flashferry.lab.standin.terminal import DisconnectedError, Ended, History, Terminal, page
+from flashferry.lab.standin.texts_data import help_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.device import Device
 
 _NAMES = ("begin", "count", "exclude", "include", "section")
+_INTO_FILES = ("redirect", "append", "tee")
 
 
 class BadFilterError(ValueError):
@@ -108,9 +112,7 @@ _FILTERS: dict[str, Callable[[list[str], re.Pattern[str]], list[str]]] = {
 }
 
 _SYSLOG_DELAY_S = 0.02
-
 _NOTED_COMMANDS = ("reload", "install", "write")
-
 """First words of commands that restart, install or save: the lab counts how often a device was given them."""
 
 _LOAD_HEADER = "Load for five secs: 4%/0%; one minute: 6%; five minutes: 5%\nTime source is NTP, {clock}\n"
@@ -148,6 +150,9 @@ class Vty:
         self.peer = peer
         self.rows = rows
         self.columns = 80
+        self.history = History()
+        self.working_directory = ""
+        self.words: tuple[str, ...] = ()
         self.privilege = device.privilege_of(user)
         self.is_over = False
         self._trees = trees
@@ -175,7 +180,9 @@ class Vty:
                 self.terminal.write(("" if self._in_banner else self.prompt) + start)
                 self.terminal.garbles = self.device.faults.garble_echo
                 self.terminal.idle_s = exec_timeout_s(self.device.running, self.number)
-                line, ended = await self.terminal.line(start=start, takes_help=not self._in_banner)
+                line, ended = await self.terminal.line(
+                    start=start, takes_help=not self._in_banner, history=tuple(self.history.lines)
+                )
                 start = await self._take(line, ended)
         except DisconnectedError:
             pass
@@ -219,37 +226,75 @@ class Vty:
         if ended is Ended.HELP:
             self._help(line)
             return line
+        if ended in {Ended.COMPLETE, Ended.REDRAW}:
+            return self._completed(line) if ended is Ended.COMPLETE else line
         if ended is Ended.LOGOUT:
             self.is_over = True
-        elif ended is Ended.CTRL_Z or ended is Ended.CANCEL:
+            return ""
+        self.history.add(line)
+        if ended is Ended.CANCEL:
             self._leave_configuration()
         elif self._session is not None:
             await self._configure(self._session, line)
-        elif line.strip() and not line.lstrip().startswith("!"):
-            await self._execute(line)
+            if ended is Ended.CTRL_Z:  # what was typed before it is done first (Cisco IOS Configuration Fundamentals)
+                self._leave_configuration()
+        elif line.strip() and not line.lstrip().startswith("!") and ended is Ended.ENTER:
+            await self.execute(line)
         return ""
+
+    def _completed(self, line: str) -> str:
+        """Return a line with its last word written out, where it is short for one keyword alone."""
+        head, _, part = line.rpartition(" ")
+        place = self._place(head)
+        fitting = [word for word in (place.helps() if place else ()) if word.startswith(part.lower()) and part]
+        return f"{head} {fitting[0]} ".lstrip() if len(fitting) == 1 else line
+
+    def _place(self, head: str) -> Node[Any] | None:
+        """Return the place in the present tree that the words of a line lead to."""
+        if self._session is None:
+            return walk(self._trees[self.privilege > 1], head)
+        if head.lower().split()[:1] == ["do"]:
+            return walk(self._trees[self.privilege > 1], head.lstrip()[2:])
+        place = walk(self._session.tree, head)
+        return place if place is not None else walk(tree_of("config"), head)
 
     def _is_held(self, line: str) -> bool:
         pattern = self.device.faults.hold_command_pattern
         return pattern is not None and re.search(pattern, line) is not None
 
-    async def _execute(self, line: str, *, offset: int = 0) -> None:
+    async def execute(self, line: str, *, offset: int = 0) -> None:
+        """Do an exec command; ``offset`` is where it begins in the line that was typed."""
         pattern = self.device.faults.refuse_exec_pattern
         if pattern is not None and re.search(pattern, line):
             self.terminal.write(AUTHORIZATION_FAILED)
             return
-        command, pipe = split_pipe(line)
+        command, pipe = split_pipe(self._unaliased(line))
         found = self._find(command)
         if not isinstance(found, Matched):
             self.terminal.write(refusal(found, command, column=len(self.prompt) + offset))
         elif is_denied(found.text, self._denied):
             self.terminal.write(AUTHORIZATION_FAILED)
         elif found.action.show is not None:
+            self.words = found.words
             await self._show(found.action.show(self, found.arguments), pipe, offset + len(command) + 2)
         elif found.action.run is not None:
+            self.words = found.words
             if found.text.split()[0] in _NOTED_COMMANDS:
                 self.device.happened.append(f"given: {found.text}")
             await found.action.run(self, found.arguments)
+
+    def text_of(self, command: str) -> str:
+        """Return what a `show` command prints; nothing where this device does not know it."""
+        found = self._find(command)
+        if not isinstance(found, Matched) or found.action.show is None:
+            return ""
+        return found.action.show(self, found.arguments)
+
+    def _unaliased(self, line: str) -> str:
+        """Return a line whose first word is an alias of the configuration, with what it stands for."""
+        word, _, rest = line.strip().partition(" ")
+        text = self.device.running.value(f"alias exec {word}") if word else None
+        return f"{text} {rest}".rstrip() if text else line
 
     def _find(self, command: str) -> Matched[Command] | Invalid | Incomplete | Ambiguous:
         """Match a command that this session may use; names of file systems and interfaces must be the device's."""
@@ -267,6 +312,8 @@ class Vty:
     async def _show(self, text: str, pipe: str | None, offset: int) -> None:
         if self.device.faults.load_header:
             text = _LOAD_HEADER.format(clock=self.device.clock_line().lstrip("*")) + text
+        if pipe is not None and await self._into_file(text, pipe):
+            return
         if pipe is not None:
             try:
                 # The blank line that parts the header of some outputs goes through the filter like any other.
@@ -277,6 +324,26 @@ class Vty:
                 return
         await page(self.terminal, text, self.rows)
 
+    async def _into_file(self, text: str, pipe: str) -> bool:
+        """Do `redirect`, `append` and `tee`; False where the filter is none of them, or names no place to write to."""
+        name, _, rest = pipe.strip().partition(" ")
+        kind = next((each for each in _INTO_FILES if len(name) > 0 and each.startswith(name.lower())), "")
+        file = rest.split()[-1] if rest.split() else ""
+        prefix, colon, path = file.partition(":")
+        flash = self.device.file_system(prefix) if colon else None
+        if not kind or flash is None or not path.strip("/"):
+            return False
+        path = path.lstrip("/")
+        appends = kind == "append" or "/append" in rest.split()[:-1]
+        entry = flash.find(path) if appends else None
+        try:
+            flash.write(path, (entry.path.read_bytes() if entry else b"") + text.encode("latin-1", "replace"))
+        except NoSpaceError:
+            self.terminal.write(f"%Error writing {file} (No space left on device)\n")
+        if kind == "tee":
+            await page(self.terminal, text, self.rows)
+        return True
+
     async def _configure(self, session: ConfigSession, line: str) -> None:
         words = line.lower().split()
         if session.in_banner:
@@ -285,7 +352,7 @@ class Vty:
             return
         elif words[0] == "do" and len(words) > 1:
             start = line.lower().index("do") + 3
-            await self._execute(line[start:], offset=start)
+            await self.execute(line[start:], offset=start)
         elif words[0] == "commit" and session.target is not self.device.running:
             self._commit(session)
         elif words[0] == "end":
@@ -315,17 +382,14 @@ class Vty:
     def _help(self, line: str) -> None:
         """Answer a question mark: the words that may follow."""
         head, _, part = line.rpartition(" ")
-        if self._session is not None:
-            place = walk(self._session.tree, head)
-            words = place.helps() if place is not None else []
-        else:
-            node = walk(self._trees[self.privilege > 1], head)
-            words = node.helps() if node is not None else []
-        fitting = [word for word in words if word.startswith(part.lower())]
+        place = self._place(head)
+        fitting = [word for word in (place.helps() if place is not None else ()) if word.startswith(part.lower())]
         if part and fitting:
             self.terminal.write("  ".join(fitting) + "\n\n")
         elif fitting:
-            self.terminal.write("".join(f"  {word}\n" for word in fitting) + "\n")
+            if not head.strip():
+                self.terminal.write("Configure commands:\n" if self._session is not None else "Exec commands:\n")
+            self.terminal.write(help_lines(fitting, head.split()[-1] if head.split() else "") + "\n")
         else:
             self.terminal.write("% Unrecognized command\n")
 

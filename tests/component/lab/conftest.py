@@ -131,13 +131,15 @@ SSH_PORTS = {22, 2222}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A TCP segment as it went over the wire; options by their number."""
+    """A TCP segment as it went over the wire; options by their number, in their order."""
 
     source: str
     ports: tuple[int, int]
     flags: int
     window: int
     options: dict[int, bytes]
+    ttl: int
+    has_df: bool
 
 
 class Wire:
@@ -173,6 +175,8 @@ def _segment(packet: bytes) -> Segment:
         flags=raw[13],
         window=struct.unpack("!H", raw[14:16])[0],
         options=_options(raw[20 : (raw[12] >> 4) * 4]),
+        ttl=packet[8],
+        has_df=bool(packet[6] & 0x40),
     )
 
 

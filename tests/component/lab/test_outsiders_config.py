@@ -45,6 +45,20 @@ def _body(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("!") and line != "file prompt quiet"]
 
 
+@pytest.mark.soak
+def test_netmiko_types_a_file_into_tclsh(world: World, prepared: Any) -> None:
+    """`InLineTransfer` opens the shell, pastes, leaves, and finds the MD5 that it expects."""
+    text = "hostname r1\ninterface Loopback9\n description by hand"
+    with in_core(world), netmiko.cisco.cisco_ios.InLineTransfer(
+        prepared, source_config=text, dest_file="inline.cfg", file_system="bootflash:"
+    ) as transfer:  # fmt: skip
+        transfer.put_file()
+    assert f"{text}\n" in prepared.send_command("more bootflash:inline.cfg") + "\n"
+    assert hashlib.md5(f"{text}\n".encode(), usedforsecurity=False).hexdigest() in prepared.send_command(
+        "verify /md5 bootflash:inline.cfg", read_timeout=PATIENCE_S
+    )
+
+
 def test_netmiko_moves_files_by_scp(world: World, prepared: Any, tmp_path: Path) -> None:
     """`file_transfer` puts, checks by MD5, finds it there the second time, and gets it back."""
     content = hashlib.sha512(b"scp").digest() * 4000

@@ -41,6 +41,34 @@ def test_untuned_a_syn_has_no_option_but_the_segment_size(
     assert all(set(syn.options) == {MSS} for syn in some(opened))
 
 
+@pytest.mark.parametrize(
+    ("lines", "window_bytes", "mss_bytes", "options", "has_df"),
+    [
+        (["ip tcp window-size 4128"], 4128, 1460, [MSS], False),
+        (["ip tcp window-size 4128", "ip tcp mss 1000", "ip tcp path-mtu-discovery"], 4128, 1000, [MSS], True),
+        (["ip tcp window-size 65536", "ip tcp selective-ack", "ip tcp timestamp"], 65535, 1460,
+         [MSS, WINDOW_SCALE, SACK_PERMITTED, TIMESTAMPS], False),
+    ],
+)  # fmt: skip
+def test_a_syn_is_that_of_ios(
+    ftp: Any, connection: Any, copy: Any, wire: Any, lines: list[str], window_bytes: int, mss_bytes: int,
+    options: list[int], has_df: bool,
+) -> None:  # fmt: skip
+    """Window to the byte, segment size by `ip tcp mss`, TTL 255, DF by path MTU discovery, options in IOS's order.
+
+    p0f has ``4128:255:0:44:M*`` for IOS: window, TTL, no DF, and the segment size alone.
+    """
+    ftp.add("small.bin", 50_000)
+    connection.send_config_set(lines)
+    wire.segments()
+    copy(connection, f"copy {ftp.url('small.bin')} null:")
+    connection.send_config_set([f"no {line}" for line in lines])
+    for syn in some(wire.syns()):
+        assert (syn.window, syn.ttl, syn.has_df) == (window_bytes, 255, has_df)
+        assert int.from_bytes(syn.options[MSS]) == mss_bytes
+        assert list(syn.options) == options
+
+
 @pytest.mark.soak
 def test_tuned_offers_scale_and_sack_and_keeps_to_the_window(
     world: World, ftp: Any, connection: Any, copy: Any, wire: Any

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES, apply
+from flashferry.lab.standin.config_rules import GLOBAL, Place, apply, tree_of
 from flashferry.lab.standin.configuration import Configuration, decode7, encode7, hash9, matches9, parse_configuration
 from flashferry.lab.standin.grammar import Matched, match
 from flashferry.lab.standin.platform import load_platform
@@ -16,9 +16,9 @@ def _fresh() -> Configuration:
 
 def _type(configuration: Configuration, *lines: str, section: str = "", mode: str = "config") -> None:
     for line in lines:
-        found = match(SECTION_TREES[mode] if section else GLOBAL_TREE, line)
+        found = match(tree_of(mode), line)
         assert isinstance(found, Matched), (line, found)
-        apply(configuration, found, mode=mode, section=section)
+        apply(configuration, found, Place(mode=mode, lines=(section,)) if section else GLOBAL)
 
 
 def test_the_stock_configuration_reads_like_one() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
+from flashferry.lab.standin.config_rules import MODES, RANGE, tree_of
 from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, walk
 
 TREE: Node[str] = Node()
@@ -67,9 +67,9 @@ def test_refusals(line: str, expected: object) -> None:
 def test_ranges_of_the_configuration(command: str, low: int, high: int) -> None:
     """The limits that Cisco prints are taken, what lies beyond is refused at the number."""
     for value in (low, high):
-        assert isinstance(match(GLOBAL_TREE, f"{command} {value}"), Matched)
+        assert isinstance(match(tree_of("config"), f"{command} {value}"), Matched)
     for value in (low - 1, high + 1):
-        assert match(GLOBAL_TREE, f"{command} {value}") == Invalid(offset=len(command) + 1)
+        assert match(tree_of("config"), f"{command} {value}") == Invalid(offset=len(command) + 1)
 
 
 def test_help_lists_what_may_follow() -> None:
@@ -84,8 +84,9 @@ def test_help_lists_what_may_follow() -> None:
 
 def test_every_section_has_its_commands() -> None:
     """Each mode that a line opens has a tree."""
-    opened = {node.action.rule.section for node in _nodes(GLOBAL_TREE) if node.action and node.action.rule.section}
-    assert opened == set(SECTION_TREES)
+    actions = [node.action for mode in MODES for node in _nodes(tree_of(mode)) if node.action]
+    opened = {action.rule.section for action in actions if action.rule.section}
+    assert opened - {RANGE} | {"config"} == set(MODES)
 
 
 def _nodes(node: Node) -> list[Node]:

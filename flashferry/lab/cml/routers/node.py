@@ -22,11 +22,9 @@ from flashferry.lab.capability_levels import Rung
 from flashferry.lab.cml.runtime import BootTimes, Condition, LabPlan, NodePlan, NodeState, NodeView
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import DirectionProfile, LinkProfile
-from flashferry.lab.standin.config_rules import SECTION_TREES
 from flashferry.lab.standin.config_session import ConfigSession
 from flashferry.lab.standin.configuration import address_of, interface_lines, interface_name, is_shut
 from flashferry.lab.standin.device import Device, DeviceSettings
-from flashferry.lab.standin.grammar import Matched, match
 from flashferry.lab.standin.hardware import software_lines
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.state import ask
@@ -70,11 +68,9 @@ _KINDS = {
 }
 
 _IMAGES = {"csr1000v-161101b": "csr1000v-16.11", "iosv-158-3": "iosv-15.8", "iol-xe-17-15-01": "iol-17.15"}
-
 """Image definitions whose release a platform of the lab has."""
 
 CONNECTOR, SWITCH = "external_connector", "unmanaged_switch"
-
 """Nodes that boot nothing."""
 
 
@@ -89,13 +85,10 @@ def is_release_of(kind: Kind, image_definition: str | None) -> bool:
 
 
 DHCP = "dhcp"
-
 """In place of an address."""
 
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 -- stands where the platform's own configuration wants an address
-
 _NOT_TYPED = ("Building configuration", "Current configuration", "Last configuration change")
-
 _KEY = "crypto key generate rsa"
 
 
@@ -182,9 +175,7 @@ class _Reader:
         elif not isinstance(session.take(line), str):
             self._refused.append(line)
         else:
-            tree = SECTION_TREES.get(mode)
-            is_child = section and session.section == section and tree and isinstance(match(tree, line), Matched)
-            self._lines.append(f" {line}" if is_child else line)
+            self._lines.append(" " * session.depth_of_last + line)
 
     def _why_no_ssh(self) -> str:
         if not any(line.startswith("username ") for line in self._lines):
@@ -234,13 +225,10 @@ def last_lines(day0: Day0) -> list[str]:
 
 
 _BRIDGE = "bridge0"
-
 _UNLIMITED_BPS = 1e9
-
 """Of a link without a bandwidth: more than a stand-in's TCP makes use of."""
 
 _QUEUE_PACKETS = 1000
-
 """The default limit of netem (tc-netem(8)), which the controller is taken to use."""
 
 

@@ -17,15 +17,11 @@ from flashferry.lab.link import LinkProfile
 from flashferry.lab.world_spec import CORE_NETWORK, SITE_NETWORK
 
 _EVERY_KIND = 0x0003
-
 """ETH_P_ALL (linux/if_ether.h): outgoing packets, too."""
 
 _POLL_S = 0.2
-
 _MOST_BYTES = 256 * 2**20
-
 _HEADER = bytes.fromhex("525400000002" + "525400000001" + "0800")
-
 """Of Ethernet, towards the router; the links of the lab carry bare IP packets."""
 
 _HEADER_BACK = bytes.fromhex("525400000001" + "525400000002" + "0800")
@@ -83,11 +79,9 @@ def as_pcap(captures: list[LinkCapture]) -> bytes:
 
 
 BOOT = BootTimes(queued_s=0.5, started_s=3.0, stagger_s=0.3)
-
 """Boot times by default: quick, and every state is to be seen."""
 
 _FIRST_LEASE = 101
-
 """Of the network, so that addresses below it are left to those that are written down."""
 
 

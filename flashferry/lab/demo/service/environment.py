@@ -48,19 +48,13 @@ IMAGES = (
 )
 
 WORLD = "team"
-
 SITE_NAMES = {"AMS": "Amsterdam", "OSL": "Oslo", "LIM": "Lima"}
-
 USUAL_PORT = 8020
-
 READY_S = 60.0
-
 """As long as a busy machine may take to start a process of ours."""
 
 _ASK_S = 1.0
-
 _POLL_S = 0.05
-
 _BACKLOG = 64
 
 _SETTINGS = """\
@@ -213,13 +207,10 @@ def _end_jobs(marks: list[ProcessMark], hurry: threading.Event) -> None:
 
 
 PATIENCE_S = 60.0
-
 """As long as an answer may take on a busy machine."""
 
 _API = "/api/v1"
-
 _PASSWORD_BYTES = 9
-
 _PIECE_BYTES = 2_000_000
 
 

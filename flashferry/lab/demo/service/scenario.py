@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from flashferry.lab.world import World
 
 EVERY_S = 5.0
-
 """A run that goes on says so this often; the end of a wave is said at once."""
 
 _WORDS = {
@@ -38,11 +37,9 @@ _WORDS = {
     "verified": "put back",
     "restored": "put back",
 }
-
 """What a router that is not at its end is called."""
 
 _ACTIONS = {"stage": "to be staged"}
-
 _DONE = frozenset({"done", "already there"})
 
 
@@ -136,7 +133,6 @@ def _wave_name(number: int, name: str) -> str:
 
 
 _GOOD = "done"
-
 _RESTORED = "proven equal to the start"
 
 
@@ -241,17 +237,12 @@ def _model_rows(devices: list[Mapping[str, Any]]) -> list[dict[str, str | Text]]
 
 
 ANNA = Account(name="anna", display="Anna, network operations", roles=("operator", "approver"))
-
 BEN = Account(name="ben", display="Ben, her colleague", roles=("approver", "auditor"))
-
 TITLE = "all sites, summer release"
-
 PLAN_S = 120.0
-
 """A plan has to be there by then: twenty routers are looked at."""
 
 RUN_S = 600.0
-
 """The run has to be over by then; on two cores that have little else to do it takes a tenth of it."""
 
 _POLL_S = 1.0

@@ -31,15 +31,11 @@ if TYPE_CHECKING:
     from flashferry.lab.world import Site, World, WorldSpec
 
 CENTRE = "centre"
-
 SOURCE_PORT = 8443
-
 SILENT_AFTER_S = 10.0
-
 """An agent without a message for so long counts as silent; by itself the centre waits for two minutes."""
 
 BEAT_S = 4.0
-
 _FILE_MODE = 0o600
 
 _AGENT_SETTINGS = """\
@@ -93,7 +89,6 @@ IMAGES = {
     "isr4321": MadeUpImage(name="isr4300-universalk9.17.09.05a.SPA.bin", model="ISR4321*", size_bytes=8_000_000),
     "c8000v": MadeUpImage(name="c8000v-universalk9.17.15.04.SPA.bin", model="C8000V", size_bytes=8_000_000),
 }
-
 """Images, by how the lab's platforms of their models begin."""
 
 
@@ -265,15 +260,11 @@ def _write(path: Path, text: str) -> None:
 
 
 WORLD = "sites-depots"
-
 _AGENT = "agent"
-
 READY_S = 90.0
-
 """As long as a busy machine may take to start a process of ours."""
 
 SLOW_FLASH_BYTES_PER_S = 400_000
-
 """What flash takes at the site whose line is cut: its copies are to last for a while."""
 
 

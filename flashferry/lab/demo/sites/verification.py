@@ -23,17 +23,12 @@ if TYPE_CHECKING:
     from flashferry.lab.world import World
 
 _OURS = "flashferry: "
-
 _PLAN = "flashferry: plan "
-
 """Its digest was printed when it was made."""
 
 _NOTE = "note: "
-
 _SUFFIX = ".SPA.bin"
-
 _CLOCK_S = 0.5
-
 """Clocks that are no further apart are right."""
 
 
@@ -150,13 +145,10 @@ def _clock(ahead_s: float | None, within_s: float) -> str:
 
 
 CUT_S = 20.0
-
 """So long the line is cut: the centre takes a site for silent after ten seconds here."""
 
 _ASK_AFTER_S = 14.0
-
 AskAgents = Callable[[], Sequence[Mapping[str, Any]]]
-
 """Returns what the centre says of its sites, as `flashferry sites list --no-ask --json` has it."""
 
 
@@ -268,12 +260,10 @@ class Cut:
 
 
 MOST_RATIO = 1.12
-
 """So many times the image a link may carry at most: the heads of packets are 3 %, the rest what agents and centre say
 to each other, which counts for more the smaller the image is."""
 
 LEAST_SILENT_S = 10.0
-
 """So long a site must have been shown as silent while its line was cut."""
 
 _WELL = frozenset({"done", "already there"})

@@ -29,13 +29,10 @@ from flashferry.lab.experiment.bulk.studies import (
 )
 
 GCM = (GCM128, GCM256)
-
 NEAR_FACTOR = 1.25
-
 """A factor so close to the published one counts as the same."""
 
 BUSY = 0.9
-
 MUCH_SLOWER = 1.4
 
 
@@ -117,7 +114,6 @@ class Seen:
 
 
 Judge = Callable[[Seen], tuple[bool | None, str]]
-
 """Says whether a claim holds, None where runs scatter too widely, and the figures."""
 
 
@@ -173,11 +169,8 @@ def mb(row: Row) -> str:
 
 
 _FAR_APART = 10.0
-
 _HALF = (0.38, 0.58)
-
 _HARDLY = 1.3
-
 _MAC_SHARES = (1.08, 1.25)
 
 

@@ -38,21 +38,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 HERE_ADDRESS, FAR_ADDRESS = "10.98.0.1", "10.98.0.2"
-
 PORT, RAW_PORT = 2222, 5201
-
 NO_AES = {"OPENSSL_ia32cap": "~0x200000200000000:0"}
-
 """Has OpenSSL on x86 do without AES and carry-less multiplication, and without what is newer, as a plain board does."""
 
 _PROGRAMS = ("sshd", "ssh", "scp", "ssh-keygen", "unshare", "nsenter")
-
 _MEMORY = Path("/dev/shm")  # noqa: S108 -- the system's own folder in memory
-
 _START_S = 10.0
-
 _POLL_S = 0.02
-
 _SETTLE_S = 3.0
 
 _CONFIG = """\
@@ -80,7 +73,6 @@ echo 'sshd:x:65530:65534::/run/sshd:/usr/sbin/nologin' >> {folder}/passwd
 mount --bind {folder}/passwd /etc/passwd || exit 9
 exec {sshd} -D -e -f {folder}/sshd_config
 """
-
 """The user's own start files are not read: while a slow one runs, sshd spins before a full pipe (0.15 s seen here)."""
 
 
@@ -359,11 +351,8 @@ def _join(here_pid: int, far_pid: int) -> None:
 
 
 SCHEMA = "flashferry.bulk-experiment/1"
-
 _HOLE_PERIOD, _WORDS_BYTES = 64 << 10, 8 << 10
-
 _BLOCK = 1 << 20
-
 _SPEED_BYTES = 16_384
 
 _SPEEDS = {
@@ -382,7 +371,6 @@ _SPEEDS = {
     "hmac-sha2-256": "sha256",
     "hmac-sha2-512": "sha512",
 }
-
 """What OpenSSL calls the work of a cipher or MAC."""
 
 

@@ -162,11 +162,8 @@ def _speeds(series: Series, played: Played) -> dict[str, str]:
 
 
 _WIDTH, _LEFT, _MIDDLE, _RIGHT = 960, 240, 640, 940
-
 _LINE, _HEAD, _GAP = 26, 62, 30
-
 _RATES, _COSTS = (3e6, 2e9), (0.5, 120.0)
-
 _RATE_TICKS, _COST_TICKS = (3, 10, 30, 100, 300, 1000), (1, 3, 10, 30, 100)
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SITUATIONS = ("success", "already there", "kill -9", "unreachable", "full flash", "stall")
-
 """What a tool is put into; the first two are played on one device, one behind the other."""
 
 _ASK = (
@@ -97,19 +96,13 @@ def versions(tool: Tool, python: Path | None) -> dict[str, str] | None:
 
 
 _DRIVERS = Path(__file__).parent
-
 _IMAGE = "image.bin"
-
 _UNUSED_ADDRESS = "198.18.0.77"
-
 """An address of the core network that no host has: packets to it go nowhere, as with a server that is down."""
 
 _KILL_AFTER_BYTES = 400_000
-
 _POLL_S = 0.2
-
 _AFTERWARDS_S = 3.0
-
 """Before a device is looked at: what a session that died still does there."""
 
 _FAULTS: dict[str, dict[str, Any]] = {
@@ -322,9 +315,7 @@ def _changed(before: str, after: str) -> tuple[str, ...]:
 
 
 SCHEMA = "flashferry.peers/2"
-
 _ORDER = (("stall",), ("success", "already there"), ("unreachable",), ("kill -9",), ("full flash",))
-
 """Worlds in the order they start, the long ones first; situations of one are played on the same device."""
 
 
@@ -406,9 +397,7 @@ def play_missing(
 
 
 _HEADINGS = ("copy", "image already there", "kill -9", "server unreachable", "flash full", "flash stalls")
-
 _FAILURES = ("unreachable", "full flash", "stall")
-
 _NOT_FOR_A_PUSH = "no server to reach"
 
 

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.ftp_client import PullHooks, Sink, TransferRequest
 
 OK = b"\0"
-
 _HEADER = re.compile(r"C([0-7]{3,5}) (\d{1,19}) ([^/\0]+)")
-
 _LONGEST_LINE_BYTES = 4096
 
 
@@ -271,13 +269,9 @@ def _crosses(limit: int | None, before: int, now: int) -> bool:
 
 
 _INIT, _VERSION, _OPEN, _CLOSE, _READ, _FSTAT = 1, 2, 3, 4, 5, 8
-
 _STATUS, _HANDLE, _DATA, _ATTRS = 101, 102, 103, 105
-
 _END_OF_FILE = 1
-
 _HAS_SIZE, _HAS_OWNER, _HAS_MODE = 1, 2, 4
-
 _LONGEST_PACKET_BYTES = 2**18
 
 

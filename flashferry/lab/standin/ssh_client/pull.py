@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.ssh_client.settings import SshSettings
 
 _READ_BYTES = 16384
-
 """As much as is taken from the socket at a time: what a slow cipher has not paid for yet waits in the kernel."""
 
 
@@ -150,7 +149,6 @@ def on_key_exchange(connection: asyncssh.SSHClientConnection, then: Callable[[],
 
 
 _FAREWELL_S = 5.0
-
 _POLL_S = 0.25
 
 

@@ -71,13 +71,9 @@ def rate_bytes_per_s(
 
 
 Refill = Literal["half", "three packets", "packet"]
-
 HostKeyPolicy = Literal["any", "accept-new", "ask"]
-
 _PACKAGE = "flashferry.lab.standin.ssh_client.kinds"
-
 _REFILLS = ("half", "three packets", "packet")
-
 _POLICIES = ("any", "accept-new", "ask")
 
 
@@ -174,7 +170,6 @@ _FULL_NAMES = {
         "hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com",
     )
 }  # fmt: skip
-
 """IOS takes and shows some of them without what stands behind the @."""
 
 

@@ -211,8 +211,17 @@ REFUSED_BY_THEIR_TEMPLATES = {
     "show lldp neighbors": "it refuses the sentence of a device on which LLDP is off",
     "show processes memory sorted": "it refuses the pool `I/O` of IOS",
     "show platform": "it knows switches only and refuses captures of routers",
+    "show ip mroute": "it refuses the sentence of a device without multicast routing",
+    "show license": "it knows the licences of IOS 15, not smart licensing",
+    **dict.fromkeys(
+        ("show snmp community", "show snmp user", "show snmp group"),
+        "they refuse the sentence of one without SNMP",
+    ),
     "show redundancy": "it refuses the line of captures about a peer that is not there",
 }
+REFUSED_OF_SWITCHES_TOO = (
+    "show lldp neighbors", "show ip mroute", "show license", "show snmp community", "show snmp user", "show snmp group",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("platform", ALL)
@@ -222,7 +231,7 @@ def test_every_template_there_is_reads_its_command(make_console: Callable[..., A
     read = []
     for command in _show_commands(build_trees(console.device.platform)[1]):
         has_one = (TEMPLATES / f"cisco_ios_{command.replace(' ', '_')}.textfsm").exists()
-        knows_switches = platform.startswith("c9300") and command != "show lldp neighbors"
+        knows_switches = platform.startswith("c9300") and command not in REFUSED_OF_SWITCHES_TOO
         if has_one and (command not in REFUSED_BY_THEIR_TEMPLATES or knows_switches):
             _parsed(console, command)
             read.append(command)
