@@ -45,7 +45,12 @@ class CheckResult:
 
 
 def read_image(
-    image: Path | str, *, md5: str | None = None, sha512: str | None = None, any_image: bool = False
+    image: Path | str,
+    *,
+    md5: str | None = None,
+    sha512: str | None = None,
+    any_image: bool = False,
+    emit: Emit = silent,
 ) -> TargetImage:
     """Return an image with its size and digests, to be handed to `check`: for several checks it is hashed once.
 
@@ -54,13 +59,14 @@ def read_image(
         md5: What the vendor published for it, in hexadecimal.
         sha512: The same.
         any_image: Whether it is wanted also on a platform that it is not for.
+        emit: Takes events about how far it is hashed, where that takes more than a second.
 
     Raises:
         ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
     """
     from flashferry.planning.local_images import wanted_image
 
-    return wanted_image(Path(image), published(md5, sha512), is_insisted=any_image)
+    return wanted_image(Path(image), published(md5, sha512), is_insisted=any_image, emit=emit)
 
 
 def check(
@@ -92,7 +98,7 @@ def check(
     Raises:
         ConfigInvalid: The inventory or the image is wrong, the journal cannot be read, or the server cannot start.
     """
-    wanted = read_image(image) if isinstance(image, Path | str) else image
+    wanted = read_image(image, emit=emit) if isinstance(image, Path | str) else image
     folder = state_folder(state)
     if reach:
         from flashferry.run.connectivity import reach_fleet

@@ -102,7 +102,7 @@ def ready(
             choose = by_plan(images)
         else:
             own = (request.image.parent,) if request.image is not None else ()
-            hasher = stack.enter_context(image_hasher((*own, *request.folders), request.vendor))
+            hasher = stack.enter_context(image_hasher((*own, *request.folders), request.vendor, emit=emit))
             everyone = None
             if request.image is not None:
                 everyone = ImageChoice(image=request.image.name, reason="given for all", path=request.image)

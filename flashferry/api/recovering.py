@@ -234,7 +234,7 @@ def job_for_resume(
     """
     check_resumable(chosen)
     run_id = find_run(journal.directory, run, verb="stage")
-    kept = kept_request(journal, run_id)
+    kept = kept_request(journal, run_id, emit)
     if not fleet.inventory:
         fleet = replace(fleet, inventory=str(kept.more.get(INVENTORY) or ""))
     everything = whole_fleet(fleet, tell=tell)

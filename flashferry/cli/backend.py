@@ -121,7 +121,8 @@ class ThisHost:
         from flashferry.cli.terminal.interrupt import reading_only
 
         nornir = fleet(which)
-        image = api.read_image(asked.image, md5=asked.md5, sha512=asked.sha512) if asked.image else None
+        lines = EventLines()
+        image = api.read_image(asked.image, md5=asked.md5, sha512=asked.sha512, emit=lines) if asked.image else None
         with reading_only("a check") as stop:
             found = api.check(
                 nornir,
@@ -130,7 +131,7 @@ class ThisHost:
                 server=server,
                 transport=asked_transport(asked.transport),
                 state=self._state,
-                emit=EventLines(),
+                emit=lines,
                 interrupted=stop.is_set,
             )
         content = {"devices": found.devices}

@@ -24,6 +24,7 @@ from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline, left_out, now_utc
 from flashferry.planning.image_platforms import GivenImages
+from flashferry.planning.local_images import HashProgress
 from flashferry.run.concurrency import SlotPools
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl
@@ -309,7 +310,10 @@ class _Run:
 
     def _offered(self, server: ServerClient) -> dict[str, ImageFile]:
         """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
-        by_path = {path: server.image(path.name) for path in self._request.files}
+        by_path = {
+            path: server.image(path.name, on_progress=HashProgress(self._emit, path.name, self._started))
+            for path in self._request.files
+        }
         for image in by_path.values():
             check_published(image, self._options.policy.vendor)
         images = {host: by_path[path] for host, path in self._request.images.items()}

@@ -13,6 +13,7 @@ import os
 import re
 import select
 import shlex
+import shutil
 import sys
 import termios
 import threading
@@ -81,6 +82,7 @@ _FAMILIES = (["run"], ["images"], ["service"], ["sites"], ["nightly"], ["lab"])
 _OF_DEPOT = (["sync"], ["probe"], ["list"], ["verify"])
 """Commands of a family that is a command by itself too, with values behind its options."""
 _PROGRESS_EVERY_S = 2.0
+HASHING_EVERY_S = 30.0
 _ANSWER_LOOK_S = 0.2
 GONE = frozenset({errno.EPIPE, errno.EIO})
 """What writing to a closed pipe or terminal ends in."""
@@ -99,8 +101,35 @@ def copy_line(text: str, *, err: bool = False) -> None:
 def _write_line(text: str, *, err: bool) -> None:
     # Not typer's echo: to a stream of ASCII it writes UTF-8, past what stands in for characters that cannot be shown.
     stream = sys.stderr if err else sys.stdout
+    _StatusLine.clear()
     stream.write(f"{text}\n")
     stream.flush()
+
+
+class _StatusLine:
+    """A line at the end of the terminal that changes in place, until any other text is printed."""
+
+    is_shown = False
+
+    @classmethod
+    def show(cls, text: str) -> None:
+        columns = shutil.get_terminal_size().columns
+        sys.stderr.write(f"\r\033[K{sanitize(text)[: columns - 1]}")
+        sys.stderr.flush()
+        cls.is_shown = True
+
+    @classmethod
+    def clear(cls) -> None:
+        if cls.is_shown:
+            cls.is_shown = False
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def is_live_terminal() -> bool:
+    """Return whether standard error is a terminal on which a line can change in place."""
+    is_plain = "FLASHFERRY_PLAIN" in os.environ or os.environ.get("TERM", "dumb") in {"dumb", "unknown"}
+    return sys.stderr.isatty() and not is_plain
 
 
 def agreed(above: Sequence[str], question: str, interrupted: Callable[[], bool]) -> bool:
@@ -258,7 +287,10 @@ def print_document(document: Mapping[str, object]) -> None:
 
 
 class EventLines:
-    """Prints events as plain lines on standard error; of progress at most one line per device every two seconds."""
+    """Prints events as plain lines on standard error; of progress at most one line per device every two seconds.
+
+    How far images are hashed is one line that changes in place; where that cannot be, a line every half minute.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -273,7 +305,12 @@ class EventLines:
         if event.status == "started" and not event.text:
             return
         if event.status == "progress":
-            if event.at_s - self._progress_at.get(event.host, -_PROGRESS_EVERY_S) < _PROGRESS_EVERY_S:
+            if event.host is None and is_live_terminal():
+                with self._lock:
+                    _StatusLine.show(event.text)
+                return
+            every_s = HASHING_EVERY_S if event.host is None else _PROGRESS_EVERY_S
+            if event.at_s - self._progress_at.get(event.host, -every_s) < every_s:
                 return
             self._progress_at[event.host] = event.at_s
         who = event.host or "run"

@@ -46,7 +46,10 @@ class PlanProgress:
         self._told_s = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Print an event, or count it."""
+        """Print an event, or count it; one without a device is about an image that is hashed."""
+        if event.host is None:
+            self._lines(event)
+            return
         with self._lock:
             self._done += 1
             self._failed += event.status == "failed"
