@@ -15,6 +15,7 @@ from pathlib import Path
 from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import sync_folder
+from flashferry.core.safe_quote import reason_of
 from flashferry.core.state_folder import found_in, make_private_directory, scratch_folder
 from flashferry.store.database import moment
 from flashferry.store.reader import is_run_alive, locked_runs
@@ -119,6 +120,8 @@ def back_up(folder: Path, *, keep: int | None = None, state: Path | str | None =
             f"backup folder {folder}: expected one outside of the state folder {source}",
             hint="A backup beside what it is of is lost with it",
         )
+    if folder.exists() and not folder.is_dir():
+        raise ConfigInvalid(f"backup folder {folder}: expected a folder, found a file", hint="Name another one")
     try:
         make_private_directory(folder)
         made = datetime.now(UTC)
@@ -135,7 +138,7 @@ def back_up(folder: Path, *, keep: int | None = None, state: Path | str | None =
         return Backup(path=target, size_bytes=target.stat().st_size, members=members, removed=removed)
     except (OSError, tarfile.TarError) as error:
         raise ConfigInvalid(
-            f"backup of {source} into {folder}: {error}", hint="Check the rights and the room on its disk"
+            f"backup of {source} into {folder}: {reason_of(error)}", hint="Check the rights and the room on its disk"
         ) from None
 
 
@@ -185,7 +188,9 @@ def put_back(archive: Path, *, state: Path | str | None = None) -> tuple[str, ..
                 _move(folder, target)
             sync_folder(target)
     except OSError as error:
-        raise ConfigInvalid(f"state folder {target}: {error}", hint="Check its rights and the room there") from None
+        raise ConfigInvalid(
+            f"state folder {target}: {reason_of(error)}", hint="Check its rights and the room there"
+        ) from None
     return members
 
 

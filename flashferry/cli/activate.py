@@ -130,7 +130,7 @@ def activate(
     )
     if not dry_run and approve is None and not sys.stdin.isatty():
         raise ConfigInvalid(
-            "nobody is there to approve it: standard input is no terminal",
+            "the approval cannot be asked for: standard input is no terminal",
             hint="Look at the rounds with --dry-run; --approve SHA256 names the plan that was approved",
         )
     found = api.activation_plan(fleet(which), plan, options)

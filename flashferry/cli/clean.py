@@ -44,7 +44,7 @@ def clean(
         )
     if not (yes or dry_run or sys.stdin.isatty()):
         raise ConfigInvalid(
-            "nobody is there to say yes: standard input is no terminal",
+            "the question cannot be asked: standard input is no terminal",
             hint="Look with --dry-run first; --yes deletes without a question",
         )
     from flashferry.cli.view.clean_table import print_clean, to_be_deleted

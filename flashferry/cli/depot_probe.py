@@ -17,6 +17,7 @@ from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.core import units
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import reason_of
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -236,7 +237,8 @@ def _web(url: str, user: str, password_file: Path | None, ca: Path | None) -> We
             password = password_file.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigInvalid(
-                f"--password-file {password_file}: cannot be read ({error})", hint=f"Or set {PASSWORD_VARIABLE}"
+                f"--password-file {password_file}: cannot be read: {reason_of(error)}",
+                hint=f"Or set {PASSWORD_VARIABLE}",
             ) from None
     return WebSource(url=url, user=user, password=password, ca=ca)
 

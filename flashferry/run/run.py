@@ -52,7 +52,7 @@ from flashferry.store.staged import dead_man_proven
 from flashferry.store.status import last_hash_speeds
 from flashferry.store.stored_run import read_run
 from flashferry.transports.transport import Transport, checked_name
-from inventory.host_view import WORD, HostView, view
+from inventory.host_view import HostView, view
 from inventory.sites import check_addresses
 from tasks.run_marker import local_owner
 
@@ -186,11 +186,6 @@ def run_waves(
     names = (*request.images, *_helpers(nornir, request))
     check_addresses(nornir.inventory.hosts[name] for name in names)
     views = {name: view(nornir.inventory.hosts[name]) for name in names}
-    if (address := options.server.address) is not None and not WORD.fullmatch(address):
-        raise ConfigInvalid(
-            f"server address {address!r}: expected an IPv4 address or a host name",
-            hint="Give the address at which the devices reach this host with --address",
-        )
     with depot_for(options, journal.directory) as (depot, options, note):
         choices = transports_of(views.values(), options, first=request.transports)
         # A device under way takes a few: a thousand is soon too few, and restoring is where they would be lacking.

@@ -96,7 +96,7 @@ def _told_series(series: Sequence[Series]) -> list[object]:
 
 def _print(nights: Sequence[Night], series: Sequence[Series]) -> None:
     if not nights:
-        console().print("no night is kept yet: 'flashferry nightly run' plays one")
+        console().print("no night is kept yet: 'flashferry nightly run' runs one")
         return
     show((_series_row(one) for one in series), wide_only=frozenset({"expected", "beyond"}))
     console().print()

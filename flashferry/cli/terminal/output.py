@@ -26,7 +26,7 @@ import typer
 
 from flashferry.cli.command_line import SERVICE_VARIABLE, words_from_verb
 from flashferry.core.codec import to_json
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.redaction import redact_json, sanitize
 from flashferry.model.exit_codes import ExitCode
 from flashferry.monitor.events import Event
@@ -46,7 +46,15 @@ def remember(state_dir: Path | None) -> Path | None:
     """Keep and return what `--state-dir` was given; a callback of that option, called without it too.
 
     What the environment says, the next command of the same shell finds by itself.
+
+    Raises:
+        ConfigInvalid: It is no folder.
     """
+    if state_dir is not None and state_dir.exists() and not state_dir.is_dir():
+        raise ConfigInvalid(
+            f"--state-dir {state_dir}: expected a folder, found a file",
+            hint="Name a folder; one that is not there is made",
+        )
     is_everywhere = state_dir is not None and str(state_dir) == os.environ.get("FLASHFERRY_STATE_DIR")
     _CliState.state_dir = None if is_everywhere else state_dir
     return state_dir
