@@ -186,7 +186,9 @@ def test_what_is_opened_is_what_nornir_would_open(tmp_path):
 
 def test_a_wrong_connection_option_is_told_without_its_value(tmp_path):
     """It could be a password."""
-    with pytest.raises(ConfigInvalid, match="connection_options: netmiko: expected a mapping, found text of 11 characters") as caught:
+    with pytest.raises(
+        ConfigInvalid, match="connection_options: netmiko: expected a mapping, found text of 11 characters"
+    ) as caught:
         fleet(tmp_path, "r1: {hostname: h, connection_options: {netmiko: hidden-word}}")
     assert "hidden-word" not in str(caught.value)
 
