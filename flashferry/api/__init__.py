@@ -3,7 +3,7 @@
 They take frozen values and callables for events, and return values: nothing here parses a command line, prints or ends
 the process. The command line is made of them, and so is whatever else drives flashferry. docs/api.md shows each.
 
-A name is imported when it is asked for: whoever reads a report need not wait for what talks to devices.
+A name is imported when it is asked for: a reader of reports does not wait for the import of what talks to devices.
 """
 
 from __future__ import annotations

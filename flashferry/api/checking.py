@@ -90,7 +90,7 @@ def check(
         transport: By what they fetch: `usual`, `auto`, or a name; see `flashferry.api.StagePolicy`.
         state: Folder of journal and history, read only; None: where the command line has them.
         emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices under way are ended, others not begun.
+        interrupted: Whether the caller wants to stop: devices under way are ended, others not started.
 
     Returns:
         A record per device. A device's fault is in its record, never raised.
@@ -98,7 +98,7 @@ def check(
     Raises:
         ConfigInvalid: The inventory or the image is wrong, the journal cannot be read, or the server cannot start.
     """
-    wanted = read_image(image, emit=emit) if isinstance(image, Path | str) else image
+    target = read_image(image, emit=emit) if isinstance(image, Path | str) else image
     folder = state_folder(state)
     if reach:
         from flashferry.run.connectivity import reach_fleet
@@ -106,11 +106,11 @@ def check(
 
         policy = StagePolicy(transport=transport)
         options = RunOptions(verb="check", policy=policy, server=server or ServerPlace())
-        records = reach_fleet(nornir, wanted, options, state=folder, emit=emit, interrupted=interrupted)
+        records = reach_fleet(nornir, target, options, state=folder, emit=emit, interrupted=interrupted)
     else:
         from flashferry.planning.inspection import check_fleet
 
-        records = check_fleet(nornir, wanted, state=folder, emit=emit, interrupted=interrupted)
+        records = check_fleet(nornir, target, state=folder, emit=emit, interrupted=interrupted)
     code = exit_code((record.outcome for record in records), interrupted=interrupted())
     return CheckResult(devices=records, exit_code=code)
 
@@ -156,7 +156,7 @@ def probe(
         options: What is to be found out; both copies by default.
         state: An open journal, the folder that it is in, or None: where the command line has it.
         emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices under way are restored, others not begun.
+        interrupted: Whether the caller wants to stop: devices under way are restored, others not started.
 
     Returns:
         A record per device, with its `probe`; `run_exit_code` says what they come to.

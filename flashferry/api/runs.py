@@ -61,12 +61,12 @@ def history(*, state: Path | str | None = None) -> History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportHistory:
-    """What the history of a device says of one transport: a series of its own, for copies by others tell nothing of it.
+    """What the history of a device says of one transport: a series of its own, for copies by others show nothing of it.
 
     Attributes:
         transport: Its name.
         copies: How many timed copies of the device went by it.
-        expected_tuned: What a copy of half a gigabyte by it may be expected to do while tuned; None where nobody knows.
+        expected_tuned: What a copy of half a gigabyte by it may be expected to do while tuned; None where unknown.
         expected_as_it_is: The same with the device's own settings.
         shown_not_to_gain: Why tuning the device gains nothing by it, where that was measured.
     """
@@ -86,7 +86,7 @@ class DeviceHistory:
         device: Its name in the inventory.
         measurements: The last copies, the oldest first.
         expected_tuned: What a copy of half a gigabyte may be expected to do while tuned, by the transport of the newest
-            copy; None where nobody knows.
+            copy; None where unknown.
         expected_as_it_is: The same with the device's own settings.
         shown_not_to_gain: Why tuning it gains nothing, where that was measured.
         by_transport: The same of each transport that any of its copies went by, that of the newest copy first.
@@ -170,7 +170,7 @@ def stored_run(run: str = "latest", *, state: Path | str | None = None) -> tuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steered:
-    """A run that was told something; it looks about once a second.
+    """A run that was steered; it reads its requests about once a second.
 
     Attributes:
         run_id: The run.
@@ -191,20 +191,20 @@ def steer(
     asker: Asker | None = None,
     state: Path | str | None = None,
 ) -> Steered:
-    """Tell a run that is under way to pause, to go on, or to stop.
+    """Have a run that is under way pause, continue, or stop.
 
     Args:
         run: The run; its beginning or end where that is unique, or `latest`.
         paused: True: no further device begins, those under way go on to their end; False: go on; None: as it is.
         stopping: True: end what is under way, restore every device and report; None: as it is.
-        asker: Who wants it and why, which the journal keeps; None: nobody said.
+        asker: Who wants it and why, which the journal keeps; None: not given.
         state: Folder of the journal; None: where the command line has it.
 
     Raises:
         ConfigInvalid: The run is unknown, or not alive.
-        JournalUnusable: The journal cannot be used; the run was not told.
+        JournalUnusable: The journal cannot be used; the run was not steered.
     """
-    return _told(run, state, paused=paused, stopping=stopping, asker=asker)
+    return _steered(run, state, paused=paused, stopping=stopping, asker=asker)
 
 
 def approve(
@@ -214,22 +214,22 @@ def approve(
 
     Args:
         run: As for `steer`.
-        wave: Up to this wave, from 0; None: the one that waits, else the next that has not begun.
+        wave: Up to this wave, from 0; None: the one that waits, else the next that has not started.
         asker: As for `steer`.
         state: As for `steer`.
 
     Raises:
         ConfigInvalid: The run is unknown or not alive, has no such wave, or none is left to approve.
-        JournalUnusable: The journal cannot be used; the run was not told.
+        JournalUnusable: The journal cannot be used; the run was not steered.
     """
     directory = state_folder(state)
     run_id = _alive(directory, run)
     found = read_run(directory, run_id, with_transfers=False)
     approved = may_approve(found, control_request(directory, run_id), wave)
-    return _told(run_id, state, approved_wave=approved, asker=asker)
+    return _steered(run_id, state, approved_wave=approved, asker=asker)
 
 
-def _told(
+def _steered(
     run: str,
     state: Path | str | None,
     *,
@@ -248,7 +248,7 @@ def _told(
 
 
 def _alive(directory: Path, run: str) -> str:
-    """Return the identifier of a run that is under way; asking for one that nobody knows makes no journal.
+    """Return the identifier of a run that is under way; asking for an unknown one makes no journal.
 
     Raises:
         ConfigInvalid: The run is unknown, or not alive.

@@ -227,7 +227,7 @@ def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned
 
     Args:
         days: Runs that ended more days ago than this, from 1.
-        is_dry: Whether they are only told.
+        is_dry: Whether they are only listed.
         state: The state folder.
 
     Raises:
@@ -306,7 +306,7 @@ def _check_ours(folder: Path) -> None:
     """Check that a folder without a database is a state folder: empty, or with files of ours.
 
     Raises:
-        ConfigInvalid: It is not there, or somebody else's by what is in it, or cannot be looked at.
+        ConfigInvalid: It is not there, it is another program's by its contents, or it cannot be read.
     """
     try:
         names = {path.name for path in folder.iterdir()}
@@ -331,7 +331,7 @@ def _check_archive(archive: Path) -> None:
         raise ConfigInvalid(f"backup {archive}: there is no such file", hint="Check its name")
 
 
-def _told_of(error: Exception) -> tuple[str, str]:
+def _reason_and_hint(error: Exception) -> tuple[str, str]:
     """Return what is wrong with an archive that could not be unpacked, and what to do."""
     text = str(error)
     if isinstance(error, EOFError) or "unexpected end of data" in text or "empty file" in text:
@@ -352,6 +352,6 @@ def _unpacked(archive: Path, *, beside: Path | None = None) -> Iterator[Path]:
         except DAMAGED as error:
             is_full = isinstance(error, OSError) and error.errno in _FULL
             where = f", unpacked into {folder.parent}" if is_full else ""
-            told, hint = _told_of(error)
-            raise ConfigInvalid(f"backup {archive}{where}: {told}", hint=hint) from None
+            reason, hint = _reason_and_hint(error)
+            raise ConfigInvalid(f"backup {archive}{where}: {reason}", hint=hint) from None
         yield folder

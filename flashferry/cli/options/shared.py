@@ -293,7 +293,7 @@ CheckOption = Annotated[
     bool,
     typer.Option(
         "--check",
-        help="Leave with 3 where an image, a configuration or a threshold is not as it must be, or nobody can tell "
+        help="Leave with 3 where an image, a configuration or a threshold is not as it must be, or that is not known "
         "(default: 0 once the report is written, whatever it says).",
     ),
 ]

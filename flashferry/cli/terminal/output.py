@@ -91,7 +91,7 @@ _OF_DEPOT = (["sync"], ["probe"], ["list"], ["verify"])
 """Commands of a family that is a command by itself too, with values behind its options."""
 _PROGRESS_EVERY_S = 2.0
 HASHING_EVERY_S = 30.0
-_ANSWER_LOOK_S = 0.2
+_ANSWER_POLL_S = 0.2
 GONE = frozenset({errno.EPIPE, errno.EIO})
 """What writing to a closed pipe or terminal ends in."""
 
@@ -170,7 +170,7 @@ def typed(above: Sequence[str], question: str, interrupted: Callable[[], bool]) 
     _Question.is_open = True
     answer = ""
     while not interrupted():
-        if select.select([sys.stdin], (), (), _ANSWER_LOOK_S)[0]:
+        if select.select([sys.stdin], (), (), _ANSWER_POLL_S)[0]:
             answer = sys.stdin.readline()
             break
     if not answer.endswith("\n"):
@@ -186,7 +186,7 @@ class _Question:
 
 
 def _end_question() -> None:
-    """Have what comes next begin a line of its own, where nobody typed Enter at a question."""
+    """Start a new line for what comes next, where Enter was not typed at a question."""
     if _Question.is_open:
         _Question.is_open = False
         echo(err=True)
@@ -249,16 +249,16 @@ def finish(
         result: What the document holds besides.
         as_json: Whether it is for programs.
         human: Prints it for people.
-        meaning: What the code means here, or None: what it always means behind this verb.
+        meaning: What the code means here, or None: what it always means after this verb.
     """
     is_out = printed((lambda: typer.echo(result_document(verb, code, result, meaning))) if as_json else human)
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
 
 
 def printed(write: Callable[[], object]) -> bool:
-    """Write to standard output; return whether it is there, or nobody wants it any more.
+    """Write to standard output; return whether it is there, or is not read any more.
 
-    A reader that went away, as `head` does, is no error: what was done is done, and the exit code tells it. A result
+    A reader that went away, as `head` does, is no error: what was done is done, and the exit code has it. A result
     that a full disk swallowed is one: an empty file and a zero would pass for a report.
     """
     try:

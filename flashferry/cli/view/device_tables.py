@@ -155,12 +155,12 @@ _UNSURE = "image unsure"
 def facts_line(found: CheckReport) -> str:
     """Return boot mode, members, configuration, privilege and proof in one line."""
     mode = "install mode" if found.version.install_mode else "bundle mode"
-    parts = [mode if found.version.image_path else "boot mode not told"]
+    parts = [mode if found.version.image_path else "boot mode unknown"]
     if len(found.version.members) > 1:
-        room = ", ".join(f"{one.file_system} {megabytes(one.free_bytes)} free" for one in found.members)
-        parts.append(f"stack of {len(found.version.members)}" + (f" ({room})" if room else ""))
+        space = ", ".join(f"{one.file_system} {megabytes(one.free_bytes)} free" for one in found.members)
+        parts.append(f"stack of {len(found.version.members)}" + (f" ({space})" if space else ""))
     if found.configuration is not None:
-        saved = {True: "saved", False: "not saved", None: "saved or not: not told"}[found.configuration.saved]
+        saved = {True: "saved", False: "not saved", None: "saved or not: unknown"}[found.configuration.saved]
         parts.append(f"configuration {saved}")
     if found.authorization is not None and found.authorization.level is not None:
         parts.append(f"privilege {found.authorization.level}")
@@ -299,7 +299,7 @@ def print_run_details(
     _print_images(report)
     rows = [_run_row(device, as_is_bytes_per_s) for device in rows_of(report.devices)]
     if all(device.transport == USUAL for device in report.devices):
-        # A column in which every device says the same tells nothing.
+        # A column in which all cells are equal shows nothing.
         rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
     show(rows, wide_only=frozenset({"server says", "link limit", "took"}))
     print_details(report, _print_evidence, is_kept=is_kept)
@@ -347,7 +347,7 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
                 line(
                     record.host,
                     "its applet is not there: where it ran by itself, a line that a colleague entered where ours stood "
-                    "is gone too, and nothing on the device shows it; %SYS-5-CONFIG_I tells who entered lines when",
+                    "is gone too, and nothing on the device shows it; %SYS-5-CONFIG_I has who entered lines when",
                     BAD,
                 )
             _print_foreign(record.host, record.restore, line_families(record.restore.commands))
