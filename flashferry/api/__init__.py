@@ -51,22 +51,15 @@ if TYPE_CHECKING:
         resume,
         resume_failure_code,
     )
-    from flashferry.api.runs import (
-        DeviceHistory,
+    from flashferry.api.reports import (
         ReportFormat,
-        Steered,
-        approve,
         check_is_no_plan,
-        device_history,
-        history,
         report,
         report_exit_code,
         report_text,
-        status,
-        steer,
-        stored_run,
         write_report,
     )
+    from flashferry.api.runs import DeviceHistory, Steered, approve, device_history, history, status, steer, stored_run
     from flashferry.api.serving import ServeOptions, Serving, image_catalogue, serve
     from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet, wait_for_window
     from flashferry.api.state import Backup, Pruned, StateCheck, back_up, check_state, prune, put_back
@@ -152,21 +145,16 @@ _PLACES = {
         "resume",
         "resume_failure_code",
     ),
+    "reports": ("ReportFormat", "check_is_no_plan", "report", "report_exit_code", "report_text", "write_report"),
     "runs": (
         "DeviceHistory",
-        "ReportFormat",
         "Steered",
         "approve",
-        "check_is_no_plan",
         "device_history",
         "history",
-        "report",
-        "report_exit_code",
-        "report_text",
         "status",
         "steer",
         "stored_run",
-        "write_report",
     ),
     "serving": (
         "ServeOptions",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flashferry.api.runs import ReportFormat
+from flashferry.api.reports import ReportFormat
 from flashferry.cli.command_line import AT_SERVICE, HERE, OUTPUT, SERVER, Offered
 from flashferry.cli.terminal.output import JSON_VARIABLE, remember
 from flashferry.reports.thresholds import THRESHOLDS
