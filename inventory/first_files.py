@@ -11,9 +11,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
@@ -92,19 +93,22 @@ def check_new(folder: Path) -> None:
 
 
 def texts(
-    devices: Sequence[FirstDevice], *, username: str | None = None, link_rate_bps: int | None = None
+    devices: Sequence[FirstDevice],
+    *,
+    username: str | None = None,
+    link_rates_bps: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return the files by their names.
 
     Args:
         devices: The devices, each by its own name.
         username: Who logs in to them, or None: from elsewhere.
-        link_rate_bps: Rate of each site's WAN link, or None if unknown.
+        link_rates_bps: Rates of WAN links by site; one that is unknown is missing.
     """
     sites = list(dict.fromkeys(one.site for one in devices if one.site is not None))
     return {
         HOSTS: _ABOUT_HOSTS + "".join(map(_host, devices)),
-        GROUPS: _ABOUT_GROUPS + _groups(sites, link_rate_bps),
+        GROUPS: _ABOUT_GROUPS + _groups(sites, link_rates_bps),
         DEFAULTS: _ABOUT_DEFAULTS
         + (f"username: {_scalar(username)}\n" if username else "# username: netops # who logs in\n")
         + _DEFAULT_KEYS,
@@ -184,15 +188,15 @@ def _host(one: FirstDevice) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _groups(sites: Sequence[str], link_rate_bps: int | None) -> str:
+def _groups(sites: Sequence[str], link_rates_bps: Mapping[str, int]) -> str:
     if not sites:
-        lines = _group(EXAMPLE_SITE, link_rate_bps)
+        lines = _group(EXAMPLE_SITE, None)
         return "".join(f"# {line}\n" for line in ["A site, for example:", *lines])
     first, *others = sites
-    text = "\n".join(_group(first, link_rate_bps)) + "\n"
+    text = "\n".join(_group(first, link_rates_bps.get(first))) + "\n"
     for site in others:
         text += f"{_scalar(site)}: # its keys are as those of {first}\n  data:\n    site: {_scalar(site)}\n"
-        text += _indented([_rate_line(link_rate_bps)])
+        text += _indented([_rate_line(link_rates_bps.get(site))])
     return text
 
 

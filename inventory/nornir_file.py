@@ -123,7 +123,7 @@ def _section(path: Path) -> dict[str, Any]:
         # The value may hold a token, so only its type is shown.
         if not isinstance(section.get(key) or {}, dict):
             raise ConfigInvalid(
-                f"{path}: key '{key}': expected a mapping, found {type(section[key]).__name__}",
+                f"{path}: key '{key}': expected a mapping, found {described(section[key])}",
                 hint="Write each option below it, one a line and further to the right",
             )
     return section

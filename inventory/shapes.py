@@ -106,7 +106,7 @@ class _Entry:
         """Check the options of one kind of connection; `label` is its name in messages."""
         above, where = ("connection_options", kind), f"connection_options: {label}: "
         if not isinstance(options, dict):
-            raise self._wrong(above, f"{where}expected a mapping, found {type(options).__name__}", _BELOW)
+            raise self._wrong(above, f"{where}expected a mapping, found {described(options)}", _BELOW)
         self._check_text(options, above, where)
         extras = options.get("extras")
         if not isinstance(extras or {}, dict):

@@ -26,6 +26,7 @@ from ruamel.yaml.reader import ReaderError
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
 from flashferry.core.redaction import keep_secrets_in
+from flashferry.core.safe_quote import described
 
 _DUPLICATE = re.compile(r'found duplicate key "([\w.-]+)"')
 _IN_QUOTES = "put it in quotes"
@@ -90,8 +91,8 @@ def read_mapping(path: Path) -> dict[str, Any]:
     keep_secrets_in(content)
     if not isinstance(content, dict):
         raise ConfigInvalid(
-            f"{path}: expected a mapping, found {type(content).__name__}",
-            hint="Write 'key: value' lines, with a blank behind the colon",
+            f"{path}: expected a mapping, found {described(content)}",
+            hint="Write 'key: value' lines, with a blank after the colon",
         )
     return content
 

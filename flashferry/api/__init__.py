@@ -3,7 +3,7 @@
 They take frozen values and callables for events, and return values: nothing here parses a command line, prints or ends
 the process. The command line is made of them, and so is whatever else drives flashferry. docs/api.md shows each.
 
-A name is imported when it is asked for: whoever reads a report need not wait for what talks to devices.
+A name is imported when it is asked for: a reader of reports does not wait for the import of what talks to devices.
 """
 
 from __future__ import annotations
@@ -51,22 +51,15 @@ if TYPE_CHECKING:
         resume,
         resume_failure_code,
     )
-    from flashferry.api.runs import (
-        DeviceHistory,
+    from flashferry.api.reports import (
         ReportFormat,
-        Steered,
-        approve,
         check_is_no_plan,
-        device_history,
-        history,
         report,
         report_exit_code,
         report_text,
-        status,
-        steer,
-        stored_run,
         write_report,
     )
+    from flashferry.api.runs import DeviceHistory, Steered, approve, device_history, history, status, steer, stored_run
     from flashferry.api.serving import ServeOptions, Serving, image_catalogue, serve
     from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet, wait_for_window
     from flashferry.api.state import Backup, Pruned, StateCheck, back_up, check_state, prune, put_back
@@ -152,21 +145,16 @@ _PLACES = {
         "resume",
         "resume_failure_code",
     ),
+    "reports": ("ReportFormat", "check_is_no_plan", "report", "report_exit_code", "report_text", "write_report"),
     "runs": (
         "DeviceHistory",
-        "ReportFormat",
         "Steered",
         "approve",
-        "check_is_no_plan",
         "device_history",
         "history",
-        "report",
-        "report_exit_code",
-        "report_text",
         "status",
         "steer",
         "stored_run",
-        "write_report",
     ),
     "serving": (
         "ServeOptions",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tasks.check import TargetImage
 
 LEAST_DIGEST = 8
-"""So many digits of a plan's digest tell it from every other plan that anybody has at hand."""
+"""So many digits of a plan's digest distinguish it from every other plan at hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class ActivationOptions:
         canary: Whether one device of each model goes first.
         max_failures: So many failed devices are borne, >= 0; one more, and nothing new begins.
         signature: Whether devices verify the vendor's signature once more.
-        has_console_access: Whether somebody can get at the console of every device; else the inventory has to say so
+        has_console_access: Whether the console of every device can be reached; else the inventory has to say so
             of each (`console_access`).
     """
 
@@ -101,7 +101,7 @@ def activation_plan(nornir: Nornir, plan: Path, options: ActivationOptions | Non
         options: How it is activated.
 
     Raises:
-        ConfigInvalid: Plan, inventory or limits are wrong, or of a device nobody can get at the console.
+        ConfigInvalid: Plan, inventory or limits are wrong, or the console of a device cannot be reached.
     """
     from flashferry.model.plan_file import check_against, read_plan
     from flashferry.planning.activation_order import activation_rounds
@@ -149,7 +149,7 @@ def _check_consoles(hosts: list[str], options: ActivationOptions) -> None:
     if hosts and not options.has_console_access:
         more = f" and {len(hosts) - 5} more" if len(hosts) > 5 else ""
         raise ConfigInvalid(
-            f"of {', '.join(hosts[:5])}{more} the inventory does not say that somebody can get at the console: a "
+            f"of {', '.join(hosts[:5])}{more} the inventory does not say that the console can be reached: a "
             "device that does not come back from its restart needs that",
             hint="Give --i-have-console-access, or 'console_access: true' in the inventory",
         )
@@ -167,7 +167,7 @@ def activate(
 
     Args:
         plan: Who goes when.
-        approved: The digest of the plan that somebody approved, or its first digits, LEAST_DIGEST at least.
+        approved: The digest of the plan that was approved, or its first digits, LEAST_DIGEST at least.
         state: An open journal, the folder that it is in, or None: where the command line has it.
         emit: Takes events; called from several threads.
         interrupted: Whether the caller wants to stop: nothing new begins, what was restarted is followed to its end.

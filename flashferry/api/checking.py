@@ -45,7 +45,12 @@ class CheckResult:
 
 
 def read_image(
-    image: Path | str, *, md5: str | None = None, sha512: str | None = None, any_image: bool = False
+    image: Path | str,
+    *,
+    md5: str | None = None,
+    sha512: str | None = None,
+    any_image: bool = False,
+    emit: Emit = silent,
 ) -> TargetImage:
     """Return an image with its size and digests, to be handed to `check`: for several checks it is hashed once.
 
@@ -54,13 +59,14 @@ def read_image(
         md5: What the vendor published for it, in hexadecimal.
         sha512: The same.
         any_image: Whether it is wanted also on a platform that it is not for.
+        emit: Takes events about how far it is hashed, where that takes more than a second.
 
     Raises:
         ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
     """
     from flashferry.planning.local_images import wanted_image
 
-    return wanted_image(Path(image), published(md5, sha512), is_insisted=any_image)
+    return wanted_image(Path(image), published(md5, sha512), is_insisted=any_image, emit=emit)
 
 
 def check(
@@ -84,7 +90,7 @@ def check(
         transport: By what they fetch: `usual`, `auto`, or a name; see `flashferry.api.StagePolicy`.
         state: Folder of journal and history, read only; None: where the command line has them.
         emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices under way are ended, others not begun.
+        interrupted: Whether the caller wants to stop: devices under way are ended, others not started.
 
     Returns:
         A record per device. A device's fault is in its record, never raised.
@@ -92,7 +98,7 @@ def check(
     Raises:
         ConfigInvalid: The inventory or the image is wrong, the journal cannot be read, or the server cannot start.
     """
-    wanted = read_image(image) if isinstance(image, Path | str) else image
+    target = read_image(image, emit=emit) if isinstance(image, Path | str) else image
     folder = state_folder(state)
     if reach:
         from flashferry.run.connectivity import reach_fleet
@@ -100,11 +106,11 @@ def check(
 
         policy = StagePolicy(transport=transport)
         options = RunOptions(verb="check", policy=policy, server=server or ServerPlace())
-        records = reach_fleet(nornir, wanted, options, state=folder, emit=emit, interrupted=interrupted)
+        records = reach_fleet(nornir, target, options, state=folder, emit=emit, interrupted=interrupted)
     else:
         from flashferry.planning.inspection import check_fleet
 
-        records = check_fleet(nornir, wanted, state=folder, emit=emit, interrupted=interrupted)
+        records = check_fleet(nornir, target, state=folder, emit=emit, interrupted=interrupted)
     code = exit_code((record.outcome for record in records), interrupted=interrupted())
     return CheckResult(devices=records, exit_code=code)
 
@@ -150,7 +156,7 @@ def probe(
         options: What is to be found out; both copies by default.
         state: An open journal, the folder that it is in, or None: where the command line has it.
         emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices under way are restored, others not begun.
+        interrupted: Whether the caller wants to stop: devices under way are restored, others not started.
 
     Returns:
         A record per device, with its `probe`; `run_exit_code` says what they come to.

@@ -81,7 +81,7 @@ class SyncedImage:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether somebody wanted to stop while it was under way."""
+        """Whether the operator stopped the sync while it was under way."""
         return self.kind == Kind.SYNC_STOPPED
 
 
@@ -90,8 +90,8 @@ class SyncResult:
     """What became of images.
 
     Attributes:
-        images: Each, in the order in which they were wanted; those that were not begun are not among them.
-        exit_code: OK: all are proven; DEVICES_FAILED: some are not; INTERRUPTED: somebody wanted to stop.
+        images: Each, in the order in which they were selected; those that were not started are not among them.
+        exit_code: OK: all are proven; DEVICES_FAILED: some are not; INTERRUPTED: the operator stopped it.
     """
 
     images: tuple[SyncedImage, ...]
@@ -121,28 +121,28 @@ def depot_sync(
     """Have images of a source in a catalogue, each under its name only once it is proven to the byte.
 
     Args:
-        request: What is wanted.
+        request: What is selected.
         state: The state folder, where no catalogue is named; None: where the command line has it.
-        on_progress: Told of what comes.
+        on_progress: Takes what arrives.
         interrupted: Whether the caller wants to stop: what is verified is kept.
 
     Returns:
         What became of each. What went wrong with one is in its result, never raised.
 
     Raises:
-        SourceUnreachable: Nobody answers at the source, or not in time where it had answered.
+        SourceUnreachable: Nothing answers at the source, or not in time where it had answered.
         SourceRefused: It refuses, or is not who it should be.
         SourceWrong: What it says that it offers is not of the agreed form.
-        ConfigInvalid: It does not offer an image that is wanted.
+        ConfigInvalid: It does not offer an image that is selected.
     """
     catalogue = CatalogueFolder(catalogue_in(state_folder(state), request.catalogue))
     done: list[SyncedImage] = []
     code = ExitCode.OK
     try:
-        wanted = _wanted(request, on_progress, interrupted)
+        selected = _selected(request, on_progress, interrupted)
     except SyncStopped:
         return SyncResult(images=(), exit_code=ExitCode.INTERRUPTED)
-    for one in wanted:
+    for one in selected:
         try:
             synced = _fetched(request, one, catalogue, on_progress, interrupted)
             done.append(SyncedImage(name=one.name, synced=synced))
@@ -201,7 +201,7 @@ def _failed(name: str, error: FlashferryError, catalogue: CatalogueFolder) -> Sy
     return SyncedImage(name=name, kind=kind_of(error), error=error.message, hint=error.hint, held=held)
 
 
-def _wanted(request: SyncRequest, on_progress: OnProgress, interrupted: Callable[[], bool]) -> tuple[Offered, ...]:
+def _selected(request: SyncRequest, on_progress: OnProgress, interrupted: Callable[[], bool]) -> tuple[Offered, ...]:
     source, names = request.source, tuple(dict.fromkeys(request.images))
 
     def ask() -> tuple[Offered, ...]:
@@ -227,7 +227,7 @@ def _fetched(
     on_progress: OnProgress,
     interrupted: Callable[[], bool],
 ) -> Synced:
-    """Have one image in the catalogue: the new one where it changes at the source, unless somebody said which."""
+    """Have one image in the catalogue: the new one where it changes at the source, unless it was named."""
     pinned = published(sha512=request.sha512).sha512
     expected = one if not pinned else Offered(name=one.name, size_bytes=0, sha512=pinned)
     for _ in range(_MOST_CHANGES - 1):
@@ -260,7 +260,7 @@ def probe_depot_path(
     Args:
         asked: What is asked.
         state: Folder of the journal, where it is kept; None: where the command line has it.
-        tell: Takes a line of what is going on.
+        tell: Takes lines of progress.
         interrupted: Whether to break off; then nothing is kept.
 
     Raises:
@@ -270,7 +270,7 @@ def probe_depot_path(
     from flashferry.store.bulk_paths import BulkPaths
 
     folder = state_folder(state)
-    # A file that cannot be read is told before an hour of copies, not behind it.
+    # A file that cannot be read is reported before an hour of copies, not after it.
     BulkPaths.read(folder)
     found = probe_path(asked, tell=tell, interrupted=interrupted)
     kept = found.kept()

@@ -40,7 +40,7 @@ def journal_in(state: Journal | Path | str | None, origin: Origin | None = None)
 
     Args:
         state: The journal, or its folder; None: where the command line has it.
-        origin: From where the runs come that are begun with it, where it is opened here; None: nobody says.
+        origin: Origin of the runs that are started with it, where it is opened here; None: unknown.
 
     Raises:
         JournalUnusable: It cannot be opened, or is of a later release.
@@ -107,8 +107,8 @@ def open_fleet(options: FleetOptions, *, ask: Source | None = None, tell: Tell |
 
     Args:
         options: Which devices, and how they are logged in to.
-        ask: Asked last for what no other source knows, such as a prompt; None: nobody is.
-        tell: Told once where a transcript cannot be written any more; None: nobody is.
+        ask: Asked last for what no other source knows, such as a prompt; None: no one is asked.
+        tell: Takes a notice where a transcript cannot be written any more; None: there is no notice.
 
     Raises:
         ConfigInvalid: The inventory is wrong or empty, nothing fits the selection, two devices have one address, or a
@@ -152,19 +152,19 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
     for data in (nornir.inventory.defaults.data, *(host.data for host in nornir.inventory.hosts.values())):
         data.update(rules)
     if options.at_depot:
-        _look_from_the_depot(nornir)
+        _seen_from_depot(nornir)
     if options.transcript is not None:
         from flashferry.devices.connection import TRANSCRIPTS
         from flashferry.devices.transcript import transcripts_in
 
-        nornir.config.user_defined[TRANSCRIPTS] = transcripts_in(options.transcript, tell=tell or _nobody)
+        nornir.config.user_defined[TRANSCRIPTS] = transcripts_in(options.transcript, tell=tell or _dropped)
     return nornir
 
 
-def _look_from_the_depot(nornir: Nornir) -> None:
-    """Have devices with a depot be as their depot sees them: behind the LAN, and nobody else brings their images.
+def _seen_from_depot(nornir: Nornir) -> None:
+    """Make devices with a depot look as the depot sees them: on its LAN, and no other server brings their images.
 
-    Windows stay, and so does the share of the rate. On a LAN whose rate nobody states copies find their pace.
+    Windows stay, and so does the share of the rate. On a LAN of unknown rate copies find their pace.
     """
     for host in nornir.inventory.hosts.values():
         if host.get("depot") is not None:
@@ -172,7 +172,7 @@ def _look_from_the_depot(nornir: Nornir) -> None:
 
 
 def transcripts_reported_by(nornir: Nornir, tell: Tell) -> None:
-    """Have a transcript that cannot be written any more told in another way: a live view has the terminal.
+    """Report a transcript that cannot be written any more by another function: a live view has the terminal.
 
     Args:
         nornir: The devices.
@@ -250,5 +250,5 @@ def _readable(path: Path) -> Path:
     return path.absolute()
 
 
-def _nobody(text: str) -> None:
-    """Take what nobody wants to hear."""
+def _dropped(text: str) -> None:
+    """Drop a text."""

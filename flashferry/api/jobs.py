@@ -132,7 +132,7 @@ def job_for_plan(
         server: Where our server listens.
         path: Where the plan's file is, which the run then keeps.
         inventory: Where the inventory is: kept for `resume`.
-        is_part: Whether the devices are those that somebody chose: all others of the plan are left alone. Else one
+        is_part: Whether the devices were chosen by the operator: all others of the plan are left alone. Else one
             that the plan stages and that is missing is refused.
 
     Raises:
@@ -201,11 +201,12 @@ def pace_notices(job: StageJob, state: Path | str | None = None) -> tuple[str, .
         state: Folder of learned link rates, read only; None: where the command line has it.
 
     Raises:
-        ConfigInvalid: A link has no cap, its copies could not find a pace on this host either, and nobody insists.
+        ConfigInvalid: A link has no cap, its copies could not find a pace on this host either, and uncapped copies
+            were not asked for.
     """
     devices = [view(job.nornir.inventory.hosts[name]) for name in job.request.images]
-    told = pace_notice(devices, LinkRates(state_folder(state)), uncapped=job.options.policy.uncapped)
-    return (*((told,) if told else ()), *_more_than_planned(job))
+    notice = pace_notice(devices, LinkRates(state_folder(state)), uncapped=job.options.policy.uncapped)
+    return (*((notice,) if notice else ()), *_more_than_planned(job))
 
 
 def _more_than_planned(job: StageJob) -> Iterator[str]:

@@ -82,13 +82,13 @@ def plan(
     Args:
         nornir: The devices, with credentials.
         request: What is to be planned.
-        now: The present, in the time zone in which people are told; None: this moment, in the local one.
+        now: The present, in the time zone of what is shown; None: this moment, in the local one.
         emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop; what was not looked at by then is told as unreachable.
+        interrupted: Whether the caller wants to stop; devices not checked by then are unreachable in the plan.
 
     Raises:
         ConfigInvalid: No image is given anywhere; the inventory, an image or a rule is wrong; or copies would have
-            neither a cap nor a pace; or a depot was insisted on and does not tell what it serves.
+            neither a cap nor a pace; or a depot was insisted on and does not report what it serves.
     """
     from flashferry.planning.fleet_planner import plan_fleet
 
@@ -106,10 +106,10 @@ def _not_served(request: PlanRequest) -> tuple[NotServed | None, str]:
     """Ask the depot that a run would use what it does not serve.
 
     Returns:
-        That, or None where a run would bring a server of its own; and what is to be told of it.
+        That, or None where a run would bring a server of its own; and a notice about it.
 
     Raises:
-        ConfigInvalid: It was insisted on, and does not tell.
+        ConfigInvalid: It was insisted on, and does not report what it serves.
     """
     depot = find_depot(request.state_directory, request.depot)
     if depot is None:

@@ -55,7 +55,7 @@ class ReadyResult:
         ready: The answer for all of them together: whether each is ready, or runs its image already.
         devices: The answer of each, in the order of the inventory.
         plan: Digest of the plan that was asked about, or None.
-        exit_code: OK: all are; REFUSED: some are not, or nobody can tell; DEVICES_FAILED: some could not be looked at.
+        exit_code: OK: all are; REFUSED: some are not, or it is unknown; DEVICES_FAILED: some could not be looked at.
     """
 
     ready: bool
@@ -79,7 +79,7 @@ def ready(
         request: What is asked.
         state: Folder of journal and history, read only; None: where the command line has them.
         emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices under way are ended, others not begun.
+        interrupted: Whether the caller wants to stop: devices under way are ended, others not started.
 
     Returns:
         An answer per device. A device's fault is in its record, never raised.
@@ -102,11 +102,11 @@ def ready(
             choose = by_plan(images)
         else:
             own = (request.image.parent,) if request.image is not None else ()
-            hasher = stack.enter_context(image_hasher((*own, *request.folders), request.vendor))
+            hasher = stack.enter_context(image_hasher((*own, *request.folders), request.vendor, emit=emit))
             everyone = None
             if request.image is not None:
                 everyone = ImageChoice(image=request.image.name, reason="given for all", path=request.image)
-                # A wrong file is told at once, and not once per device.
+                # A wrong file is reported at once, and not once per device.
                 hasher.begin(request.image).result()
             choose = by_rules(request.rules, everyone, hasher)
         asking = Asking(
@@ -158,8 +158,8 @@ class CleanResult:
 
     Attributes:
         devices: Each, in the order of the inventory.
-        exit_code: OK: all was done that somebody said yes to, or shown; UNFINISHED: nobody said yes to some; REFUSED:
-            of some nobody can tell, or they may not be touched; DEVICES_FAILED: some did not get to the end.
+        exit_code: OK: all that was confirmed was done, or shown; UNFINISHED: some was not confirmed; REFUSED:
+            some are unknown, or must not be touched; DEVICES_FAILED: some did not get to the end.
     """
 
     devices: tuple[CleanRecord, ...]
@@ -180,10 +180,10 @@ def clean(
     Args:
         nornir: The devices, with credentials.
         request: What is asked for.
-        confirm: Tells of a device whether all that was found there may go; called for one after the other.
+        confirm: Returns of a device whether all that was found there is to be deleted; called for one after the other.
         state: Folder of journal and history, read only; None: where the command line has them.
         emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: the file under way is ended, no other is begun.
+        interrupted: Whether the caller wants to stop: the file under way is ended, no other is started.
 
     Returns:
         What became of each device. A device's fault is in its record, never raised.

@@ -76,13 +76,13 @@ def recover(
             its run is not alive elsewhere.
         accepted: Names of devices that the caller takes as they are, once what is ours was taken back.
         state: An open journal, the folder that it is in, or None: where the command line has it.
-        ask: Asked last for credentials that no other source knows; None: nobody is.
-        tell: Told once where a transcript cannot be written any more; None: nobody is.
+        ask: Asked last for credentials that no other source knows; None: no one is asked.
+        tell: Takes a notice where a transcript cannot be written any more; None: there is no notice.
         emit: Takes events; called from several threads.
         interrupted: Whether the caller wants to stop: devices in hand are finished, others left for the next time.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, another recovery is running, no dead run left a device that was vouched
+        ConfigInvalid: The inventory is wrong, another recovery is running, no dead run left a device that was confirmed
             for or accepted, or the run is unknown or alive.
         JournalUnusable: The journal cannot be opened.
     """
@@ -93,7 +93,7 @@ def recover(
         nornir = only_pending(everything, pending(journal, only))
         unusable: dict[str, FlashferryError] = {}
         if isinstance(fleet, FleetOptions) and nornir.inventory.hosts:
-            # Nobody is asked for a password before there is something to recover.
+            # No password is asked for before there is something to recover.
             with_credentials(nornir, fleet, ask=ask, failed=unusable.setdefault)
         records = recovery.recover(
             nornir,
@@ -221,7 +221,7 @@ def job_for_resume(
         chosen: Settings that are different now, by name.
         journal: The journal.
         server: Where our server listens now; what it does not say is as it was.
-        ask: Asked last for credentials that no other source knows; None: nobody is.
+        ask: Asked last for credentials that no other source knows; None: no one is asked.
         tell: Takes sentences for people: what is restored first, and a transcript that cannot be written any more.
         emit: Takes the events of the recovery.
         interrupted: Whether the caller wants to stop.
@@ -234,7 +234,7 @@ def job_for_resume(
     """
     check_resumable(chosen)
     run_id = find_run(journal.directory, run, verb="stage")
-    kept = kept_request(journal, run_id)
+    kept = kept_request(journal, run_id, emit)
     if not fleet.inventory:
         fleet = replace(fleet, inventory=str(kept.more.get(INVENTORY) or ""))
     everything = whole_fleet(fleet, tell=tell)
@@ -242,7 +242,7 @@ def job_for_resume(
     _check_known(run_id, left, everything)
     selection = fleet.selection
     if selection == Selection():
-        # Nobody who names devices means others, too.
+        # Where devices are named, others are not meant.
         left = (*left, *_may_serve(kept.request, left, everything))
     nornir = with_credentials(narrowed(everything, replace(selection, hosts=selection.hosts or left)), fleet, ask=ask)
     recovered = _restored_first(run_id, everything, fleet, journal, ask, tell, emit, interrupted)
@@ -299,7 +299,7 @@ def _restored_first(
     fleet: FleetOptions,
     journal: Journal,
     ask: Source | None,
-    tell: Tell,
+    notify: Tell,
     emit: Emit,
     interrupted: Callable[[], bool],
 ) -> tuple[RecoveryRecord, ...]:
@@ -308,7 +308,7 @@ def _restored_first(
     if not held:
         return ()
     they = "it is" if len(held) == 1 else "they are"
-    tell(f"run {run_id} left {counted(len(held), 'device')} in its hands; {they} restored first")
+    notify(f"run {run_id} left {counted(len(held), 'device')} being staged; {they} restored first")
     unusable: dict[str, FlashferryError] = {}
     tuned = with_credentials(only_pending(everything, held), fleet, ask=ask, failed=unusable.setdefault)
     return recovery.recover(tuned, journal, emit=emit, interrupted=interrupted, unusable=unusable, only=run_id)
@@ -338,5 +338,5 @@ def _check_known(run_id: str, hosts: tuple[str, ...], nornir: Nornir) -> None:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         raise ConfigInvalid(
             f"run {run_id} has {', '.join(missing[:5])}{more}, which the inventory has not",
-            hint="Give the inventory that the run was begun with, or run 'flashferry recover' and begin a new run",
+            hint="Give the inventory that the run was started with, or run 'flashferry recover' and start a new run",
         )

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import write_asked
 from flashferry.core.safe_quote import counted
-from flashferry.model.exit_codes import ExitCode
 from flashferry.store.control import control_request, may_approve
 from flashferry.store.reader import LATEST_RUNS, find_run, is_run_alive
 from flashferry.store.stored_run import read_run
 from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
 
 if TYPE_CHECKING:
-    from flashferry.reports.model import Report
-    from flashferry.reports.thresholds import Threshold
     from flashferry.store.control import ControlRequest
     from flashferry.store.control_requests import Asker
     from flashferry.store.history import Expectation, History, Measurement
@@ -61,12 +54,12 @@ def history(*, state: Path | str | None = None) -> History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportHistory:
-    """What the history of a device says of one transport: a series of its own, for copies by others tell nothing of it.
+    """What the history of a device says of one transport: a series of its own, for copies by others show nothing of it.
 
     Attributes:
         transport: Its name.
         copies: How many timed copies of the device went by it.
-        expected_tuned: What a copy of half a gigabyte by it may be expected to do while tuned; None where nobody knows.
+        expected_tuned: What a copy of half a gigabyte by it may be expected to do while tuned; None where unknown.
         expected_as_it_is: The same with the device's own settings.
         shown_not_to_gain: Why tuning the device gains nothing by it, where that was measured.
     """
@@ -86,7 +79,7 @@ class DeviceHistory:
         device: Its name in the inventory.
         measurements: The last copies, the oldest first.
         expected_tuned: What a copy of half a gigabyte may be expected to do while tuned, by the transport of the newest
-            copy; None where nobody knows.
+            copy; None where unknown.
         expected_as_it_is: The same with the device's own settings.
         shown_not_to_gain: Why tuning it gains nothing, where that was measured.
         by_transport: The same of each transport that any of its copies went by, that of the newest copy first.
@@ -170,7 +163,7 @@ def stored_run(run: str = "latest", *, state: Path | str | None = None) -> tuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steered:
-    """A run that was told something; it looks about once a second.
+    """A run that was steered; it reads its requests about once a second.
 
     Attributes:
         run_id: The run.
@@ -191,20 +184,20 @@ def steer(
     asker: Asker | None = None,
     state: Path | str | None = None,
 ) -> Steered:
-    """Tell a run that is under way to pause, to go on, or to stop.
+    """Have a run that is under way pause, continue, or stop.
 
     Args:
         run: The run; its beginning or end where that is unique, or `latest`.
         paused: True: no further device begins, those under way go on to their end; False: go on; None: as it is.
         stopping: True: end what is under way, restore every device and report; None: as it is.
-        asker: Who wants it and why, which the journal keeps; None: nobody said.
+        asker: Who wants it and why, which the journal keeps; None: not given.
         state: Folder of the journal; None: where the command line has it.
 
     Raises:
         ConfigInvalid: The run is unknown, or not alive.
-        JournalUnusable: The journal cannot be used; the run was not told.
+        JournalUnusable: The journal cannot be used; the run was not steered.
     """
-    return _told(run, state, paused=paused, stopping=stopping, asker=asker)
+    return _steered(run, state, paused=paused, stopping=stopping, asker=asker)
 
 
 def approve(
@@ -214,22 +207,22 @@ def approve(
 
     Args:
         run: As for `steer`.
-        wave: Up to this wave, from 0; None: the one that waits, else the next that has not begun.
+        wave: Up to this wave, from 0; None: the one that waits, else the next that has not started.
         asker: As for `steer`.
         state: As for `steer`.
 
     Raises:
         ConfigInvalid: The run is unknown or not alive, has no such wave, or none is left to approve.
-        JournalUnusable: The journal cannot be used; the run was not told.
+        JournalUnusable: The journal cannot be used; the run was not steered.
     """
     directory = state_folder(state)
     run_id = _alive(directory, run)
     found = read_run(directory, run_id, with_transfers=False)
     approved = may_approve(found, control_request(directory, run_id), wave)
-    return _told(run_id, state, approved_wave=approved, asker=asker)
+    return _steered(run_id, state, approved_wave=approved, asker=asker)
 
 
-def _told(
+def _steered(
     run: str,
     state: Path | str | None,
     *,
@@ -248,7 +241,7 @@ def _told(
 
 
 def _alive(directory: Path, run: str) -> str:
-    """Return the identifier of a run that is under way; asking for one that nobody knows makes no journal.
+    """Return the identifier of a run that is under way; asking for an unknown one makes no journal.
 
     Raises:
         ConfigInvalid: The run is unknown, or not alive.
@@ -260,102 +253,3 @@ def _alive(directory: Path, run: str) -> str:
             hint=f"Where it did not get through, 'flashferry stage --resume {run_id}' goes on with it",
         )
     return run_id
-
-
-_HEAD_BYTES = 4096
-
-"""The schema is the first thing in a plan."""
-
-
-class ReportFormat(StrEnum):
-    """The forms of a report; `table` is for a terminal, the others are texts of this module."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    JUNIT = "junit"
-    HTML = "html"
-
-
-def report(run: str = "latest", *, state: Path | str | None = None) -> Report:
-    """Return what a run came to: one that ended, died or is under way. Touches no device.
-
-    Args:
-        run: The run; its beginning or end where that is unique, or `latest`.
-        state: Folder of the journal, read only; None: where the command line has it.
-
-    Raises:
-        ConfigInvalid: The run is unknown, or the journal cannot be read.
-    """
-    from flashferry.reports.build import read_report
-
-    return read_report(state_folder(state), run)
-
-
-def report_text(found: Report, form: ReportFormat, thresholds: Sequence[Threshold] = ()) -> str:
-    """Return a report as text for programs or a browser.
-
-    Args:
-        found: The report.
-        form: Any form but `table`.
-        thresholds: What `junit` holds every device against (`parse_threshold` reads one from `NAME=VALUE`).
-
-    Raises:
-        ValueError: The form is `table`, which is drawn for the width of a terminal.
-    """
-    if form is ReportFormat.JSON:
-        from flashferry.reports.as_json import report_json
-
-        return report_json(found)
-    if form is ReportFormat.CSV:
-        from flashferry.reports.as_csv import report_csv
-
-        return report_csv(found)
-    if form is ReportFormat.JUNIT:
-        from flashferry.reports.junit import report_junit
-
-        return report_junit(found, tuple(thresholds))
-    if form is ReportFormat.HTML:
-        from flashferry.reports.as_html import report_html
-
-        return report_html(found)
-    raise ValueError(f"report_text: expected json, csv, junit or html, found {form}")
-
-
-def check_is_no_plan(output: Path, variable: str) -> None:
-    """Look that no plan stands where a report is to go.
-
-    Args:
-        output: The file.
-        variable: What names the file of plans and reports alike in the environment, for the sentence.
-
-    Raises:
-        ConfigInvalid: One does.
-    """
-    with suppress(OSError), output.open("rb") as file:
-        if b'"flashferry.plan/' in file.read(_HEAD_BYTES):
-            raise ConfigInvalid(
-                f"--output {output}: a plan stands there; nothing was written",
-                hint=f"Name another file with --output; {variable} holds for plans and reports alike",
-            )
-
-
-def write_report(text: str, output: Path) -> None:
-    """Write a report to a file, whole or not at all; others may read it, for it is there to be handed on.
-
-    Raises:
-        ConfigInvalid: It cannot be written.
-    """
-    write_asked(output, text, option="--output")
-
-
-def report_exit_code(found: Report, thresholds: Sequence[Threshold] = ()) -> ExitCode:
-    """Return OK where images, configurations and thresholds are as they must be, else DEVICES_FAILED.
-
-    Args:
-        found: The report.
-        thresholds: What every device is held against.
-    """
-    from flashferry.reports.thresholds import Status, worst
-
-    return ExitCode.OK if worst(found, thresholds) is Status.PASSED else ExitCode.DEVICES_FAILED

@@ -51,7 +51,7 @@ class LearnedRates:
         rates: What is known already.
         wall: Wall-clock time in seconds since 1970.
         set_link: Takes a network, and what its link carries as payload bytes per second; None for not known any more;
-            None where nobody wants it.
+            None where it is not needed.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class LearnedRates:
     ) -> None:
         self._rates = rates
         self._wall = wall
-        self._set_link = set_link if set_link is not None else _nobody
-        self._told: dict[str, float] = {}
+        self._set_link = set_link if set_link is not None else _dropped
+        self._reported: dict[str, float] = {}
 
     def start(self) -> Iterator[str]:
         """Yield what is known of all networks, in words."""
         for site in self._rates.sites():
-            yield from self._tell(site)
+            yield from self._changes(site)
 
     def take(self, event: ServerEvent) -> Iterator[str]:
         """Learn from the end of a transfer; at a login look again how old a rate is. Yield what changed, in words."""
@@ -80,23 +80,23 @@ class LearnedRates:
             if record is None:
                 return
             self._rates.note(site, record)
-        yield from self._tell(site)
+        yield from self._changes(site)
 
-    def _tell(self, site: str) -> Iterator[str]:
+    def _changes(self, site: str) -> Iterator[str]:
         now_s = self._wall()
         learned = self._rates.learned(site, now_s)
         if learned is None:
-            if self._told.pop(site, None) is not None:
+            if self._reported.pop(site, None) is not None:
                 self._set_link(site, None)
                 yield f"{site}: the learned link rate is too old and is forgotten"
-        elif self._told.get(site) != learned.rate_bps:
-            self._told[site] = learned.rate_bps
+        elif self._reported.get(site) != learned.rate_bps:
+            self._reported[site] = learned.rate_bps
             self._set_link(site, payload_cap_bytes_per_s(learned.rate_bps))
             yield f"{site}: the link carries {learned.describe(now_s)}"
 
 
-def _nobody(network: str, link_bytes_per_s: int | None) -> None:
-    """Take what nobody wants."""
+def _dropped(network: str, link_bytes_per_s: int | None) -> None:
+    """Drop a rate."""
 
 
 SITE = "serve"
@@ -130,7 +130,7 @@ class ManualTickets:
 
     Args:
         server: The server.
-        addresses: Ours, as routers reach us, by the name of the transport: devices are told other ones where TLS is.
+        addresses: Ours, as routers reach us, by the name of the transport: devices are given other ones where TLS is.
         transports: By what lines are given.
         target: File system in the lines, or `null:`.
         allow: Networks clients must come from; empty for any.
@@ -306,7 +306,7 @@ class ServeOptions(Listening):
 
     @property
     def cap_bytes_per_s(self) -> int | None:
-        """Return what all copies may take together, as payload; None where nobody said."""
+        """Return what all copies may take together, as payload; None where none was given."""
         return payload_cap_bytes_per_s(self.link_bps * DEFAULT_CAP_SHARE if self.link_bps is not None else self.cap_bps)
 
     @property
@@ -353,7 +353,7 @@ class Serving:
             self.server.set_site_cap(SITE, options.cap_bytes_per_s, options.cap_source)
         return ManualTickets(
             server=self.server,
-            addresses=told_addresses(options),
+            addresses=given_addresses(options),
             transports=options.served,
             target=options.target,
             allow=options.allow,
@@ -393,7 +393,7 @@ def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Ser
         raise ConfigInvalid(
             f"--user {options.user}: expected its password, found nothing", hint="Give it besides the options"
         )
-    told_addresses(options)
+    given_addresses(options)
     try:
         with closing(FileServer(_settings(options))) as server:
             server.start()
@@ -417,8 +417,8 @@ def _settings(options: ServeOptions) -> ServerSettings:
     )
 
 
-def told_addresses(options: ServeOptions) -> dict[str, tuple[str, ...]]:
-    """Return by the name of each transport the addresses that devices are told: TLS is for names of its certificate.
+def given_addresses(options: ServeOptions) -> dict[str, tuple[str, ...]]:
+    """Return by the name of each transport the addresses that devices are given: TLS is for names of its certificate.
 
     Raises:
         ConfigInvalid: The certificate is for none of them.

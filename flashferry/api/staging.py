@@ -43,7 +43,7 @@ class DryRunResult:
     exit_code: ExitCode
 
 
-_LOOK_EVERY_S = 1.0
+_POLL_EVERY_S = 1.0
 
 
 def now_utc() -> datetime:
@@ -89,7 +89,7 @@ def wait_for_window(
             text = f"the run waits: {why}; Ctrl-C ends it, and nothing is changed"
             at_s = time.monotonic() - started_s
             emit(Event(host=None, step="run", status="waiting", text=text, at_s=at_s))
-        sleep(min(left_s, _LOOK_EVERY_S))
+        sleep(min(left_s, _POLL_EVERY_S))
     if why := window.why_closed(now()):
         raise ConfigInvalid(f"the run cannot start: {why}", hint="Give a later end, or make the plan anew")
 
@@ -149,7 +149,7 @@ def dry_run(
         job: What `job_for_image` or `job_for_plan` returned.
         state: Folder of learned link rates, read only; None: where the command line has it.
         emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices under way are ended, others not begun.
+        interrupted: Whether the caller wants to stop: devices under way are ended, others not started.
 
     Raises:
         ConfigInvalid: The inventory or an image is wrong.

@@ -15,6 +15,7 @@ from pathlib import Path
 from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import sync_folder
+from flashferry.core.safe_quote import reason_of
 from flashferry.core.state_folder import found_in, make_private_directory, scratch_folder
 from flashferry.store.database import moment
 from flashferry.store.reader import is_run_alive, locked_runs
@@ -119,6 +120,8 @@ def back_up(folder: Path, *, keep: int | None = None, state: Path | str | None =
             f"backup folder {folder}: expected one outside of the state folder {source}",
             hint="A backup beside what it is of is lost with it",
         )
+    if folder.exists() and not folder.is_dir():
+        raise ConfigInvalid(f"backup folder {folder}: expected a folder, found a file", hint="Name another one")
     try:
         make_private_directory(folder)
         made = datetime.now(UTC)
@@ -135,7 +138,7 @@ def back_up(folder: Path, *, keep: int | None = None, state: Path | str | None =
         return Backup(path=target, size_bytes=target.stat().st_size, members=members, removed=removed)
     except (OSError, tarfile.TarError) as error:
         raise ConfigInvalid(
-            f"backup of {source} into {folder}: {error}", hint="Check the rights and the room on its disk"
+            f"backup of {source} into {folder}: {reason_of(error)}", hint="Check the rights and the room on its disk"
         ) from None
 
 
@@ -185,7 +188,9 @@ def put_back(archive: Path, *, state: Path | str | None = None) -> tuple[str, ..
                 _move(folder, target)
             sync_folder(target)
     except OSError as error:
-        raise ConfigInvalid(f"state folder {target}: {error}", hint="Check its rights and the room there") from None
+        raise ConfigInvalid(
+            f"state folder {target}: {reason_of(error)}", hint="Check its rights and the room there"
+        ) from None
     return members
 
 
@@ -222,7 +227,7 @@ def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned
 
     Args:
         days: Runs that ended more days ago than this, from 1.
-        is_dry: Whether they are only told.
+        is_dry: Whether they are only listed.
         state: The state folder.
 
     Raises:
@@ -301,7 +306,7 @@ def _check_ours(folder: Path) -> None:
     """Check that a folder without a database is a state folder: empty, or with files of ours.
 
     Raises:
-        ConfigInvalid: It is not there, or somebody else's by what is in it, or cannot be looked at.
+        ConfigInvalid: It is not there, it is another program's by its contents, or it cannot be read.
     """
     try:
         names = {path.name for path in folder.iterdir()}
@@ -326,7 +331,7 @@ def _check_archive(archive: Path) -> None:
         raise ConfigInvalid(f"backup {archive}: there is no such file", hint="Check its name")
 
 
-def _told_of(error: Exception) -> tuple[str, str]:
+def _reason_and_hint(error: Exception) -> tuple[str, str]:
     """Return what is wrong with an archive that could not be unpacked, and what to do."""
     text = str(error)
     if isinstance(error, EOFError) or "unexpected end of data" in text or "empty file" in text:
@@ -347,6 +352,6 @@ def _unpacked(archive: Path, *, beside: Path | None = None) -> Iterator[Path]:
         except DAMAGED as error:
             is_full = isinstance(error, OSError) and error.errno in _FULL
             where = f", unpacked into {folder.parent}" if is_full else ""
-            told, hint = _told_of(error)
-            raise ConfigInvalid(f"backup {archive}{where}: {told}", hint=hint) from None
+            reason, hint = _reason_and_hint(error)
+            raise ConfigInvalid(f"backup {archive}{where}: {reason}", hint=hint) from None
         yield folder

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None) -> Roster:
-    """Return which devices a run has, for whoever watches it.
+    """Return which devices a run has, for a view of it.
 
     Args:
         nornir: The devices.
@@ -44,13 +44,13 @@ def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None
 
 
 class View(Protocol):
-    """What takes a run's events and tells people."""
+    """Takes a run's events, and shows them to people."""
 
     def __call__(self, event: Event) -> None:
         """Take an event; called from several threads."""
 
     def say(self, text: str) -> None:
-        """Tell people something else."""
+        """Show a line of another kind."""
 
 
 class Watchers:
@@ -76,7 +76,7 @@ class Watchers:
                 take(event)
 
     def say(self, text: str) -> None:
-        """Tell people something else."""
+        """Show a line of another kind."""
         (self._view.say if self._view is not None else self._message)(text)
 
 
@@ -89,12 +89,12 @@ def watchers(
     events: Path | None = None,
     metrics: str | None = None,
 ) -> Iterator[Watchers]:
-    """Yield who is told of a run, for as long as it lasts.
+    """Yield the receivers of a run's events, for as long as it lasts.
 
     Args:
         roster: Which devices the run has, at which sites, and what they are to get.
         say: Takes what is said to people where no file of events does.
-        last_step: The step that ends a device's way where the run does not tell it: `restore`, `reach`, `check`.
+        last_step: The step that ends a device's run where the run does not report it: `restore`, `reach`, `check`.
         events: Where events go for programs, see `docs/events.md`; `-` is standard error; None for nowhere.
         metrics: `[ADDRESS:]PORT` where metrics are to be had; None for nowhere.
 

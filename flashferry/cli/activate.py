@@ -39,7 +39,7 @@ def activate(
         bool,
         typer.Option(
             "--i-have-console-access",
-            help="Somebody can get at the console of every device (else the inventory's 'console_access' says so).",
+            help="The console of every device can be reached (else the inventory's 'console_access' says so).",
         ),
     ] = False,
     approve: Annotated[
@@ -130,7 +130,7 @@ def activate(
     )
     if not dry_run and approve is None and not sys.stdin.isatty():
         raise ConfigInvalid(
-            "nobody is there to approve it: standard input is no terminal",
+            "the approval cannot be asked for: standard input is no terminal",
             hint="Look at the rounds with --dry-run; --approve SHA256 names the plan that was approved",
         )
     found = api.activation_plan(fleet(which), plan, options)
@@ -155,7 +155,7 @@ def _asked(found: ActivationPlan, above: Sequence[str], *, as_json: bool) -> str
         approved = typed(above, question, stop.is_set)
     if stop.is_set() or not approved:
         code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.UNFINISHED
-        why = "interrupted at the question" if stop.is_set() else "nobody approved the plan"
+        why = "interrupted at the question" if stop.is_set() else "the plan was not approved"
         text = f"{why}: no device was asked or restarted"
         document: dict[str, object] = {"plan": found.digest, "rounds": found.rounds}
         finish("activate", code, document, as_json=as_json, human=lambda: say(text), meaning=text)
@@ -168,7 +168,7 @@ def _roster(found: ActivationPlan) -> Roster:
 
 def _print_stopping(first: bool) -> None:
     say(
-        "interrupted: nothing new begins; what was restarted is followed to its end, or left to its own timer and told"
+        "interrupted: nothing new starts; what was restarted is followed to its end, or left to its timer and reported"
         if first
         else "still following; if this process is killed, run 'flashferry recover'"
     )

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import typer
 
-from flashferry import api
 from flashferry.cli.command_line import is_at_service
-from flashferry.cli.result import Result, StatusPage, Watching, status_content
-from flashferry.cli.terminal.output import EventLines, say
-from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.cli.result import Result, StatusPage, Watching
 
 if TYPE_CHECKING:
-    from flashferry.api import DeviceHistory, FleetOptions, ServerPlace, StageJob, Steered
+    from flashferry.api import DeviceHistory, FleetOptions, ServerPlace, Steered
     from flashferry.cli.check import CheckAsked
     from flashferry.cli.plan import PlanAsked
     from flashferry.cli.probe import ProbeAsked
     from flashferry.cli.recover import RecoverAsked
     from flashferry.cli.stage import StageAsked
     from flashferry.model.fleet_plan import FleetPlan
-    from flashferry.model.policy import Chosen
     from flashferry.model.record import RunReport
     from flashferry.planning.inspection import CheckRecord
     from flashferry.reports.model import Report
     from flashferry.run.recover import RecoveryRecord
-    from flashferry.sites.centre.overview import RunOverview
     from flashferry.store.control import ControlRequest
     from flashferry.store.control_requests import SteerKind
     from flashferry.store.history import History
-    from flashferry.store.journal import Journal
     from flashferry.store.status import RunStatus
     from flashferry.store.stored_run import StoredRun
 
@@ -96,322 +86,11 @@ def backend_of(ctx: typer.Context, state_dir: Path | None = None) -> AbstractCon
     Raises:
         ConfigInvalid: The service's address is none, there is no token for it, or a file of it cannot be used.
     """
+    # Each imported where it is used: a verb of this host needs no HTTP, one at a service no journal.
     if not is_at_service(ctx):
+        from flashferry.cli.this_host import ThisHost
+
         return nullcontext(ThisHost(state_dir))
-    # Imported here: a verb of this host needs no HTTP.
     from flashferry.cli.remote.backend import service_of
 
     return service_of(ctx.find_root().params)
-
-
-class ThisHost:
-    """Carries verbs out on this host, by `flashferry.api`.
-
-    Args:
-        state: The state folder; None: the usual one.
-    """
-
-    def __init__(self, state: Path | None) -> None:
-        self._state = state
-
-    def check(self, which: FleetOptions, server: ServerPlace, asked: CheckAsked) -> Result[tuple[CheckRecord, ...]]:
-        """Check devices."""
-        from flashferry.cli.options.fleet import fleet
-        from flashferry.cli.options.server import asked_transport
-        from flashferry.cli.terminal.interrupt import reading_only
-
-        nornir = fleet(which)
-        image = api.read_image(asked.image, md5=asked.md5, sha512=asked.sha512) if asked.image else None
-        with reading_only("a check") as stop:
-            found = api.check(
-                nornir,
-                image,
-                reach=asked.reach,
-                server=server,
-                transport=asked_transport(asked.transport),
-                state=self._state,
-                emit=EventLines(),
-                interrupted=stop.is_set,
-            )
-        content = {"devices": found.devices}
-        return Result(verb="check", code=found.exit_code, content=content, value=lambda: found.devices)
-
-    def probe(self, which: FleetOptions, server: ServerPlace, asked: ProbeAsked, to: Watching) -> Result[RunReport]:
-        """Time copies to `null:`."""
-        from flashferry.cli.options.fleet import fleet
-        from flashferry.cli.options.shared import origin
-        from flashferry.cli.terminal.interrupt import graceful_interrupt
-        from flashferry.cli.view.live import watching
-
-        options = asked.options(server)
-        nornir = fleet(which)
-        roster = api.roster_of(nornir)
-        count = len(roster.devices)
-        with (
-            api.journal_in(self._state, origin(to.events)) as journal,
-            watching("restore", devices=count, roster=roster, events=to.events, metrics=to.metrics) as emit,
-            graceful_interrupt(emit.say) as stop,
-        ):
-            api.transcripts_reported_by(nornir, emit.say)
-            report = api.probe(nornir, options, state=journal, emit=emit, interrupted=stop.is_set)
-        code = api.run_exit_code(report)
-        return Result(verb="probe", code=code, content={"run": report}, value=lambda: report)
-
-    def plan(self, which: FleetOptions, chosen: dict[str, object], asked: PlanAsked) -> Result[FleetPlan]:
-        """Make a plan."""
-        from flashferry.cli.options.fleet import fleet
-        from flashferry.cli.terminal.interrupt import reading_only
-        from flashferry.cli.view.plan_table import PlanProgress, next_lines
-        from flashferry.model.plan_file import plan_document
-
-        now = datetime.now().astimezone()
-        policy = api.StagePolicy().changed(chosen)
-        starts_at, until = asked.span(policy.until, now)
-        rules, folders = api.image_rules(which.folder, asked.images, has_image=asked.image is not None)
-        request = api.PlanRequest(
-            image=asked.image,
-            rules=rules,
-            folders=(*(asked.image_dir or ()), *folders),
-            policy=replace(policy, until=until),
-            starts_at=starts_at,
-            state_directory=api.state_folder(self._state),
-            depot=asked.depot or "auto",
-        )
-        nornir = fleet(which)
-        progress = PlanProgress(len(nornir.inventory.hosts))
-        with reading_only("a plan") as stop:
-            found = api.plan(nornir, request, now=now, emit=progress, interrupted=stop.is_set)
-        out = asked.out
-        if out is not None and found.is_whole:
-            api.save_plan(found.plan, out)
-        elif out is not None:
-            say(f"interrupted: {out} was not written: some devices were not checked")
-        document = plan_document(found.plan)
-        after = next_lines(found.plan, out, str(document["digest"]))
-        return Result(verb="plan", code=found.exit_code, content=document, value=lambda: found.plan, after=after)
-
-    def stage(
-        self, which: FleetOptions, chosen: dict[str, object], server: ServerPlace, asked: StageAsked, to: Watching
-    ) -> Result[object]:
-        """Stage, resume or rehearse a run."""
-        from flashferry.cli.options.shared import origin
-
-        if asked.resume is not None:
-            return self._resume(which, asked.resume, chosen, server, to)
-        job = self._job(which, chosen, server, asked)
-        pace = api.pace_notices(job, self._state)
-        if asked.dry_run:
-            for text in pace:
-                say(text)
-            return self._dry_run(job)
-        with api.journal_in(self._state, origin(to.events)) as journal:
-            return _run(job, journal, to, (*pace, *api.dead_run_notices(journal)))
-
-    def _job(self, which: FleetOptions, chosen: Chosen, server: ServerPlace, asked: StageAsked) -> StageJob:
-        """Return what is to be done with which devices."""
-        from flashferry.cli.options.fleet import fleet
-
-        if asked.plan is None:
-            assert asked.image is not None
-            policy = api.StagePolicy.without_plan(chosen)
-            return api.job_for_image(
-                fleet(which), asked.image, policy, server, inventory=which.inventory, state=self._state
-            )
-        path = Path(asked.plan)
-        found = api.load_plan(path)
-        say(f"plan {path}: SHA-256 {found.digest}, made at {found.created_at}")
-        policy = found.run_policy.changed(chosen)
-        return api.job_for_plan(
-            fleet(which), found, policy, server, path=path, inventory=which.inventory, is_part=which.has_selection
-        )
-
-    def _resume(
-        self, which: FleetOptions, run: str, chosen: Chosen, server: ServerPlace, to: Watching
-    ) -> Result[object]:
-        """Restore what the run left tuned, and continue it."""
-        from flashferry.cli.options.fleet import prompt
-        from flashferry.cli.options.shared import origin
-        from flashferry.cli.terminal.interrupt import graceful_interrupt
-        from flashferry.cli.terminal.output import print_error
-        from flashferry.devices.errors import Interrupted, RestoreIncomplete
-
-        with api.journal_in(self._state, origin(to.events)) as journal:
-            lines = EventLines()
-            try:
-                with graceful_interrupt(lines.say) as stop:
-                    job = api.job_for_resume(
-                        *(which, run, chosen, journal),
-                        server=server,
-                        ask=prompt(),
-                        tell=say,
-                        emit=lines,
-                        interrupted=stop.is_set,
-                    )
-            except (RestoreIncomplete, Interrupted) as error:
-                code = api.resume_failure_code(error, journal)
-                print_error(error, code)
-                raise typer.Exit(int(code)) from None
-            return _run(job, journal, to, api.pace_notices(job, self._state))
-
-    def _dry_run(self, job: StageJob) -> Result[object]:
-        from flashferry.cli.terminal.interrupt import reading_only
-
-        with reading_only("a dry run") as stop:
-            found = api.dry_run(job, state=self._state, emit=EventLines(), interrupted=stop.is_set)
-        content = {"devices": found.devices}
-        return Result(verb="dry-run", code=found.exit_code, content=content, value=lambda: found.devices)
-
-    def recover(self, which: FleetOptions, asked: RecoverAsked) -> Result[tuple[RecoveryRecord, ...]]:
-        """Restore what runs that were killed left tuned."""
-        from flashferry.cli.options.fleet import prompt
-        from flashferry.cli.terminal.interrupt import graceful_interrupt
-
-        if asked.gone:
-            found = api.forget(asked.gone, state=self._state)
-        else:
-            with graceful_interrupt() as stop:
-                found = api.recover(
-                    which,
-                    run=asked.run,
-                    vouched=asked.device_is or (),
-                    accepted=asked.accepted or (),
-                    state=self._state,
-                    ask=prompt(),
-                    emit=EventLines(),
-                    interrupted=stop.is_set,
-                    tell=say,
-                )
-        content = {"devices": found.devices}
-        return Result(verb="recover", code=found.exit_code, content=content, value=lambda: found.devices)
-
-    def status(self, last: int, depot: str, catalogue: Path | None) -> StatusPage:
-        """Return the latest runs, the depot, the catalogue, and what is left to recover."""
-        found = api.status(last, state=self._state)
-        at_depot = api.find_depot(found.directory, depot)
-        content, meaning = status_content(found)
-        troubles: list[str] = []
-        site_runs = _unless_broken(lambda: _site_runs(found.directory, last), troubles) or ()
-        images = _unless_broken(lambda: api.catalogue_summary(found.directory, catalogue, at_depot), troubles)
-        content |= {name: value for name, value in (("depot", at_depot), ("catalogue", images)) if value is not None}
-        content |= {name: value for name, value in (("site_runs", site_runs), ("troubles", troubles)) if value}
-        return StatusPage(
-            runs=found,
-            content=content,
-            meaning=meaning,
-            depot=at_depot,
-            images=images,
-            site_runs=site_runs,
-            troubles=troubles,
-        )
-
-    def runs(self, last: int) -> tuple[RunStatus, ...]:
-        """Return the latest runs."""
-        return api.status(last, state=self._state).runs
-
-    def stored_run(self, run: str) -> tuple[StoredRun, ControlRequest]:
-        """Return a run with its devices, and what was asked of it."""
-        return api.stored_run(run, state=self._state)
-
-    def steer(self, run: str, what: SteerKind, reason: str) -> Steered:
-        """Have a run pause, continue or stop."""
-        from flashferry.cli.options.shared import asker
-        from flashferry.store.control_requests import SteerKind
-
-        is_stop = what is SteerKind.STOP
-        paused = None if is_stop else what is SteerKind.PAUSE
-        return api.steer(run, paused=paused, stopping=True if is_stop else None, asker=asker(reason), state=self._state)
-
-    def approve(self, run: str, wave: int | None, reason: str) -> Steered:
-        """Approve a run's waves up to one."""
-        from flashferry.cli.options.shared import asker
-
-        return api.approve(run, wave, asker=asker(reason), state=self._state)
-
-    def history(self) -> History:
-        """Return the copies of all devices."""
-        return api.history(state=self._state)
-
-    def device_history(self, device: str, last: int) -> tuple[History, DeviceHistory]:
-        """Return the copies of a device."""
-        found = self.history()
-        return found, api.device_history(found, device, last)
-
-    def report(self, run: str) -> Report:
-        """Return the report of a run."""
-        return api.report(run, state=self._state)
-
-    def nothing(self, what: str) -> str:
-        """Return the sentence that the journal has nothing of a kind yet."""
-        return f"the journal has no {what}{' of any device' if what == 'copy' else ''} yet"
-
-
-def _run(job: StageJob, journal: Journal, to: Watching, first: Sequence[str]) -> Result[object]:
-    """Carry a run out.
-
-    Notices go through the run's view: where events take the place of what is for people, no other line is printed.
-    """
-    from flashferry.cli.terminal.interrupt import graceful_interrupt, stop_on_signals
-    from flashferry.cli.terminal.questions import wave_approval
-    from flashferry.cli.view.live import watching
-    from flashferry.store.status import last_as_is
-    from inventory.transport_policy import NAMES
-
-    roster = api.roster_of(job.devices, job.sizes_bytes)
-    before = {by: last_as_is(journal.directory, by) for by in NAMES}
-    count = len(roster.devices)
-    with watching("restore", devices=count, roster=roster, events=to.events, metrics=to.metrics) as emit:
-        for text in (*first, *_left_alone(job)):
-            emit.say(text)
-        # Nothing is changed yet, so there is nothing to restore, nor to say of it.
-        with stop_on_signals() as stop:
-            api.wait_for_window(job.window, emit=emit, interrupted=stop.is_set)
-        with graceful_interrupt(emit.say) as stop:
-            api.transcripts_reported_by(job.nornir, emit.say)
-            report = api.carry_out(
-                job, state=journal, emit=emit, interrupted=stop.is_set, approve=wave_approval(emit.say)
-            )
-    # By another transport an earlier speed says nothing of this copy.
-    rates = {one.host: rate for one in report.devices if (rate := before.get(one.transport, {}).get(one.host))}
-    code = api.run_exit_code(report)
-    return Result(verb="stage", code=code, content={"run": report}, value=lambda: report, before_bytes_per_s=rates)
-
-
-def _left_alone(job: StageJob) -> list[str]:
-    """Return how many devices a run leaves alone; the report has the reasons."""
-    from flashferry.cli.view.layout import names
-
-    texts = []
-    if excluded := job.request.excluded:
-        hosts = names([device.host for device, _ in excluded])
-        texts.append(f"the plan leaves {counted(len(excluded), 'device')} alone: {hosts}; the report says why")
-    if job.not_chosen:
-        others = counted(len(job.not_chosen), "device")
-        texts.append(f"not chosen, so left alone: {others} of the plan: {names(job.not_chosen)}")
-    if job.has_no_canary:
-        texts.append("the plan's canaries are not among the chosen devices: no other one waits for them")
-    return texts
-
-
-def _unless_broken(read: Callable[[], T], troubles: list[str]) -> T | None:
-    """Return what is read; None where it cannot be, with the reason added to troubles: all else is shown."""
-    try:
-        return read()
-    except ConfigInvalid as error:
-        troubles.append(f"{error.message}. {error.hint}" if error.hint else error.message)
-        return None
-
-
-def _site_runs(state: Path, most: int) -> tuple[RunOverview, ...]:
-    """Return runs that were given to sites from here; none where this host is no centre of sites.
-
-    Raises:
-        ConfigInvalid: The ledger cannot be used.
-    """
-    from flashferry.store.sites.database import FILE
-
-    if not (state / FILE).is_file():
-        return ()
-    from flashferry.sites.centre.overview import run_overviews
-    from flashferry.store.sites.database import SitesDatabase
-
-    return run_overviews(SitesDatabase(state), most=most, also_open=True)

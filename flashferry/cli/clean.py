@@ -44,7 +44,7 @@ def clean(
         )
     if not (yes or dry_run or sys.stdin.isatty()):
         raise ConfigInvalid(
-            "nobody is there to say yes: standard input is no terminal",
+            "the question cannot be asked: standard input is no terminal",
             hint="Look with --dry-run first; --yes deletes without a question",
         )
     from flashferry.cli.view.clean_table import print_clean, to_be_deleted
@@ -53,9 +53,9 @@ def clean(
     request = api.CleanRequest(files=tuple(file or ()), only_shown=dry_run, at_a_time=at_a_time)
     stop = threading.Event()
 
-    def confirm(host: str, look: RemovableImages) -> bool:
-        question = f"delete {counted(len(look.files), 'file')} from {host}?"
-        return yes or agreed(to_be_deleted(host, look), question, stop.is_set)
+    def confirm(host: str, shown: RemovableImages) -> bool:
+        question = f"delete {counted(len(shown.files), 'file')} from {host}?"
+        return yes or agreed(to_be_deleted(host, shown), question, stop.is_set)
 
     with stop_on_signals(stop, _print_stopping):
         found = api.clean(nornir, request, confirm, state=state_dir, emit=EventLines(), interrupted=stop.is_set)
@@ -69,4 +69,4 @@ def clean(
 
 
 def _print_stopping(first: bool) -> None:
-    say("interrupted: the file under way is ended, no other is begun" if first else "still ending the file under way")
+    say("interrupted: the file under way is ended, no other is started" if first else "still ending the file under way")

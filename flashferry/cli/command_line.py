@@ -190,19 +190,24 @@ def _plain(value: Any, kind: Any, info: Any) -> Any:
     raise ValueError(kind)
 
 
-class _Shaped:
-    """What commands and families share: values of plain kinds, and only the options of the place they are for."""
+class _Parameters:
+    """The parameters of a command or a family: values of plain kinds, and only the options of the place they are for.
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    Args:
+        command: The command, of typer's.
+        usual: Returns the parameters that typer has for it.
+    """
+
+    def __init__(self, command: Any, usual: Callable[[Any], list[Any]]) -> None:
+        self._command, self._usual = command, usual
         self._at: dict[bool, list[Any]] = {}
 
-    def get_params(self, ctx: Any) -> list[Any]:
+    def here(self, ctx: Any) -> list[Any]:
         """Return the parameters that can be given in this place."""
         at_service = is_at_service(ctx)
         if at_service not in self._at:
-            marks = self.marks()
-            found = super().get_params(ctx)  # type: ignore[misc] # typer's command beside it
+            marks = marks_of(self._command)
+            found = self._usual(ctx)
             for one in found:
                 one.get_runtime_param = partial(_same, _PlainValues(one))
             self._at[at_service] = [
@@ -210,17 +215,8 @@ class _Shaped:
             ]
         return self._at[at_service]
 
-    def marks(self) -> dict[str, Offered]:
-        """Return where each parameter can be given, by its name."""
-        callback = self.callback  # type: ignore[attr-defined] # as above
-        if callback is None:
-            return {}
-        # Typer has wrapped the function; its annotations are those of the function itself.
-        parameters = inspect.signature(callback, eval_str=True).parameters
-        return {name: _mark_of(one.annotation) for name, one in parameters.items()}
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words after the command.
+    def parsed(self, ctx: Any, args: list[str], parse: Callable[[Any, list[str]], list[str]]) -> list[str]:
+        """Read the words after the command, by typer's `parse`.
 
         Raises:
             ConfigInvalid: One of them is an option of this host alone, and the command is for a service.
@@ -229,15 +225,22 @@ class _Shaped:
             ctx.meta[_ALL] = True
             args = ["--help" if one == _ALL else one for one in args]
         try:
-            found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc] # as above
+            return parse(ctx, args)
         except UsageError as error:
             name = str(getattr(error, "option_name", ""))
-            known = self.params  # type: ignore[attr-defined] # as above
-            local = next((one for one in known if name in (*one.opts, *one.secondary_opts)), None)
+            local = next((one for one in self._command.params if name in (*one.opts, *one.secondary_opts)), None)
             if local is None or not is_at_service(ctx):
                 raise
             raise _not_at_service(ctx, name, str(getattr(local, "rich_help_panel", "") or "")) from None
-        return found
+
+
+def marks_of(command: Any) -> dict[str, Offered]:
+    """Return where each parameter of a command can be given, by its name."""
+    if command.callback is None:
+        return {}
+    # Typer has wrapped the function; its annotations are those of the function itself.
+    parameters = inspect.signature(command.callback, eval_str=True).parameters
+    return {name: _mark_of(one.annotation) for name, one in parameters.items()}
 
 
 def _same(value: _PlainValues) -> _PlainValues:
@@ -270,10 +273,22 @@ def _not_at_service(ctx: Any, option: str, panel: str) -> ConfigInvalid:
     )
 
 
-class Verb(_Shaped, TyperCommand):
+class Verb(TyperCommand):
     """A command whose options are shown in groups; one that has `first` options shows these alone by `--help`."""
 
     first: tuple[str, ...] = ()
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._parameters = _Parameters(self, super().get_params)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters that can be given in this place."""
+        return self._parameters.here(ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words after the command; see `_Parameters.parsed`."""
+        return self._parameters.parsed(ctx, args, super().parse_args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the groups, those without a name first."""
@@ -290,8 +305,20 @@ class InterruptedByOperator(Exception):
     """Ctrl-C where nothing waits for it; typer would end with 130 and no message."""
 
 
-class Family(_Shaped, TyperGroup):
+class Family(TyperGroup):
     """A command with commands of its own, which are shown in groups too."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._parameters = _Parameters(self, super().get_params)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters that can be given in this place."""
+        return self._parameters.here(ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words after the command; see `_Parameters.parsed`."""
+        return self._parameters.parsed(ctx, args, super().parse_args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands that this place has."""
@@ -327,7 +354,8 @@ class Family(_Shaped, TyperGroup):
 
 def only_at_service(command: Callable[..., None]) -> Callable[..., None]:
     """Mark a command of a family as one that only a remote service has."""
-    command.only_at_service = True  # type: ignore[attr-defined] # read by Family
+    # Read by Family; typer's wrapper keeps what a function's dictionary has.
+    vars(command)["only_at_service"] = True
     return command
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from flashferry.depot.daemon import Depot
 
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 
 _LOG = logging.getLogger("flashferry.depot")
 
@@ -123,13 +123,13 @@ def depot(
         plans=plans,
         mirrors=mirrors,
     )
-    tell = partial(_tell, as_json=as_json)
+    notify = partial(_print, as_json=as_json)
     log = nullcontext() if log_file is None else logging_to(log_file, is_json=log_format is LogFormat.JSON)
-    with stop_on_signals() as stop, log, api.Depot(options, tell) as running:
-        _tell_ready(running, as_json=as_json)
-        _until_over(running, stop, tell)
+    with stop_on_signals() as stop, log, api.Depot(options, notify) as running:
+        _print_ready(running, as_json=as_json)
+        _until_over(running, stop, notify)
         if not running.server.ended_in_order:
-            tell("ended", f"error: {running.server.gone}; what it was sending was cut. Start it again")
+            notify("ended", f"error: {running.server.gone}; what it was sending was cut. Start it again")
             raise typer.Exit(int(ExitCode.DEVICES_FAILED))
 
 
@@ -147,7 +147,7 @@ def _check_place(ctx: typer.Context) -> None:
         )
 
 
-def _tell_ready(running: Depot, *, as_json: bool) -> None:
+def _print_ready(running: Depot, *, as_json: bool) -> None:
     view = running.view()
     ports = ", ".join(f"{name} port {port}" for name, port in view.ports.items())
     _LOG.info("depot at %s: process %s, %s", running.options.at, view.pid, ports)
@@ -160,28 +160,28 @@ def _tell_ready(running: Depot, *, as_json: bool) -> None:
         say(notice)
 
 
-def _until_over(running: Depot, stop: threading.Event, tell: Callable[[str, str], None]) -> None:
-    """Tell what it has to say of itself until it has ended; asked to end, let transfers finish, and asked again not."""
+def _until_over(running: Depot, stop: threading.Event, notify: Callable[[str, str], None]) -> None:
+    """Print the depot's notices until it has ended; asked to end, let transfers finish, and asked again not."""
     is_ending = False
-    while running.wait(LOOK_EVERY_S):
+    while running.wait(POLL_EVERY_S):
         for text in running.new_notices():
-            tell("notice", text)
+            notify("notice", text)
         if stop.is_set() and is_ending:
             running.close()
         elif stop.is_set():
             stop.clear()
             is_ending = True
-            _go_down(running, tell)
+            _go_down(running, notify)
 
 
-def _go_down(running: Depot, tell: Callable[[str, str], None]) -> None:
+def _go_down(running: Depot, notify: Callable[[str, str], None]) -> None:
     with suppress(ServerGone):
         count = running.drain()
         if count:
-            tell("ending", f"nothing new; waiting for {count} running transfers, Ctrl-C again ends them")
+            notify("ending", f"nothing new; waiting for {count} running transfers, Ctrl-C again ends them")
 
 
-def _tell(event: str, text: str, *, as_json: bool) -> None:
+def _print(event: str, text: str, *, as_json: bool) -> None:
     _LOG.info("%s", text)
     if as_json:
         echo(json.dumps(redact_json({"event": event, "text": text})))

@@ -45,7 +45,7 @@ def verify(
 
 
 class _Reading:
-    """Shows what is read, and ends it where somebody wants to stop."""
+    """Shows what is read, and ends it where the operator stops it."""
 
     def __init__(self, bars: Progress, interrupted: Callable[[], bool]) -> None:
         self._bars, self._interrupted = bars, interrupted
@@ -55,7 +55,7 @@ class _Reading:
         """Show how far one is.
 
         Raises:
-            SyncStopped: Somebody wants to stop.
+            SyncStopped: The operator stopped it.
         """
         if self._interrupted():
             raise SyncStopped("interrupted: nothing is said of what was not read", hint="The same command begins anew")

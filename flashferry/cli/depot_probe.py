@@ -17,6 +17,7 @@ from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.core import units
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import reason_of
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def probe(
             metavar="PORT",
             min=1,
             max=_MOST_PORT,
-            help="A free port of the source that is open to here: a bare stream of zeros tells what the link carries.",
+            help="A free port of the source that is open to here: a bare stream of zeros shows what the link carries.",
             rich_help_panel=SOURCE,
         ),
     ] = None,
@@ -194,7 +195,7 @@ def probe(
     kept = found.kept()
     written = _written(kept, access, write) if code is ExitCode.OK else ""
     result = {"found": to_json(found), "kept": to_json(kept) if kept else None, "written": written or None}
-    finish("depot-probe", code, result, as_json=json, human=lambda: _tell(found))
+    finish("depot-probe", code, result, as_json=json, human=lambda: _print_found(found))
 
 
 def access_of(place: str, identity: Path | None, known_hosts: Path | None) -> SshAccess:
@@ -236,7 +237,8 @@ def _web(url: str, user: str, password_file: Path | None, ca: Path | None) -> We
             password = password_file.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigInvalid(
-                f"--password-file {password_file}: cannot be read ({error})", hint=f"Or set {PASSWORD_VARIABLE}"
+                f"--password-file {password_file}: cannot be read: {reason_of(error)}",
+                hint=f"Or set {PASSWORD_VARIABLE}",
             ) from None
     return WebSource(url=url, user=user, password=password, ca=ca)
 
@@ -256,7 +258,7 @@ def _show(access: SshAccess | None, write: Path | None, state_dir: Path | None, 
         if not paths:
             _say("No path was probed yet; 'flashferry depot probe --ssh USER@HOST' does it.")
         for one in paths:
-            _tell_kept(one)
+            _print_kept(one)
 
     result: dict[str, object] = {"paths": [to_json(one) for one in paths], "written": written or None}
     finish("depot-probe", ExitCode.OK, result, as_json=json, human=human)
@@ -282,7 +284,7 @@ def _say(text: str = "") -> None:
     console().print(text)
 
 
-def _tell_kept(one: BulkPath) -> None:
+def _print_kept(one: BulkPath) -> None:
     cost = f", {one.cost:.2f} CPU s/GB" if one.cost is not None else ""
     link = f" of {units.exact_rate(one.link_bytes_per_s)}" if one.link_bytes_per_s else ""
     _say(f"{one.source}, {one.at}")
@@ -299,7 +301,7 @@ def _print_stopping(first: bool) -> None:
         say("interrupted: the copy under way is ended; nothing is kept")
 
 
-def _tell(found: PathFound) -> None:
+def _print_found(found: PathFound) -> None:
     if not found.is_whole and not found.groups:
         return
     _say(f"{found.source} to here, {units.megabytes(found.size_bytes)} each, {found.rounds} rounds that count")
@@ -308,26 +310,26 @@ def _tell(found: PathFound) -> None:
     _say(found.shrinking.told())
     for group in found.groups:
         _say()
-        _tell_group(group)
+        _print_group(group)
     _say()
     for note in found.notes:
         _say(f"note: {_short(note)}")
     if found.is_whole:
-        _tell_best(found)
+        _print_best(found)
     else:
         _say("Interrupted: this is what was measured until then.")
 
 
-def _tell_best(found: PathFound) -> None:
+def _print_best(found: PathFound) -> None:
     if (best := found.best) is not None:
-        _say(f"Best: {_row_told(best)}.")
+        _say(f"Best: {_row_text(best)}.")
     else:
         _say("Nothing was copied but by pipes, if at all; the notes say why.")
     if (pipe := found.best_pipe) is not None:
-        _say(f"Best pipe: {_row_told(pipe)}; pipes are not kept, for they cannot be resumed and prove nothing.")
+        _say(f"Best pipe: {_row_text(pipe)}; pipes are not kept, for they cannot be resumed and prove nothing.")
 
 
-def _row_told(row: Row) -> str:
+def _row_text(row: Row) -> str:
     cost = f", {row.cost:.2f} CPU s/GB" if row.cost is not None and row.far_cpu is not None else ""
     rate = units.exact_rate(row.rate.median) if row.rate is not None else "-"
     return f"{_short(row.key)}, {rate}{cost}, bound by {row.bound_by}"
@@ -335,7 +337,7 @@ def _row_told(row: Row) -> str:
 
 def _ceilings(found: PathFound) -> list[str]:
     of = found.ceilings
-    told = [
+    texts = [
         f"{name}: {units.exact_rate(value)}"
         for name, value in (
             ("link, bare TCP", of.link_bytes_per_s),
@@ -346,11 +348,11 @@ def _ceilings(found: PathFound) -> list[str]:
         )
         if value is not None
     ]
-    told += [f"round trip: {units.exact_milliseconds(of.rtt_s)}"] if of.rtt_s is not None else []
-    return told + list(of.notes)
+    texts += [f"round trip: {units.exact_milliseconds(of.rtt_s)}"] if of.rtt_s is not None else []
+    return texts + list(of.notes)
 
 
-def _tell_group(group: Group) -> None:
+def _print_group(group: Group) -> None:
     from flashferry.cli.view.layout import show
 
     _say(_TITLES.get(group.name, group.name))

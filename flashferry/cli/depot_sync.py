@@ -45,7 +45,7 @@ def sync(
         typer.Option(
             "--ca",
             metavar="FILE",
-            help="Certificates that may vouch for it, PEM (default: those that this host trusts).",
+            help="Certificates of the issuers to trust for it, PEM (default: those that this host trusts).",
         ),
     ] = None,
     rsync: Annotated[

@@ -26,7 +26,7 @@ def doctor(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Tell what this host grants: congestion controls, ports, keys, buffers, open files, the lab."""
+    """Show what this host grants: congestion controls, ports, keys, buffers, open files, the lab."""
     findings = api.look_at_host(_lab_reason(), certificate=certificate, key=key, state=state_dir, depot=depot or "auto")
     finish("doctor", ExitCode.OK, {"findings": findings}, as_json=json, human=lambda: _print(findings))
 

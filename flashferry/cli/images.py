@@ -29,7 +29,7 @@ def list_images(folder: FolderArgument, state_dir: StateOption = None, json: Jso
     catalogue = api.image_catalogue(folder, state=state_dir)
     root = folder if folder.is_dir() else folder.parent
     found = [{"name": name, "size_bytes": (root / name).stat().st_size} for name in catalogue.names()]
-    tell_left_out(catalogue)
+    print_left_out(catalogue)
     content = {"images": found, "left_out": list(catalogue.left_out)}
     finish("images", ExitCode.OK, content, as_json=json, human=lambda: _print_names(found))
 
@@ -38,15 +38,15 @@ def list_images(folder: FolderArgument, state_dir: StateOption = None, json: Jso
 def hash_images(folder: FolderArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Compute MD5 and SHA-512 of every image, once: digests are kept until a file changes."""
     catalogue = api.image_catalogue(folder, state=state_dir)
-    tell_left_out(catalogue)
+    print_left_out(catalogue)
     images = hashed(catalogue)
     rows = [{"name": i.name, "size_bytes": i.size_bytes, "md5": i.md5, "sha512": i.sha512} for i in images]
     content = {"images": rows, "left_out": list(catalogue.left_out)}
     finish("images", ExitCode.OK, content, as_json=json, human=lambda: _print_digests(images))
 
 
-def tell_left_out(catalogue: Catalogue) -> None:
-    """Say which files of a folder are not offered, and why: the others are."""
+def print_left_out(catalogue: Catalogue) -> None:
+    """Print which files of a folder are not offered, and why."""
     for reason in catalogue.left_out:
         say(f"warning: not offered: {reason}")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ import typer
 
 from flashferry.cli.command_line import DEVICES
 from flashferry.cli.options.shared import JsonOption
-from flashferry.cli.terminal.output import echo, finish
+from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.terminal.questions import answered
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.safe_quote import counted
@@ -25,6 +26,7 @@ DEFAULT = Path("routers")
 """The folder that is meant where none is named."""
 
 _MBPS = 1_000_000
+_NO_SITE = "-"
 
 
 def init(
@@ -44,8 +46,8 @@ def init(
         typer.Option(
             "--csv",
             metavar="FILE",
-            help="A table of devices, whose first line names its columns: name, address, and where they are wanted "
-            "port, site, platform.",
+            help="A table of devices, whose first line names its columns: name, address, and, as you like, port, "
+            "site, platform.",
             rich_help_panel=DEVICES,
         ),
     ] = None,
@@ -88,13 +90,21 @@ def init(
             *(devices_of_table(table, site=site) if table else ()),
         )
     else:
-        devices, link_mbps, user = _asked(site, link_mbps, user)
+        devices = _asked_devices(site)
     check_each_once(devices)
-    if link_mbps is not None and not any(one.site for one in devices):
+    sites = tuple(dict.fromkeys(one.site for one in devices if one.site is not None))
+    if link_mbps is not None and not sites:
         raise ConfigInvalid("--link-mbps: expected a site with it, found none", hint="Give --site NAME too")
-    rate = None if link_mbps is None else round(link_mbps * _MBPS)
-    files = write(folder, texts(devices, username=user, link_rate_bps=rate), check=_check)
-    _tell(folder, files, devices, as_json=json)
+    is_asked = not host and not table
+    rates = dict.fromkeys(sites, link_mbps)
+    if is_asked:
+        rates = {one: answered(_rate_question(one), _rate) if rate is None else rate for one, rate in rates.items()}
+        if user is None:
+            user = answered("User name for their logins (nothing: FLASHFERRY_USERNAME has it): ", _user)
+    files = write(folder, texts(devices, username=user, link_rates_bps=_in_bps(rates)), check=_check)
+    if is_asked and not json and _is_yes(f"Log in to {devices[0].name} now, to test it? Nothing is changed. [y/N] "):
+        _test_login(folder, devices[0].name)
+    _print_result(folder, files, devices, sites, as_json=json)
 
 
 def _of_option(text: str, site: str, read: Callable[..., FirstDevice]) -> FirstDevice:
@@ -137,13 +147,14 @@ def _check(folder: Path) -> None:
     sites_of(view(one) for one in hosts)
 
 
-def _asked(
-    site: str, link_mbps: float | None, user: str | None
-) -> tuple[tuple[FirstDevice, ...], float | None, str | None]:
-    """Return what somebody at the terminal says: devices, rate of the link, user name.
+def _asked_devices(site: str) -> tuple[FirstDevice, ...]:
+    """Ask at the terminal for devices, then for the site of each.
+
+    Args:
+        site: The site of all of them; empty: each one's is asked for.
 
     Raises:
-        ConfigInvalid: Nobody sits there, or no device was named.
+        ConfigInvalid: There is no terminal, or no device was named.
     """
     from inventory.first_devices import check_each_once, device_of
 
@@ -152,7 +163,6 @@ def _asked(
             "expected devices, found none", hint="Give them by --host NAME=ADDRESS or --csv FILE, or ask at a terminal"
         )
     echo("Devices, one a line, as NAME=ADDRESS; an empty line ends them.", err=True)
-    site = site or answered("Their site, one word (nothing: they share no link): ", _site)
     devices: list[FirstDevice] = []
 
     def another(text: str) -> FirstDevice | None:
@@ -165,12 +175,54 @@ def _asked(
     while (one := answered(f"Device {len(devices) + 1}: ", another)) is not None:
         devices.append(one)
     if not devices:
-        raise ConfigInvalid("expected at least one device, found none", hint="Begin again; nothing was written")
-    if link_mbps is None and site:
-        link_mbps = answered("Rate of the site's WAN link in Mbit/s (nothing: unknown): ", _rate)
-    if user is None:
-        user = answered("Who logs in to them (nothing: FLASHFERRY_USERNAME says it): ", _user)
-    return tuple(devices), link_mbps, user
+        raise ConfigInvalid("expected at least one device, found none", hint="Start again; nothing was written")
+    if site:
+        return tuple(devices)
+    echo("Devices of a site share its WAN link.", err=True)
+    found, last = [], ""
+    for one in devices:
+        usual = f"nothing: {last}; - for none" if last else "one word; nothing: none"
+        typed = answered(f"Site of {one.name} ({usual}): ", _site)
+        last = "" if typed == _NO_SITE else typed or last
+        found.append(replace(one, site=last or None))
+    return tuple(found)
+
+
+def _rate_question(site: str) -> str:
+    return f"Rate of {site}'s WAN link in Mbit/s (nothing: unknown): "
+
+
+def _in_bps(rates_mbps: Mapping[str, float | None]) -> dict[str, int]:
+    return {site: round(rate * _MBPS) for site, rate in rates_mbps.items() if rate is not None}
+
+
+def _is_yes(question: str) -> bool:
+    try:
+        return answered(question, str.casefold) in {"y", "yes"}
+    except ConfigInvalid:
+        return False  # the end of the input
+
+
+def _test_login(folder: Path, name: str) -> None:
+    """Log in to a device of the new inventory, and print what it is or why that failed."""
+    from flashferry import api
+    from flashferry.cli.options.fleet import fleet
+    from flashferry.cli.terminal.interrupt import reading_only
+    from inventory.selection import Selection
+
+    which = api.FleetOptions(inventory=folder, selection=Selection(hosts=(name,)))
+    try:
+        nornir = fleet(which)
+        with reading_only("a login test") as stop:
+            (record,) = api.check(nornir, interrupted=stop.is_set).devices
+    except ConfigInvalid as error:
+        say(f"{name}: {error}")
+        return
+    if record.failure is not None:
+        hint = f". {record.failure.hint}" if record.failure.hint else ""
+        say(f"{name}: {record.failure.step}: {record.failure.reason}{hint}")
+    elif record.check is not None:
+        say(f"{name}: logged in: {record.check.facts.model}, release {record.check.version.release}")
 
 
 def _rate(text: str) -> float | None:
@@ -185,8 +237,9 @@ def _rate(text: str) -> float | None:
     return rate
 
 
-def _tell(folder: Path, files: tuple[Path, ...], devices: tuple[FirstDevice, ...], *, as_json: bool) -> None:
-    sites = sorted({one.site for one in devices if one.site is not None})
+def _print_result(
+    folder: Path, files: tuple[Path, ...], devices: tuple[FirstDevice, ...], sites: tuple[str, ...], *, as_json: bool
+) -> None:
     following = [f"export FLASHFERRY_INVENTORY={shlex.quote(str(folder))}", "flashferry doctor", "flashferry check"]
 
     def human() -> None:
@@ -204,7 +257,7 @@ def _tell(folder: Path, files: tuple[Path, ...], devices: tuple[FirstDevice, ...
         "folder": str(folder),
         "files": [str(file) for file in files],
         "devices": [one.name for one in devices],
-        "sites": sites,
+        "sites": sorted(sites),
         "next": following,
     }
     finish("init", ExitCode.OK, result, as_json=as_json, human=human)

@@ -24,6 +24,7 @@ from flashferry.cli.options.shared import (
 )
 from flashferry.cli.result import show
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import check_writable
 from flashferry.model.limits import parse_window
 from flashferry.model.policy import settings
 from inventory.image_rules import RULES_FILE
@@ -112,6 +113,11 @@ def plan(
             "--image cannot be combined with --image-rules: one image for all, or rules for each",
             hint="Leave one of them out",
         )
+    for folder in asked.image_dir or ():
+        if not folder.is_dir():
+            raise ConfigInvalid(f"--image-dir {folder}: expected a folder, found none", hint="Check the path")
+    if asked.out is not None:
+        check_writable(asked.out, option="--output")
     if asked.image is None and chosen.keys() & {"md5", "sha512"}:
         raise ConfigInvalid("--md5 and --sha512 are hashes of an image", hint="Give --image too")
     with backend_of(ctx, state_dir) as backend:

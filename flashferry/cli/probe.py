@@ -97,7 +97,7 @@ class ProbeAsked:
         bool,
         typer.Option(
             "--keep",
-            help="Offer the fastest alone to devices of the same model from then on, where one is told apart.",
+            help="Offer the fastest alone to devices of the same model from then on, where one is distinctly fastest.",
             rich_help_panel=SWEEP,
         ),
         HERE,

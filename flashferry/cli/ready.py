@@ -16,6 +16,7 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import reading_only
 from flashferry.cli.terminal.output import EventLines, finish, say
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import check_writable
 from flashferry.images.image import published
 from inventory.image_rules import RULES_FILE
 
@@ -71,6 +72,8 @@ def ready(
     _check_options(plan=plan, image=image, images=images, has_hash=md5 is not None or sha512 is not None)
     from flashferry.cli.view.ready_table import print_ready
 
+    if junit is not None:
+        check_writable(junit, option="--junit")
     nornir = fleet(which)
     rules, folders = api.image_rules(which.folder, images, has_image=image is not None or plan is not None)
     request = api.ReadyRequest(

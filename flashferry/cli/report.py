@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from flashferry import api
-from flashferry.api.runs import ReportFormat
+from flashferry.api.reports import ReportFormat
 from flashferry.cli.backend import backend_of
 from flashferry.cli.options.shared import (
     OUTPUT_VARIABLE,

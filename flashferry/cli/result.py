@@ -53,6 +53,11 @@ class Result(Generic[T_co]):
     before_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
 
 
+def devices_result(verb: str, code: ExitCode, devices: T) -> Result[T]:
+    """Return the result of a verb whose document is a list of devices."""
+    return Result(verb=verb, code=code, content={"devices": devices}, value=lambda: devices)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
     """Where the events of a run go besides the terminal: a file, and metrics at an address; None for neither."""

@@ -11,7 +11,7 @@ import typer
 
 from flashferry import api
 from flashferry.cli.command_line import OUTPUT
-from flashferry.cli.images import hashed, tell_left_out
+from flashferry.cli.images import hashed, print_left_out
 from flashferry.cli.options.server import listening_options
 from flashferry.cli.options.shared import AddressOption, MetricsOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
@@ -107,7 +107,7 @@ def serve(
     ):
         if measure is not None:
             served.server.events(measure)
-        tell_left_out(served.server.catalogue)
+        print_left_out(served.server.catalogue)
         hashed(served.server.catalogue)
         for notice in served.port_notices:
             say(notice)
@@ -123,7 +123,7 @@ def serve(
         has_by = len(options.served) > 1
         watch_sessions(served.server, tickets, served.rates(), stop, as_json=as_json, has_by=has_by)
         if not served.server.ended_in_order:
-            # Here and not further out: where nobody reads our output, telling must not wait for it.
+            # Here and not further out: where our output is not read, the server must not wait for it.
             say(f"error: {served.server.gone}; what it was sending was cut. Start it again")
             raise typer.Exit(int(ExitCode.DEVICES_FAILED))
     if not is_whole():

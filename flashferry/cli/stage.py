@@ -104,6 +104,15 @@ class StageAsked:
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would be sent to each device; change nothing.")
     ] = False
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="End with what was measured and proven of each device, as 'flashferry report RUN' has it.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False
     title: TitleOption = ""
     reason: ServiceReasonOption = ""
     detach: Annotated[
@@ -139,16 +148,18 @@ def stage(
             stage_at_sites(asked.sites, file, state_dir, to, without=asked.leave_out or (), as_json=json)
     with backend_of(ctx, state_dir) as backend:
         result = backend.stage(which, chosen, server, asked, to)
-    show(result, lambda value: _print(result, value), as_json=json)
+    show(result, lambda value: _print(result, value, is_verbose=asked.verbose), as_json=json)
 
 
-def _print(result: Result[object], value: Any) -> None:
-    from flashferry.cli.view.device_tables import print_dry_run, print_run
+def _print(result: Result[object], value: Any, *, is_verbose: bool) -> None:
+    from flashferry.cli.view.device_tables import print_dry_run, print_run, print_run_details
 
     if result.verb == "dry-run":
         print_dry_run(value)
+    elif is_verbose:
+        print_run_details(value, result.before_bytes_per_s)
     else:
-        print_run(value, result.before_bytes_per_s)
+        print_run(value)
 
 
 def _checked(chosen: dict[str, object], asked: StageAsked) -> dict[str, object]:

@@ -73,7 +73,7 @@ def restore(
 @app.command("prune")
 def prune(
     days: Annotated[int, typer.Option("--older-than", metavar="DAYS", min=1, help="Runs that ended before.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only told.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import reason_of
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -154,6 +155,21 @@ def write_asked(path: Path, text: str, *, option: str) -> None:
         ) from None
 
 
+def check_writable(path: Path, *, option: str) -> None:
+    """Check that a file that an option asks for can be written, before the work whose result it is to keep.
+
+    Raises:
+        ConfigInvalid: Its folder is missing or not ours to write to, or a folder has its name.
+    """
+    found = "a folder" if path.is_dir() else "" if path.parent.is_dir() else f"no folder {path.parent}"
+    if not found and not os.access(path if path.exists() else path.parent, os.W_OK):
+        found = "no right to write there"
+    if found:
+        raise ConfigInvalid(
+            f"{option} {path}: expected a file to write to, found {found}", hint="Name a file in a folder of yours"
+        )
+
+
 def write_new(path: Path, text: str) -> bool:
     """Write a file to begin with, for its owner alone; return False where one is there, which stays as it is.
 
@@ -216,7 +232,7 @@ class JsonCache:
 
     def complain(self, error: Exception) -> None:
         """Log that the file cannot be read, or holds something else than it should."""
-        _LOG.warning("%s cannot be read (%s); %s", self._path, error, self._unread)
+        _LOG.warning("%s cannot be read: %s; %s", self._path, reason_of(error), self._unread)
 
     def store(self, data: Any) -> None:
         """Write the file anew; where that fails, it is logged."""

@@ -35,6 +35,7 @@ from flashferry.fileserver.wire import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -325,8 +326,8 @@ class DepotClient(ServerClient):
         """Leave the depot: the run's tickets become invalid. Idempotent."""
         self._connection.close()
 
-    def image(self, name: str) -> ImageFile:
-        """Return an image with its size and digests, as the depot found them.
+    def image(self, name: str, *, on_progress: Callable[[int, int], None] | None = None) -> ImageFile:  # noqa: ARG002
+        """Return an image with its size and digests, as the depot found them; how far it hashes is not reported.
 
         Raises:
             ImageUnknown: No image of that name was offered.

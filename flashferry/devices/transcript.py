@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import reason_of
 from flashferry.devices.masked_stream import Mark, MaskedStream, entry, stamp, without_secrets
 
 KEPT_CHARS = 8192
@@ -298,8 +299,9 @@ def transcripts_in(folder: Path, *, tell: Report) -> Transcripts:
             os.close(number)
             trial.unlink()
     except OSError as error:
+        found = "a file" if folder.is_file() else reason_of(error)
         raise ConfigInvalid(
-            f"transcript folder {folder}: expected a folder to write to: {error.strerror or error}",
+            f"transcript folder {folder}: expected a folder to write to, found {found}",
             hint="Name a folder of your own with some megabytes of room, or one that does not exist yet",
         ) from None
     made = Transcripts(folder, tell=tell)

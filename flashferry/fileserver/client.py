@@ -168,8 +168,12 @@ class ServerClient(ABC):
         """End the run's use of the server: its tickets become invalid. Idempotent."""
 
     @abstractmethod
-    def image(self, name: str) -> ImageFile:
+    def image(self, name: str, *, on_progress: Callable[[int, int], None] | None = None) -> ImageFile:
         """Return an image with its size and digests, hashing it if that was not done in its present state.
+
+        Args:
+            name: Its name in the catalogue.
+            on_progress: Called with bytes hashed and size while hashing; not by a shared server.
 
         Raises:
             ImageUnknown: No image has that name.

@@ -105,7 +105,7 @@ def parse_window(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[
     except ValueError:
         raise ConfigInvalid(
             f"--window {text!r}: expected the times of day at which it opens and closes, such as 22:00-05:00",
-            hint="It is taken by this host's clock; behind midnight it goes on the next day",
+            hint="It is taken by this host's clock; after midnight it continues on the next day",
         ) from None
     day = end.astimezone(zone).date() - timedelta(days=0 if opens < closes else 1)
     return max(_here(datetime.combine(day, opens), zone), now), end

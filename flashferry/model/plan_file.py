@@ -209,7 +209,7 @@ def _parsed(text: bytes, path: Path | str) -> FleetPlan:
     schema = content.get("schema") if isinstance(content, dict) else None
     if not isinstance(schema, str) or not schema.startswith(f"{_NAME}/"):
         raise ConfigInvalid(
-            f"plan {path}: expected a file with the schema {SCHEMA}, found {schema!r}",
+            f"plan {path}: expected a file with the schema {SCHEMA}, found {repr(schema) if schema else 'none'}",
             hint="Give a plan that 'flashferry plan --output FILE' wrote",
         )
     if schema != SCHEMA:

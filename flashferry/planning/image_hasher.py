@@ -12,6 +12,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from flashferry.core.safe_quote import described_image
 from flashferry.images.image import Digests, PlannedImage
+from flashferry.monitor.events import Emit, silent
 from flashferry.planning.local_images import named_image, wanted_image
 from flashferry.transports.transport import checked_name
 from inventory.image_rules import ImageChoice
@@ -28,6 +29,7 @@ class ImageHasher:
         folders: Where an image written without a folder is looked for, in this order; all images are in one of them.
         vendor: What the vendor published; only where there is one image.
         is_insisted: Whether images are wanted also on platforms that they are not for.
+        emit: Takes events about how far images are hashed; called from several threads.
     """
 
     def __init__(
@@ -37,8 +39,10 @@ class ImageHasher:
         vendor: Digests | None = None,
         *,
         is_insisted: bool = False,
+        emit: Emit = silent,
     ) -> None:
         self._pool = pool
+        self._emit = emit
         self._folders = tuple(folders)
         self._vendor = vendor
         self._is_insisted = is_insisted
@@ -80,7 +84,10 @@ class ImageHasher:
         path = path.absolute()
         with self._lock:
             if (known := self._by_name.get(path.name)) is None:
-                known = path, self._pool.submit(wanted_image, path, self._vendor, is_insisted=self._is_insisted)
+                known = (
+                    path,
+                    self._pool.submit(wanted_image, path, self._vendor, is_insisted=self._is_insisted, emit=self._emit),
+                )
                 self._by_name[path.name] = known
         if known[0] != path:
             raise ConfigInvalid(
@@ -125,11 +132,15 @@ class ImageHasher:
 
 @contextmanager
 def image_hasher(
-    folders: Iterable[Path] = (), vendor: Digests | None = None, *, is_insisted: bool = False
+    folders: Iterable[Path] = (),
+    vendor: Digests | None = None,
+    *,
+    is_insisted: bool = False,
+    emit: Emit = silent,
 ) -> Iterator[ImageHasher]:
     """Yield an image hasher; files that are not waited for any more are not started when the block ends."""
     pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="hash")
     try:
-        yield ImageHasher(pool, folders, vendor, is_insisted=is_insisted)
+        yield ImageHasher(pool, folders, vendor, is_insisted=is_insisted, emit=emit)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -14,6 +14,8 @@ from flashferry.images.errors import ImageError
 from flashferry.images.image import PlannedImage
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored, State
+from flashferry.monitor.events import Emit, silent
+from flashferry.planning.local_images import HashProgress
 from flashferry.run.recover import RecoveryRecord
 from flashferry.run.request import KeptRequest, Resumed, from_stored
 from flashferry.store.journal import Journal
@@ -24,7 +26,7 @@ DONE_BEFORE = "done before the run was resumed; 'flashferry report' has all of i
 _AS_BEFORE = frozenset({Restored.UNTOUCHED.value, Restored.RESTORED.value, Restored.FOREIGN_CHANGE.value})
 
 
-def kept_request(journal: Journal, run_id: str) -> KeptRequest:
+def kept_request(journal: Journal, run_id: str, emit: Emit = silent) -> KeptRequest:
     """Return what a run was asked for, with its images as they still are.
 
     Raises:
@@ -38,14 +40,14 @@ def kept_request(journal: Journal, run_id: str) -> KeptRequest:
         )
     kept = from_stored(run_id, stored)
     for image in kept.images:
-        _check_unchanged(run_id, image)
+        _check_unchanged(run_id, image, emit)
     return kept
 
 
-def _check_unchanged(run_id: str, image: PlannedImage) -> None:
+def _check_unchanged(run_id: str, image: PlannedImage, emit: Emit) -> None:
     path = Path(image.path)
     try:
-        found = Catalogue((path,)).image(path.name)
+        found = Catalogue((path,)).image(path.name, on_progress=HashProgress(emit, path.name))
     except ImageError as error:
         raise ConfigInvalid(f"run {run_id}: image {image.path}: {error.message}", hint="Put the file back") from None
     if found.sha512 != image.sha512:

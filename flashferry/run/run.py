@@ -24,6 +24,7 @@ from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline, left_out, now_utc
 from flashferry.planning.image_platforms import GivenImages
+from flashferry.planning.local_images import HashProgress
 from flashferry.run.concurrency import SlotPools
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl
@@ -51,7 +52,7 @@ from flashferry.store.staged import dead_man_proven
 from flashferry.store.status import last_hash_speeds
 from flashferry.store.stored_run import read_run
 from flashferry.transports.transport import Transport, checked_name
-from inventory.host_view import WORD, HostView, view
+from inventory.host_view import HostView, view
 from inventory.sites import check_addresses
 from tasks.run_marker import local_owner
 
@@ -185,11 +186,6 @@ def run_waves(
     names = (*request.images, *_helpers(nornir, request))
     check_addresses(nornir.inventory.hosts[name] for name in names)
     views = {name: view(nornir.inventory.hosts[name]) for name in names}
-    if (address := options.server.address) is not None and not WORD.fullmatch(address):
-        raise ConfigInvalid(
-            f"server address {address!r}: expected an IPv4 address or a host name",
-            hint="Give the address at which the devices reach this host with --address",
-        )
     with depot_for(options, journal.directory) as (depot, options, note):
         choices = transports_of(views.values(), options, first=request.transports)
         # A device under way takes a few: a thousand is soon too few, and restoring is where they would be lacking.
@@ -309,7 +305,10 @@ class _Run:
 
     def _offered(self, server: ServerClient) -> dict[str, ImageFile]:
         """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
-        by_path = {path: server.image(path.name) for path in self._request.files}
+        by_path = {
+            path: server.image(path.name, on_progress=HashProgress(self._emit, path.name, self._started))
+            for path in self._request.files
+        }
         for image in by_path.values():
             check_published(image, self._options.policy.vendor)
         images = {host: by_path[path] for host, path in self._request.images.items()}

@@ -36,7 +36,7 @@ from flashferry.transports.serving import (
     port_notice,
 )
 from flashferry.transports.transport import ListenOptions, Transport
-from inventory.host_view import HostView
+from inventory.host_view import WORD, HostView
 from inventory.transport_policy import AS_USUAL, AUTO
 
 if TYPE_CHECKING:
@@ -198,8 +198,13 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
 
     Raises:
         ConfigInvalid: It was insisted on and is not there or another user's; it is of another release; or an option
-            asks for something else than it has.
+            asks for something else than it has; or our own address is none.
     """
+    if (address := options.server.address) is not None and not WORD.fullmatch(address):
+        raise ConfigInvalid(
+            f"server address {address!r}: expected an IPv4 address or a host name",
+            hint="Give the address at which the devices reach this host with --address",
+        )
     path = socket_of(options.server.depot, state)
     if path is None:
         yield None, options, ""

@@ -17,6 +17,7 @@ from flashferry.core.codec import stored_json, to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import masked
+from flashferry.core.safe_quote import reason_of
 from flashferry.core.state_folder import lock, make_private_directory, open_private, sweep
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.activation import Activation
@@ -82,7 +83,7 @@ class JournalRuns:
             sweep(directory)
         except OSError as error:
             raise ConfigInvalid(
-                f"state directory {directory}: {error}", hint="Give a writable one with --state-dir"
+                f"state directory {directory}: {reason_of(error)}", hint="Give a writable one with --state-dir"
             ) from None
         self._writer = GroupedWriter(self._db)
 

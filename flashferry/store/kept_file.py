@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from flashferry.core.codec import CodecError, decode, to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
+from flashferry.core.safe_quote import reason_of
 
 Kept = TypeVar("Kept")
 
@@ -63,7 +64,9 @@ class KeptFile(Generic[Kept]):
         except FileNotFoundError:
             return cls(path, ())
         except (OSError, ValueError, KeyError, TypeError, CodecError) as error:
-            raise ConfigInvalid(f"{path}: expected {cls.form.called} ({error})", hint=cls.form.hint) from None
+            raise ConfigInvalid(
+                f"{path}: expected {cls.form.called} ({reason_of(error)})", hint=cls.form.hint
+            ) from None
 
     @classmethod
     def _values(cls, data: Any) -> tuple[Kept, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import reason_of
 from flashferry.core.state_folder import lock, open_private
 from flashferry.store.database import OtherSchema, is_empty, open_to_read
 from flashferry.store.schema import FILE, another_hint, checked_schema
@@ -122,7 +123,8 @@ def reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
         raise ConfigInvalid(f"the journal in {directory} was {error}", hint=another_hint(directory)) from None
     except (OSError, sqlite3.Error) as error:
         raise ConfigInvalid(
-            f"the journal in {directory} cannot be read: {error}", hint="Check --state-dir and the file's rights"
+            f"the journal in {directory} cannot be read: {reason_of(error)}",
+            hint="Check --state-dir and the file's rights",
         ) from None
 
 

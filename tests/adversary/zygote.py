@@ -27,6 +27,7 @@ _HEAVY = (
     "flashferry.api.checking",
     "flashferry.api.planning",
     "flashferry.api.recovering",
+    "flashferry.api.reports",
     "flashferry.api.runs",
     "flashferry.cli.view.device_tables",
     "flashferry.cli.view.live",

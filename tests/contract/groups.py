@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.contract import left, live, offline, stored
+from tests.contract import left, live, offline, refusals, stored
 
 Capture = Callable[[Path], dict[str, str]]
 """Takes an empty folder to work in, and returns files by name."""
@@ -15,6 +15,7 @@ GROUPS: Mapping[str, Capture] = {
     "constants": offline.constants,
     "openapi": offline.service_api,
     "offline": offline.documents,
+    "refusals": refusals.refusals,
     "serve": offline.serving,
     "journal": stored.readings,
     "run": live.whole_way,

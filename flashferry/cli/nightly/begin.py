@@ -37,16 +37,16 @@ def init(
         raise ConfigInvalid("--offline: expected --check with it, found none", hint="Give it too, or leave both out")
     if not check:
         write_template(file)
-        _tell_written(file, as_json=json)
+        _print_written(file, as_json=json)
     try:
-        _tell_checked(file, is_offline=offline, as_json=json)
+        _print_checked(file, is_offline=offline, as_json=json)
     except NightFault as error:
         print_error(error, error.exit_code)
         raise typer.Exit(int(error.exit_code)) from None
 
 
-def _tell_written(file: Path, *, as_json: bool) -> None:
-    """Tell that the template is there, and what is still to be filled in."""
+def _print_written(file: Path, *, as_json: bool) -> None:
+    """Print that the template is there, and what is still to be filled in."""
     from flashferry.nightly.description.logins import tried
 
     try:
@@ -65,8 +65,8 @@ def _tell_written(file: Path, *, as_json: bool) -> None:
     finish("nightly-init", ExitCode.OK, content, as_json=as_json, human=human)
 
 
-def _tell_checked(file: Path, *, is_offline: bool, as_json: bool) -> None:
-    """Check a description, ask its controller where its login is there, and tell what the lab will be.
+def _print_checked(file: Path, *, is_offline: bool, as_json: bool) -> None:
+    """Check a description, ask its controller where its login is there, and print what the lab will be.
 
     Raises:
         ConfigInvalid: Something in the description is wrong.
@@ -105,6 +105,6 @@ def _lines(found: Tried) -> list[str]:
     names = [", ".join(link.nodes) for link in topology.links]
     wide = max((len(name) for name in names), default=0)
     for name, link in zip(names, topology.links, strict=True):
-        told = f"{link.condition_name}: {condition_words(link.condition)}"
-        lines.append(f"  {name:<{wide}}  behind {link.label} ({told})")
+        condition = f"{link.condition_name}: {condition_words(link.condition)}"
+        lines.append(f"  {name:<{wide}}  behind {link.label} ({condition})")
     return lines

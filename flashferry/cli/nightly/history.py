@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flashferry.nightly.night import Night
 
 _LAST = 30
-"""Nights that are shown where nobody says how many."""
+"""Nights that are shown by default."""
 
 _SHOWN = 10
 """Nights that have a line of their own in a terminal; the series are drawn over all that were asked for."""
@@ -52,7 +52,7 @@ def history(
     series = by_series(series_nights(folder, last=last))
     if html is not None:
         _write_page(html, nights, series)
-    result: dict[str, object] = {"nights": [_told(night) for night in nights], "series": _told_series(series)}
+    result: dict[str, object] = {"nights": [_night_json(night) for night in nights], "series": _series_json(series)}
     finish("nightly-history", ExitCode.OK, result, as_json=json, human=lambda: _print(nights, series))
 
 
@@ -71,7 +71,7 @@ def _write_page(path: Path, nights: Sequence[Night], series: Sequence[Series]) -
     say(f"page of {counted(len(nights), 'night')} written to {path}, {len(page.encode()):,} bytes")
 
 
-def _told(night: Night) -> dict[str, object]:
+def _night_json(night: Night) -> dict[str, object]:
     return {
         "night": night.night_id,
         "started_at": night.started_at.isoformat(),
@@ -88,7 +88,7 @@ def _told(night: Night) -> dict[str, object]:
     }
 
 
-def _told_series(series: Sequence[Series]) -> list[object]:
+def _series_json(series: Sequence[Series]) -> list[object]:
     from flashferry.nightly.artefacts.report import series_report
 
     return [series_report(one) for one in series]
@@ -96,7 +96,7 @@ def _told_series(series: Sequence[Series]) -> list[object]:
 
 def _print(nights: Sequence[Night], series: Sequence[Series]) -> None:
     if not nights:
-        console().print("no night is kept yet: 'flashferry nightly run' plays one")
+        console().print("no night is kept yet: 'flashferry nightly run' runs one")
         return
     show((_series_row(one) for one in series), wide_only=frozenset({"expected", "beyond"}))
     console().print()
@@ -148,14 +148,14 @@ def _night_row(night: Night) -> dict[str, str | Text]:
     from flashferry.nightly.artefacts import report
     from flashferry.nightly.artefacts.page import night_line
 
-    told = night_line(night)
+    line = night_line(night)
     return {
-        "night" if is_wide() else "begun": _name(night),
-        "result": Text(told.word, style=_TONES.get(report.night_tone(night), "")),
-        "series": told.series or "-",
-        "took": told.took,
+        "night" if is_wide() else "started": _name(night),
+        "result": Text(line.word, style=_TONES.get(report.night_tone(night), "")),
+        "series": line.series or "-",
+        "took": line.took,
         "kernel": _kernel(night),
-        "release": told.tool_version,
+        "release": line.tool_version,
     }
 
 
@@ -163,8 +163,8 @@ def _name(night: Night) -> str:
     """Return a night's id, in which its beginning is; in a narrow terminal that alone, in UTC and without the year."""
     from flashferry.nightly.artefacts.page import night_line
 
-    told = night_line(night)
-    return told.night_id if is_wide() else told.began[5:16]
+    line = night_line(night)
+    return line.night_id if is_wide() else line.began[5:16]
 
 
 def _kernel(night: Night) -> str:

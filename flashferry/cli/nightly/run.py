@@ -110,30 +110,30 @@ class StepLines:
         """Say nothing: a step's line comes with its end."""
 
     def ended(self, step: NightStep) -> None:
-        """Print a step's line; one that was not begun has none."""
+        """Print a step's line; one that was not started has none."""
         if step.outcome.value == "skipped" and not step.duration_s:
             return
         took = f" ({duration(step.duration_s)})" if step.duration_s >= 1 else ""
         hint = f". {step.hint}" if step.hint else ""
         at_s = time.monotonic() - self._began_s
         sign = _SIGNS[step.outcome.value]
-        begun = f"{at_s:7.1f} s  {step.name.value:<10} "
-        for line in _lines(begun, f"{sign}{step.sentence}{hint}{took}"):
+        head = f"{at_s:7.1f} s  {step.name.value:<10} "
+        for line in _lines(head, f"{sign}{step.sentence}{hint}{took}"):
             echo(line, err=True)
 
 
-def _lines(begun: str, said: str) -> list[str]:
+def _lines(head: str, said: str) -> list[str]:
     """Return a step's lines of 100 columns, the further ones below the first one's sentence.
 
     Words are never broken: a path or an identifier is there to be copied. A figure keeps its unit. Secrets are masked
     before: one with a blank in it could be broken there, and would not be known for one any more.
     """
     kept = _BEFORE_UNIT.sub(_NO_BREAK, sanitize(said))
-    below = " " * len(begun)
+    below = " " * len(head)
     wrapped = textwrap.wrap(
-        begun + kept, _COLUMNS, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
+        head + kept, _COLUMNS, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
     )
-    return [line.replace(_NO_BREAK, " ") for line in wrapped] or [begun.rstrip()]
+    return [line.replace(_NO_BREAK, " ") for line in wrapped] or [head.rstrip()]
 
 
 def _print(played: NightResult) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flashferry.api.runs import ReportFormat
+from flashferry.api.reports import ReportFormat
 from flashferry.cli.command_line import AT_SERVICE, HERE, OUTPUT, SERVER, Offered
 from flashferry.cli.terminal.output import JSON_VARIABLE, remember
 from flashferry.reports.thresholds import THRESHOLDS
@@ -293,7 +293,7 @@ CheckOption = Annotated[
     bool,
     typer.Option(
         "--check",
-        help="Leave with 3 where an image, a configuration or a threshold is not as it must be, or nobody can tell "
+        help="Leave with 3 where an image, a configuration or a threshold is not as it must be, or that is not known "
         "(default: 0 once the report is written, whatever it says).",
     ),
 ]

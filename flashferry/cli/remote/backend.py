@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flashferry.api import Steered
 from flashferry.cli.command_line import SERVICE_TOKEN_VARIABLE
 from flashferry.cli.options.policy import AT_THE_START
 from flashferry.cli.remote.jobs import (
@@ -31,24 +30,21 @@ from flashferry.cli.remote.jobs import (
     roster_of_plan,
     run_continues,
 )
-from flashferry.cli.result import Result, StatusPage, Watching, status_content
+from flashferry.cli.remote.runs import RunsAtService
+from flashferry.cli.result import Result, Watching
 from flashferry.cli.terminal.output import command, here, say
-from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.limits import parse_until
-from flashferry.service.client.client import ServiceClient, ServiceUnusable, as_agreed, report_in
+from flashferry.service.client.client import ServiceClient, ServiceUnusable, as_agreed
 from flashferry.service.client.place import ServicePlace, checked_token, checked_url, token_in
-from flashferry.service.client.values import RemoteHistory, RemoteJob
-from flashferry.store.control import may_approve
-from flashferry.store.history import History, Measurement
+from flashferry.service.client.values import RemoteJob
 from flashferry.store.reader import chosen as chosen_run
-from flashferry.store.status import Status
 
 if TYPE_CHECKING:
-    from flashferry.api import DeviceHistory, FleetOptions, ServerPlace
+    from flashferry.api import FleetOptions, ServerPlace
     from flashferry.cli.check import CheckAsked
     from flashferry.cli.plan import PlanAsked
     from flashferry.cli.probe import ProbeAsked
@@ -58,17 +54,10 @@ if TYPE_CHECKING:
     from flashferry.model.record import RunReport
     from flashferry.monitor.progress import Roster
     from flashferry.planning.inspection import CheckRecord
-    from flashferry.reports.model import Report
     from flashferry.run.recover import RecoveryRecord
-    from flashferry.store.control import ControlRequest
-    from flashferry.store.control_requests import SteerKind
-    from flashferry.store.status import RunStatus
-    from flashferry.store.stored_run import StoredRun
 
 T = TypeVar("T")
 _SITE = "site"
-_MOST_RUNS = 200
-_MOST_COPIES = 2000
 _OFFERED_WITHIN_S = 20.0
 """The service keeps a plan that it made as a draft within this time; it checks every two seconds."""
 
@@ -104,15 +93,8 @@ def _token(url: str, file: Path | None) -> str:
     return checked_token(given, url)
 
 
-class AtService:
-    """Carries verbs out at a service.
-
-    Args:
-        client: Sends the requests.
-    """
-
-    def __init__(self, client: ServiceClient) -> None:
-        self._client = client
+class AtService(RunsAtService):
+    """Carries verbs out at a service."""
 
     def check(self, which: FleetOptions, server: ServerPlace, asked: CheckAsked) -> Result[tuple[CheckRecord, ...]]:
         """Check devices."""
@@ -121,7 +103,7 @@ class AtService:
         body = _devices(which) | {"image": _image_name(asked.image), "transport": asked.transport or ""}
         body |= {"reach": asked.reach, "reason": asked.reason}
         job = self._job_to_its_end("/checks", body, "the check", "checks the devices")
-        return self._result(job, "check", lambda document: as_agreed(tuple[CheckRecord, ...], document.get("devices")))
+        return self._result(job, "check", _devices_as(tuple[CheckRecord, ...]))
 
     def probe(self, which: FleetOptions, server: ServerPlace, asked: ProbeAsked, to: Watching) -> Result[RunReport]:
         """Time copies to `null:`."""
@@ -214,7 +196,7 @@ class AtService:
 
     def follow(self, run: str) -> Result[RunReport]:
         """Follow a run that the service started until it ends."""
-        found = self._client.run(self._run_named(run))
+        found = self._client.run(self.run_named(run))
         jobs = [job for job in found.jobs if job.kind in {"stage", "resume"}]
         if not jobs:
             raise ConfigInvalid(
@@ -227,9 +209,9 @@ class AtService:
         """Have restored what runs of the service that were killed left tuned."""
         from flashferry.run.recover import RecoveryRecord
 
-        left = list(dict.fromkeys(one.run_id for one, _ in self._status(1).to_recover))
+        left = list(dict.fromkeys(one.run_id for one, _ in self.status_of_runs(1).to_recover))
         if asked.run is not None:
-            left = [self._run_named(asked.run)]
+            left = [self.run_named(asked.run)]
         if not left:
             return Result(verb="recover", code=ExitCode.OK, content={"devices": []}, value=lambda: ())
         found = []
@@ -237,85 +219,7 @@ class AtService:
             for run_id in left:
                 path, body = f"/runs/{run_id}/recover", {"reason": asked.reason}
                 found.append(result_of(self._client, self._started(path, body, f"restores what run {run_id} left")))
-        return _shown(
-            gathered(found), "recover", lambda document: as_agreed(tuple[RecoveryRecord, ...], document.get("devices"))
-        )
-
-    def status(self, last: int, depot: str, catalogue: Path | None) -> StatusPage:
-        """Return the latest runs and what is left to recover."""
-        found = self._status(last)
-        content, meaning = status_content(found)
-        content["status"] = {**to_json(found), "directory": self._client.url}
-        without = "" if found.runs or found.lost else self.nothing("run")
-        return StatusPage(runs=found, content=content, meaning=meaning, without=without)
-
-    def runs(self, last: int) -> tuple[RunStatus, ...]:
-        """Return the latest runs."""
-        return self._status(last).runs
-
-    def stored_run(self, run: str) -> tuple[StoredRun, ControlRequest]:
-        """Return a run with its devices, and what was asked of it."""
-        run_id = self._run_named(run)
-        found = self._client.run(run_id)
-        return found.stored(self._client.devices(run_id)), found.control
-
-    def steer(self, run: str, what: SteerKind, reason: str) -> Steered:
-        """Have a run pause, continue or stop."""
-        if not reason.strip():
-            raise ConfigInvalid(
-                "--reason: expected a few words, found none",
-                hint="Give the reason: it stands in the service's audit and at the run",
-            )
-        run_id = self._run_named(run)
-        return Steered(run_id=run_id, control=self._client.steer(run_id, what.value, reason))
-
-    def approve(self, run: str, wave: int | None, reason: str) -> Steered:
-        """Approve a run's waves up to one."""
-        run_id = self._run_named(run)
-        found = self._client.run(run_id)
-        number = may_approve(found.stored(self._client.devices(run_id)), found.control, wave)
-        self._client.approve_wave(run_id, number, digest=found.plan_digest or "", comment=reason)
-        return Steered(run_id=run_id, control=self._client.run(run_id).control, wave=number)
-
-    def history(self) -> History:
-        """Return the newest copies of all devices."""
-        return _copies_in(self._client.read("/history", {"device": "", "last": 20}))
-
-    def device_history(self, device: str, last: int) -> tuple[History, DeviceHistory]:
-        """Return the copies of a device."""
-        _check_most("--last", last, _MOST_COPIES)
-        answer = self._client.read("/history", {"device": device, "last": last})
-        return _copies_in(answer), as_agreed(RemoteHistory, answer.get("device")).history()
-
-    def report(self, run: str) -> Report:
-        """Return the report of a run."""
-        return report_in(self._client.report(self._run_named(run), "json"))
-
-    def nothing(self, what: str) -> str:
-        """Return the sentence that the service has nothing of a kind yet that the user can see."""
-        return f"the service at {self._client.url} has no {what} that you may see yet"
-
-    def _status(self, last: int) -> Status:
-        _check_most("--last", last, _MOST_RUNS)
-        return as_agreed(Status, self._client.read("/status", {"last": last}).get("status"))
-
-    def _run_named(self, given: str) -> str:
-        """Return the identifier of a run at the service.
-
-        Raises:
-            ConfigInvalid: There is none of that name, or more than one.
-        """
-        known = [run.run_id for run in reversed(self._client.runs())]
-        if not known:
-            hint = f"'{command('stage --plan FILE')}' starts one; runs of sites at which you have no role are not shown"
-            raise ConfigInvalid(self.nothing("run"), hint=hint)
-        try:
-            return chosen_run(given, known)
-        except ConfigInvalid as error:
-            is_unknown = "could be" not in error.message
-            newest = f"no run {given!r} at the service: the newest that you may see is {known[-1]}"
-            hint = f"'{command('run list')}' has the latest"
-            raise ConfigInvalid(newest if is_unknown else error.message, hint=hint) from None
+        return _shown(gathered(found), "recover", _devices_as(tuple[RecoveryRecord, ...]))
 
     def _started(self, path: str, body: Mapping[str, object], does: str) -> RemoteJob:
         """Return a job that changes no device, once it has ended."""
@@ -331,7 +235,7 @@ class AtService:
         from flashferry.run.dry_run import DryRecord
 
         job = self._job_to_its_end("/dry-runs", body, "the dry run", "finds out what would be done")
-        return self._result(job, "dry-run", lambda document: as_agreed(tuple[DryRecord, ...], document.get("devices")))
+        return self._result(job, "dry-run", _devices_as(tuple[DryRecord, ...]))
 
     def _kept(self, job: RemoteJob) -> RemoteJob:
         """Return the job that made a plan once the service has kept that, or has reported why it did not."""
@@ -406,15 +310,15 @@ def _shown(
     )
 
 
+def _devices_as(kind: type[T]) -> Callable[[Document], T]:
+    """Return what reads the devices of a verb's document."""
+    return lambda document: as_agreed(kind, document.get("devices"))
+
+
 def _run_in(document: Document) -> RunReport:
     from flashferry.model.record import RunReport
 
     return as_agreed(RunReport, document.get("run"))
-
-
-def _copies_in(answer: Mapping[str, Any]) -> History:
-    copies = as_agreed(tuple[Measurement, ...], answer.get("copies"))
-    return History(copies, damaged=as_agreed(int, answer.get("damaged", 0)))
 
 
 def _devices(which: FleetOptions) -> dict[str, object]:
@@ -478,11 +382,6 @@ def _time(at: object) -> str:
     """Return a time as the API takes it."""
     assert isinstance(at, datetime)
     return at.astimezone().isoformat()
-
-
-def _check_most(option: str, value: int, most: int) -> None:
-    if value > most:
-        raise ConfigInvalid(f"{option}: expected {most} at most, found {value}", hint="A service shows no more")
 
 
 def _write(content: bytes, out: Path) -> None:

@@ -86,7 +86,7 @@ def _is_error(document: Document) -> bool:
     return str(document.get("schema", "")).startswith(_ERRORS)
 
 
-LOOK_S = 1.0
+POLL_S = 1.0
 
 """Pause between two requests for the state of a job."""
 
@@ -215,7 +215,7 @@ class Follower:
                 if job.kind in _CONTINUES:
                     view.say(f"the service resumes run {dead.run_id}, job {job.job_id}")
                     return job
-            self._client.pause(LOOK_S)
+            self._client.pause(POLL_S)
         return None
 
 
@@ -227,7 +227,7 @@ def _states(client: ServiceClient, job: RemoteJob, say: Callable[[str], None]) -
             printed = job.sentence
             say(f"job {job.job_id}: {printed}")
         yield job
-        client.pause(LOOK_S)
+        client.pause(POLL_S)
         try:
             job = client.job(job.job_id)
         except ServiceUnusable as error:
@@ -257,7 +257,7 @@ _WHOLE = 64
 
 _MOST_BYTES = 64 << 20
 
-_LOOK_S = 2.0
+_PLAN_POLL_S = 2.0
 
 
 def planned(client: ServiceClient, given: str, title: str) -> RemotePlan:
@@ -357,7 +357,7 @@ def _whole(client: ServiceClient, beginning: str) -> str:
 
 def _decided(client: ServiceClient, plan: RemotePlan) -> RemotePlan:
     while plan.is_draft:
-        client.pause(_LOOK_S)
+        client.pause(_PLAN_POLL_S)
         try:
             plan = client.plan(plan.digest)
         except ServiceUnusable as error:

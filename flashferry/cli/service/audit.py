@@ -52,7 +52,7 @@ def verify(
         "head": str(found.head) if found.head is not None else None,
         "faults": list(found.faults),
     }
-    finish("service-audit", code, content, as_json=json, human=lambda: _tell(found))
+    finish("service-audit", code, content, as_json=json, human=lambda: _print_verified(found))
 
 
 @app.command("export")
@@ -84,9 +84,9 @@ def export(
 
     if form not in set(ExportForm):
         raise ConfigInvalid(f"--format: expected jsonl or csv, found '{form}'", hint="Choose one of them")
-    wanted = audit_filter(since=since, until=until, actor=actor, action=action, object_=object_)
+    chosen = audit_filter(since=since, until=until, actor=actor, action=action, object_=object_)
     with opened(config, state_dir) as (service, _), service.database.reading() as database:
-        lines = exported(entries(database, matching=wanted), ExportForm(form))
+        lines = exported(entries(database, matching=chosen), ExportForm(form))
         if output is None:
             is_out = printed(lambda: _print(lines))
             raise typer.Exit(int(ExitCode.OK if is_out else ExitCode.INTERNAL))
@@ -117,7 +117,7 @@ def _write(output: Path, lines: Iterator[str]) -> None:
         ) from None
 
 
-def _tell(found: Verified) -> None:
+def _print_verified(found: Verified) -> None:
     if found.is_whole:
         at = datetime.now(UTC).isoformat(timespec="seconds")
         echo(f"The audit is whole: {counted(found.count, 'entry', 'entries')}, looked at {at}.")

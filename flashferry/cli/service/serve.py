@@ -41,7 +41,7 @@ ConfigOption = Annotated[
         "--config",
         envvar="FLASHFERRY_SERVICE_CONFIG",
         metavar="FILE",
-        help="What the service is told once (default: service.toml in the state folder, where it is there).",
+        help="The service's configuration (default: service.toml in the state folder, where it is there).",
         rich_help_panel=SERVER,
     ),
 ]
@@ -116,13 +116,13 @@ def _check_place(ctx: typer.Context) -> None:
     if given := [name for name in _OWN if is_typed(ctx, name)]:
         option = f"--{given[0].replace('_', '-')}"
         raise ConfigInvalid(
-            f"{option}: expected behind 'service {ctx.invoked_subcommand}', found before it",
-            hint=f"Write it behind the command, as in 'flashferry service {ctx.invoked_subcommand} {option} ...'",
+            f"{option}: expected after 'service {ctx.invoked_subcommand}', found before it",
+            hint=f"Write it after the command, as in 'flashferry service {ctx.invoked_subcommand} {option} ...'",
         )
 
 
 def _handed(listen: str | None) -> int | None:
-    """Return the descriptor of a socket that whoever started us listens on, where one is named."""
+    """Return the descriptor of a socket that the process that started us listens on, where one is named."""
     number = (listen or "").removeprefix(_FD)
     # What is none is no address either, and refused as such.
     return int(number) if listen is not None and listen.startswith(_FD) and number.isdecimal() else None
@@ -153,7 +153,7 @@ def opened(
 ) -> Iterator[tuple[Service, Actor]]:
     """Yield the service, and who runs the command: the user of this host, as the audit has him.
 
-    What the service refuses is told as every wrong input is.
+    What the service refuses is reported as every wrong input is.
 
     Args:
         config: The configuration; None: that in the state folder, where it is there.
@@ -190,17 +190,17 @@ def _check_started(state: Path) -> None:
 
 
 def user_of_host() -> str:
-    """Return who runs this, as the host knows him; who came by `sudo` is named too."""
+    """Return the name of the user of this process; with `sudo`, the name of its user too."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
         name = str(os.getuid())
-    behind = os.environ.get("SUDO_USER", "")
-    return f"{name} ({behind})" if behind and behind != name else name
+    sudo_user = os.environ.get("SUDO_USER", "")
+    return f"{name} ({sudo_user})" if sudo_user and sudo_user != name else name
 
 
 def given_password(name: str) -> str | None:
-    """Return the password that is to be somebody's, from the environment or typed twice; None: one is made up.
+    """Return a person's new password, from the environment or typed twice; None: one is made up.
 
     Raises:
         ConfigInvalid: What was typed was not the same twice.
@@ -214,5 +214,5 @@ def given_password(name: str) -> str | None:
     if not password:
         return None
     if getpass.getpass("Once more: ") != password:
-        raise ConfigInvalid("expected the same password twice, found two", hint="Begin again; nothing was changed")
+        raise ConfigInvalid("expected the same password twice, found two", hint="Start again; nothing was changed")
     return password

@@ -1,4 +1,4 @@
-"""`flashferry service user ...`: the service's people, for whoever has the host; each change is in the audit."""
+"""`flashferry service user ...`: the service's people, from its host; each change is in the audit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Enter somebody with a local account; the password is asked for, or made up and shown once."""
+    """Add a person with a local account; the password is asked for, or made up and shown once."""
     from flashferry.service.bootstrap import made_password
     from flashferry.service.people.accounts import NewPerson, add_person
     from flashferry.service.people.provisioning import grant_of
@@ -53,7 +53,7 @@ def add(
         password = given if given is not None else made_password()
         new = NewPerson(name=name, display=display, email=email, password=password, grants=grants)
         add_person(service, actor, new, Passwords(service.settings.people))
-    _tell(service, name, json, "is entered", password=password if given is None else None)
+    _print_person(service, name, json, "is entered", password=password if given is None else None)
 
 
 @app.command("grant")
@@ -61,21 +61,21 @@ def grant(
     name: NameArgument,
     roles: RolesArgument = None,
     named: RolesOption = None,
-    take: Annotated[bool, typer.Option("--take", help="Take them from him instead.")] = False,
+    take: Annotated[bool, typer.Option("--take", help="Take them away instead.")] = False,
     config: ConfigOption = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Give somebody roles besides those that he has, or take some from him."""
+    """Give a person more roles, or take some away."""
     from flashferry.service.people.accounts import give_grants, take_grants
     from flashferry.service.people.provisioning import grant_of
 
     grants = [grant_of(word) for word in (*(roles or ()), *(named or ()))]
     if not grants:
-        raise ConfigInvalid("expected a role, found none", hint=f"Name one behind {name}, as operator@SITE or viewer")
+        raise ConfigInvalid("expected a role, found none", hint=f"Name one after {name}, as operator@SITE or viewer")
     with opened(config, state_dir) as (service, actor):
         (take_grants if take else give_grants)(service, actor, name, grants)
-    _tell(service, name, json, "has his roles")
+    _print_person(service, name, json, "has these roles")
 
 
 @app.command("disable")
@@ -86,7 +86,7 @@ def disable(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Disable somebody: his sessions and tokens are worth nothing from now on. Nobody is ever deleted."""
+    """Disable a person: their sessions and tokens are invalid from now on. No one is ever deleted."""
     _set_active(name, False, reason, config, state_dir, json)
 
 
@@ -98,7 +98,7 @@ def enable(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Enable somebody who was disabled, or locked by wrong passwords."""
+    """Enable a person who was disabled, or locked by wrong passwords."""
     _set_active(name, True, reason, config, state_dir, json)
 
 
@@ -106,7 +106,7 @@ def enable(
 def password(
     name: NameArgument, config: ConfigOption = None, state_dir: StateOption = None, json: JsonOption = False
 ) -> None:
-    """Give somebody another password and end his sessions; it is asked for, or made up and shown once."""
+    """Set a person's password and end their sessions; it is asked for, or made up and shown once."""
     from flashferry.service.bootstrap import made_password
     from flashferry.service.people.accounts import set_password
     from flashferry.service.people.sign_in import Passwords
@@ -115,7 +115,7 @@ def password(
         given = given_password(name)
         new = given if given is not None else made_password()
         set_password(service, actor, name, new, Passwords(service.settings.people))
-    _tell(service, name, json, "has another password", password=new if given is None else None)
+    _print_person(service, name, json, "has another password", password=new if given is None else None)
 
 
 @app.command("list")
@@ -125,13 +125,13 @@ def list_people(config: ConfigOption = None, state_dir: StateOption = None, json
 
     with opened(config, state_dir) as (service, _), service.database.reading() as database:
         names = [one.name for one in people(database)]
-    found = [_told(service, name) for name in names]
+    found = [_person_json(service, name) for name in names]
 
     def human() -> None:
         for one in found:
             echo(f"{one['name']}  {one['state']}  {one['source']}  {' '.join(map(str, _words(one)))}")
         if not found:
-            echo("There is nobody yet: 'flashferry service init' makes the first admin.")
+            echo("No one is there yet: 'flashferry service init' makes the first admin.")
 
     finish("service-user", ExitCode.OK, {"people": found}, as_json=json, human=human)
 
@@ -144,12 +144,12 @@ def _set_active(name: str, is_active: bool, reason: str, config: object, state_d
     assert state_dir is None or isinstance(state_dir, Path)
     with opened(config, state_dir) as (service, actor):
         set_active(service, actor, name, is_active=is_active, reason=reason)
-    _tell(service, name, json, "is enabled" if is_active else "is disabled")
+    _print_person(service, name, json, "is enabled" if is_active else "is disabled")
 
 
-def _tell(service: Service, name: str, as_json: bool, became: str, password: str | None = None) -> None:
-    """Print somebody as he is now, and leave; a password that was made up is shown this once."""
-    found = _told(service, name)
+def _print_person(service: Service, name: str, as_json: bool, became: str, password: str | None = None) -> None:
+    """Print a person as they are now, and leave; a password that was made up is shown this once."""
+    found = _person_json(service, name)
     content = found | ({"password": password} if password is not None else {})
 
     def human() -> None:
@@ -166,7 +166,7 @@ def _words(found: dict[str, object]) -> list[object]:
     return roles
 
 
-def _told(service: Service, name: str) -> dict[str, object]:
+def _person_json(service: Service, name: str) -> dict[str, object]:
     from flashferry.store.service.people import grants_of, person
 
     with service.database.reading() as database:

@@ -56,7 +56,7 @@ def init(
     finish(
         *("sites-init", ExitCode.OK, content),
         as_json=json,
-        human=lambda: _tell(path, public, None if key_only else config, is_config_new=is_config_new),
+        human=lambda: _print_keys(path, public, None if key_only else config, is_config_new=is_config_new),
     )
 
 
@@ -79,7 +79,7 @@ def _print(lines: list[str]) -> None:
         echo(line)
 
 
-def _tell(key: Path, public: PublicKey, config: Path | None, *, is_config_new: bool) -> None:
+def _print_keys(key: Path, public: PublicKey, config: Path | None, *, is_config_new: bool) -> None:
     echo(f"The key is {key}, readable for its owner alone. Its public line, for the other end:")
     echo(f"  {public.line}")
     if config is not None:
@@ -115,7 +115,7 @@ def agent(
         ),
     ] = None,
 ) -> None:
-    """Work for a site until Ctrl-C or SIGTERM: take signed orders, carry them out, tell what became of them."""
+    """Work for a site until Ctrl-C or SIGTERM: take signed orders, carry them out, and report what became of them."""
     check_installed()
     from flashferry.sites.agent.agent import run_agent
     from flashferry.sites.settings import load_agent_settings

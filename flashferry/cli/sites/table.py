@@ -30,7 +30,7 @@ def list_sites(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List sites with their agents: release, clock, when heard last, what the depot has. Agents are asked first."""
+    """List sites with their agents: release, clock, last contact, what the depot has. Agents are asked first."""
     from flashferry.cli.view.sites_table import print_sites
     from flashferry.sites.centre.overview import overview
 

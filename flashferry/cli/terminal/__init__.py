@@ -1,1 +1,1 @@
-"""The terminal itself: what goes out, what interrupts, and what nobody has to wait for."""
+"""The terminal itself: what goes out, what interrupts, and output that nothing waits for."""

@@ -13,6 +13,7 @@ import os
 import re
 import select
 import shlex
+import shutil
 import sys
 import termios
 import threading
@@ -25,7 +26,7 @@ import typer
 
 from flashferry.cli.command_line import SERVICE_VARIABLE, words_from_verb
 from flashferry.core.codec import to_json
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.redaction import redact_json, sanitize
 from flashferry.model.exit_codes import ExitCode
 from flashferry.monitor.events import Event
@@ -45,7 +46,15 @@ def remember(state_dir: Path | None) -> Path | None:
     """Keep and return what `--state-dir` was given; a callback of that option, called without it too.
 
     What the environment says, the next command of the same shell finds by itself.
+
+    Raises:
+        ConfigInvalid: It is no folder.
     """
+    if state_dir is not None and state_dir.exists() and not state_dir.is_dir():
+        raise ConfigInvalid(
+            f"--state-dir {state_dir}: expected a folder, found a file",
+            hint="Name a folder; one that is not there is made",
+        )
     is_everywhere = state_dir is not None and str(state_dir) == os.environ.get("FLASHFERRY_STATE_DIR")
     _CliState.state_dir = None if is_everywhere else state_dir
     return state_dir
@@ -81,7 +90,8 @@ _FAMILIES = (["run"], ["images"], ["service"], ["sites"], ["nightly"], ["lab"])
 _OF_DEPOT = (["sync"], ["probe"], ["list"], ["verify"])
 """Commands of a family that is a command by itself too, with values behind its options."""
 _PROGRESS_EVERY_S = 2.0
-_ANSWER_LOOK_S = 0.2
+HASHING_EVERY_S = 30.0
+_ANSWER_POLL_S = 0.2
 GONE = frozenset({errno.EPIPE, errno.EIO})
 """What writing to a closed pipe or terminal ends in."""
 
@@ -99,8 +109,35 @@ def copy_line(text: str, *, err: bool = False) -> None:
 def _write_line(text: str, *, err: bool) -> None:
     # Not typer's echo: to a stream of ASCII it writes UTF-8, past what stands in for characters that cannot be shown.
     stream = sys.stderr if err else sys.stdout
+    _StatusLine.clear()
     stream.write(f"{text}\n")
     stream.flush()
+
+
+class _StatusLine:
+    """A line at the end of the terminal that changes in place, until any other text is printed."""
+
+    is_shown = False
+
+    @classmethod
+    def show(cls, text: str) -> None:
+        columns = shutil.get_terminal_size().columns
+        sys.stderr.write(f"\r\033[K{sanitize(text)[: columns - 1]}")
+        sys.stderr.flush()
+        cls.is_shown = True
+
+    @classmethod
+    def clear(cls) -> None:
+        if cls.is_shown:
+            cls.is_shown = False
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def is_live_terminal() -> bool:
+    """Return whether standard error is a terminal on which a line can change in place."""
+    is_plain = "FLASHFERRY_PLAIN" in os.environ or os.environ.get("TERM", "dumb") in {"dumb", "unknown"}
+    return sys.stderr.isatty() and not is_plain
 
 
 def agreed(above: Sequence[str], question: str, interrupted: Callable[[], bool]) -> bool:
@@ -133,7 +170,7 @@ def typed(above: Sequence[str], question: str, interrupted: Callable[[], bool]) 
     _Question.is_open = True
     answer = ""
     while not interrupted():
-        if select.select([sys.stdin], (), (), _ANSWER_LOOK_S)[0]:
+        if select.select([sys.stdin], (), (), _ANSWER_POLL_S)[0]:
             answer = sys.stdin.readline()
             break
     if not answer.endswith("\n"):
@@ -149,7 +186,7 @@ class _Question:
 
 
 def _end_question() -> None:
-    """Have what comes next begin a line of its own, where nobody typed Enter at a question."""
+    """Start a new line for what comes next, where Enter was not typed at a question."""
     if _Question.is_open:
         _Question.is_open = False
         echo(err=True)
@@ -212,16 +249,16 @@ def finish(
         result: What the document holds besides.
         as_json: Whether it is for programs.
         human: Prints it for people.
-        meaning: What the code means here, or None: what it always means behind this verb.
+        meaning: What the code means here, or None: what it always means after this verb.
     """
     is_out = printed((lambda: typer.echo(result_document(verb, code, result, meaning))) if as_json else human)
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
 
 
 def printed(write: Callable[[], object]) -> bool:
-    """Write to standard output; return whether it is there, or nobody wants it any more.
+    """Write to standard output; return whether it is there, or is not read any more.
 
-    A reader that went away, as `head` does, is no error: what was done is done, and the exit code tells it. A result
+    A reader that went away, as `head` does, is no error: what was done is done, and the exit code has it. A result
     that a full disk swallowed is one: an empty file and a zero would pass for a report.
     """
     try:
@@ -258,7 +295,10 @@ def print_document(document: Mapping[str, object]) -> None:
 
 
 class EventLines:
-    """Prints events as plain lines on standard error; of progress at most one line per device every two seconds."""
+    """Prints events as plain lines on standard error; of progress at most one line per device every two seconds.
+
+    How far images are hashed is one line that changes in place; where that cannot be, a line every half minute.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -273,7 +313,12 @@ class EventLines:
         if event.status == "started" and not event.text:
             return
         if event.status == "progress":
-            if event.at_s - self._progress_at.get(event.host, -_PROGRESS_EVERY_S) < _PROGRESS_EVERY_S:
+            if event.host is None and is_live_terminal():
+                with self._lock:
+                    _StatusLine.show(event.text)
+                return
+            every_s = HASHING_EVERY_S if event.host is None else _PROGRESS_EVERY_S
+            if event.at_s - self._progress_at.get(event.host, -every_s) < every_s:
                 return
             self._progress_at[event.host] = event.at_s
         who = event.host or "run"

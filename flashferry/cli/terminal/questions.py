@@ -1,6 +1,6 @@
-"""Questions to whoever sits at the terminal: a login that no other source knows, whether a wave may begin, and others.
+"""Questions to the operator at the terminal: a login that no other source knows, whether a wave may begin, and others.
 
-Where nobody sits there, nothing is asked: a device without a login is told as such, and `flashferry run approve` at
+Without a terminal nothing is asked: a device without a login is reported as such, and `flashferry run approve` at
 another terminal answers for the waves.
 """
 
@@ -48,7 +48,7 @@ class WaveApproval:
             return None
         answer = sys.stdin.readline()
         if answer == "":
-            # The terminal is gone: nobody there says yes.
+            # The terminal is gone: no one there says yes.
             return False
         if (word := answer.strip().lower()) in {"y", "yes"}:
             return True
@@ -59,7 +59,7 @@ class WaveApproval:
 
 
 def wave_approval(say: Callable[[str], None]) -> WaveApproval | None:
-    """Return who asks, or None where nobody sits at a terminal: then `flashferry run approve` is waited for."""
+    """Return what asks, or None without a terminal: then `flashferry run approve` is waited for."""
     return WaveApproval(say) if sys.stdin is not None and sys.stdin.isatty() else None
 
 
@@ -93,7 +93,7 @@ def password_of(user: str, variable: str, prompt: str) -> str:
         prompt: What is asked.
 
     Raises:
-        ConfigInvalid: There is none and nobody to ask.
+        ConfigInvalid: There is none, and no terminal to ask at.
     """
     password = os.environ.pop(variable, None)
     if password is not None:

@@ -19,7 +19,7 @@ from flashferry.core.redaction import sanitize_lines
 
 HANDLER = "flashferry.lookalike"
 
-_LOOKALIKES = {
+_ASCII_FOR = {
     **dict.fromkeys("–—‐‑−─━═", "-"),  # noqa: RUF001 -- these very characters
     **dict.fromkeys("│┃║", "|"),
     **dict.fromkeys("“”„«»", '"'),
@@ -56,7 +56,7 @@ _LOOKALIKES = {
 
 def ascii_for(character: str) -> str:
     """Return what stands for a character where it cannot be shown: its like, its letter without marks, else `?`."""
-    if (known := _LOOKALIKES.get(character)) is not None:
+    if (known := _ASCII_FOR.get(character)) is not None:
         return known
     plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
     return plain or "?"
@@ -71,7 +71,7 @@ def fit_streams(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def is_ascii_asked_for(environment: Mapping[str, str]) -> bool:
-    """Return whether the locale was set to the one that has ASCII alone, and Python was told nothing else."""
+    """Return whether the locale was set to the one that has ASCII alone, and Python was not set otherwise."""
     if environment.get("PYTHONIOENCODING") or environment.get("PYTHONUTF8") == "1":
         return False
     return environment.get("LC_ALL") in {"C", "POSIX"}
@@ -100,7 +100,7 @@ def guard() -> None:
 
 
 def print_trace(error: BaseException) -> None:
-    """Print an error that nobody expected, with where it came from; a closed terminal is no error."""
+    """Print an unexpected error, with where it came from; a closed terminal is no error."""
     _print(type(error), error, error.__traceback__)
 
 

@@ -25,7 +25,7 @@ from flashferry.cli.view.layout import (
     show,
 )
 from flashferry.core.safe_quote import counted
-from flashferry.core.units import link_rate, megabytes, milliseconds
+from flashferry.core.units import duration, link_rate, megabytes, milliseconds
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.states import ACCEPTED_LABEL, GOOD_OUTCOMES, Outcome, Restored
 from flashferry.reports.facts import record_facts
@@ -155,12 +155,12 @@ _UNSURE = "image unsure"
 def facts_line(found: CheckReport) -> str:
     """Return boot mode, members, configuration, privilege and proof in one line."""
     mode = "install mode" if found.version.install_mode else "bundle mode"
-    parts = [mode if found.version.image_path else "boot mode not told"]
+    parts = [mode if found.version.image_path else "boot mode unknown"]
     if len(found.version.members) > 1:
-        room = ", ".join(f"{one.file_system} {megabytes(one.free_bytes)} free" for one in found.members)
-        parts.append(f"stack of {len(found.version.members)}" + (f" ({room})" if room else ""))
+        space = ", ".join(f"{one.file_system} {megabytes(one.free_bytes)} free" for one in found.members)
+        parts.append(f"stack of {len(found.version.members)}" + (f" ({space})" if space else ""))
     if found.configuration is not None:
-        saved = {True: "saved", False: "not saved", None: "saved or not: not told"}[found.configuration.saved]
+        saved = {True: "saved", False: "not saved", None: "saved or not: unknown"}[found.configuration.saved]
         parts.append(f"configuration {saved}")
     if found.authorization is not None and found.authorization.level is not None:
         parts.append(f"privilege {found.authorization.level}")
@@ -242,19 +242,64 @@ def _print_reach(host: str, found: Connectivity, *, is_alone: bool) -> None:
         line(host, f"its SYN{by}: {found.syn.describe()}")
 
 
-def print_run(report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None = None, *, is_kept: bool = True) -> None:
-    """Print what became of each device of a run, and why.
+def print_run(report: RunReport, *, is_kept: bool = True) -> None:
+    """Print a line for each device of a run, what calls for action on one, and where the details are.
+
+    Args:
+        report: The run.
+        is_kept: Whether the run stays in a journal, so that there is more to be read of it.
+    """
+    _print_images(report)
+    ordered = in_order(report.devices)
+    show(map(_short_row, rows_of(report.devices)))
+    alike(((why.hint, one.host) for one in ordered for why in _complaints(one) if why.hint), BAD)
+    alike(((text, device.host) for device in ordered for text in _left_sentences(device)), BAD)
+    _print_end(report, few=False, is_kept=is_kept)
+
+
+def _short_row(device: DeviceRecord) -> dict[str, str | Text]:
+    """Return what became of a device: the copy's rate, or why there is none."""
+    seen, took_s = device.transfer, sum(device.seconds_by_step.values())
+    texts = [f"{why.step}: {why.reason}" for why in _complaints(device)]
+    if not texts:
+        texts = [rate(seen.rate_bytes_per_s)] if seen else ["hash proven"] if device.outcome.is_good else []
+    if device.restored not in {Restored.RESTORED, Restored.UNTOUCHED}:
+        texts.append(f"configuration {device.restored.label}")
+    return {
+        "device": device.host,
+        "result": outcome(device.outcome),
+        "took": duration(took_s) if took_s else "-",
+        "copied at, or why not": "; ".join(texts) or "-",
+    }
+
+
+def _left_sentences(device: DeviceRecord) -> Iterator[str]:
+    """Yield what a run left on a device, and the command that removes or restores it."""
+    if device.partial_file is not None:
+        yield partial_file_sentence(device.partial_file, device.partial_advice, is_removed=device.partial_removed)
+    if device.restored is Restored.INCOMPLETE:
+        yield unproven_sentence("stage")
+    if device.restore is not None:
+        yield from map(str, device.restore.foreign)
+        if device.restore.startup_changed:
+            yield startup_sentence(line_families(change.ours for change in device.changes), is_equal=False)
+
+
+def print_run_details(
+    report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None = None, *, is_kept: bool = True
+) -> None:
+    """Print what became of each device of a run, with what was measured and proven.
 
     Args:
         report: The run.
         as_is_bytes_per_s: Speed before tuning by device, where a speed test measured it; without any there is no such
             column.
-        is_kept: Whether the run stays in a journal, so that there is more to be read of it.
+        is_kept: As for `print_run`.
     """
     _print_images(report)
     rows = [_run_row(device, as_is_bytes_per_s) for device in rows_of(report.devices)]
     if all(device.transport == USUAL for device in report.devices):
-        # A column in which every device says the same tells nothing.
+        # A column in which all cells are equal shows nothing.
         rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
     show(rows, wide_only=frozenset({"server says", "link limit", "took"}))
     print_details(report, _print_evidence, is_kept=is_kept)
@@ -302,7 +347,7 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
                 line(
                     record.host,
                     "its applet is not there: where it ran by itself, a line that a colleague entered where ours stood "
-                    "is gone too, and nothing on the device shows it; %SYS-5-CONFIG_I tells who entered lines when",
+                    "is gone too, and nothing on the device shows it; %SYS-5-CONFIG_I has who entered lines when",
                     BAD,
                 )
             _print_foreign(record.host, record.restore, line_families(record.restore.commands))

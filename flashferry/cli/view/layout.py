@@ -45,7 +45,7 @@ _ADDRESS = "its address,"
 class ShownConsole(Console):
     """One that shows what it is given and obeys nothing of it; it leaves a closed pipe to its caller.
 
-    Whatever is printed is a line, folded where it is too long: a line feed in it is somebody else's.
+    Whatever is printed is a line, folded where it is too long: a line feed in it is not ours.
 
     Args:
         options: As those of rich's own.

@@ -17,9 +17,9 @@ from rich.style import Style
 from rich.text import Text
 
 from flashferry.api.watching import View, watchers
-from flashferry.cli.terminal.output import EventLines, echo, say
+from flashferry.cli.terminal.output import HASHING_EVERY_S, EventLines, echo, say
 from flashferry.cli.view.layout import BAD, STYLES, console
-from flashferry.cli.view.live_devices import TerminalSize, left, percent, rate
+from flashferry.cli.view.live_devices import TerminalSize, cut, left, percent, rate
 from flashferry.cli.view.live_layout import left_s, lines_of
 from flashferry.model.states import NOT_DONE, Outcome, Phase, label_of
 from flashferry.monitor.events import Event
@@ -48,6 +48,7 @@ class FleetLines:
         self._lock = threading.Lock()
         self._printed: dict[str, str] = {}
         self._summary_at_s = clock()
+        self._hashing_at_s = -HASHING_EVERY_S
 
     def say(self, text: str) -> None:
         """Print a line for people."""
@@ -73,6 +74,10 @@ class FleetLines:
     def _lines(self, event: Event, *, has_ended: bool) -> list[tuple[str, str]]:
         """Return what an event says by itself, with who it is about."""
         mark, text = _marked(event)
+        if event.host is None and event.status == "progress":
+            if event.at_s - self._hashing_at_s < HASHING_EVERY_S:
+                return []
+            self._hashing_at_s = event.at_s
         if event.host is None:
             return [("run", f"{event.step:<8} {mark}{text}")] if event.text else []
         if event.step == "transfer":
@@ -214,6 +219,7 @@ class LiveTable:
         self._fleet = Fleet(roster or Roster(), last_step, devices)
         # Appended to without the lock: a signal may have something said in the midst of drawing.
         self._above: deque[Text] = deque()
+        self._hashing = ""
         self._styles: dict[str, Style] = {"": Style.null()}
         self._end = threading.Event()
 
@@ -224,6 +230,9 @@ class LiveTable:
             is_news = known is None or not known.has_failed
             self._fleet.take(event, self._clock())
         if event.host is None:
+            self._hashing = event.text if event.status == "progress" else ""
+            if event.status == "progress":
+                return
             if event.step == "run" and event.status == "waiting":
                 self._say_above(event.text)
             elif event.step not in {"wave", "run"}:
@@ -300,6 +309,8 @@ class LiveTable:
                 silent=self._silence(),
                 fetching=self._fetching(),
             )
+        if self._hashing:
+            lines = [cut([(self._hashing, "")], screen), *lines[: screen.height - 1]]
         for line in lines:
             for text, style in line:
                 yield Segment(text, self._style(style))

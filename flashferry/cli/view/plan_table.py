@@ -1,6 +1,6 @@
 """A plan for people: the images, the sites, what needs attention, the totals, and whether it fits.
 
-How far the look at the fleet has come is told on standard error: of many devices in numbers, for the plan has the
+How many devices are checked is printed on standard error: of many devices in numbers, for the plan has the
 reasons.
 """
 
@@ -43,22 +43,25 @@ class PlanProgress:
         self._lock = threading.Lock()
         self._done = 0
         self._failed = 0
-        self._told_s = 0.0
+        self._printed_s = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Print an event, or count it."""
+        """Print an event, or count it; one without a device is about an image that is hashed."""
+        if event.host is None:
+            self._lines(event)
+            return
         with self._lock:
             self._done += 1
             self._failed += event.status == "failed"
-            is_due = event.at_s - self._told_s >= EVERY_S or self._done == self._devices
+            is_due = event.at_s - self._printed_s >= EVERY_S or self._done == self._devices
             if is_due:
-                self._told_s = event.at_s
+                self._printed_s = event.at_s
             done, failed = self._done, self._failed
         if self._devices <= FEW:
             self._lines(event)
         elif is_due:
             trouble = f", {failed} of them refused or out of reach" if failed else ""
-            say(f"looked at {done} of {counted(self._devices, 'device')}{trouble}")
+            say(f"checked {done} of {counted(self._devices, 'device')}{trouble}")
 
 
 MOST_ROWS = 40
@@ -68,7 +71,7 @@ NARROW_COLUMNS = 96
 """Below this the model goes, which the file has: names of devices and times count more."""
 
 FEW_WAVES = 8
-"""With more waves than this they are counted, not listed: their names tell who is in them."""
+"""With more waves than this they are counted, not listed: their names say which devices are in them."""
 
 
 def print_plan(plan: FleetPlan) -> None:
@@ -232,14 +235,14 @@ def _print_attention(plan: FleetPlan) -> None:
     _print_alike(((_why(one), one.host) for one in troubled if one.action is not Action.STAYS), BAD)
     _print_alike((_why(one), one.host) for one in troubled if one.action is Action.STAYS)
     _print_alike((f"note: {note}", device.host) for device in plan.devices for note in device.notes)
-    _print_alike((text, one.host) for one in plan.of(Action.STAGE) for text in _behind_the_restore(plan, one))
+    _print_alike((text, one.host) for one in plan.of(Action.STAGE) for text in _after_the_restore(plan, one))
     _print_alike((f"not tuned: {one.tune_reason}", one.host) for one in plan.devices if one.tune_reason)
     ways = [one for one in plan.devices if one.transport_reason]
     _print_alike((f"by {one.transport}: {one.transport_reason}", one.host) for one in ways)
     _print_alike((one.ceilings, one.host) for one in plan.devices if one.ceilings)
 
 
-def _behind_the_restore(plan: FleetPlan, device: PlannedDevice) -> Iterator[str]:
+def _after_the_restore(plan: FleetPlan, device: PlannedDevice) -> Iterator[str]:
     """Yield what a device does once it is restored, in words."""
     if device.other_places:
         where = counted(device.other_places, "other member or standby", "other members")
@@ -269,8 +272,8 @@ def _print_totals(plan: FleetPlan) -> None:
     counts = [(len(plan.of(action)), words) for action, words in _TOTALS]
     size = sum(site.bytes for site in plan.sites)
     console().print()
-    told = ", ".join(f"{count} {words}" for count, words in counts if count)
-    console().print(f"{_devices(len(plan.devices))}: {told or 'none'}; {_size(size)} to carry")
+    sums = ", ".join(f"{count} {words}" for count, words in counts if count)
+    console().print(f"{_devices(len(plan.devices))}: {sums or 'none'}; {_size(size)} to carry")
 
 
 _TOTALS = (
@@ -343,7 +346,7 @@ def _what_for(plan: FleetPlan, out: Path) -> str:
     if plan.of(Action.STAGE):
         return f": look at it, then run 'flashferry stage --plan {out}' with the same inventory"
     is_troubled = plan.of(Action.UNREACHABLE) or plan.of(Action.REFUSED)
-    return ", which stages nothing" + (": make it anew once what is told above is mended" if is_troubled else "")
+    return ", which stages nothing" + (": make it anew once what stands above is mended" if is_troubled else "")
 
 
 def _clock(plan: FleetPlan, seconds: float) -> str:

@@ -63,8 +63,8 @@ def _sentences(found: SshSweep) -> Iterator[str]:
     yield f"{rough_megabytes(found.size_bytes)} each{login}"
     yield found.conclusion
     if found.mac_cipher:
-        told = f"MACs under {found.mac_cipher}"
-        yield f"{told}: {found.best_mac} is the fastest" if found.best_mac else f"{told}: none is told apart"
+        what = f"MACs under {found.mac_cipher}"
+        yield f"{what}: {found.best_mac} is the fastest" if found.best_mac else f"{what}: none is distinctly faster"
     for what, names in (("ciphers", found.device_ciphers), ("MACs", found.device_macs)):
         if names:
             yield f"the device's own list of {what}: {', '.join(names)}"
@@ -153,7 +153,7 @@ def _print_evidence(device: DeviceRecord) -> None:
             line(device.host, f"{name}: {_described(arm)}")
             line(device.host, f"{name}: {arm.verdict.sentence}")
     if found.undecided:
-        line(device.host, f"is tuning worth it: not told, for a gain takes two measurements; {found.undecided}", BAD)
+        line(device.host, f"is tuning worth it: not known, for a gain takes two measurements; {found.undecided}", BAD)
     if found.worth is not None:
         line(device.host, f"tuning is {'worth it' if found.worth.is_worth else 'not worth it'}: {found.worth.reason}")
     for change in device.changes if device.tune is not None else ():

@@ -35,11 +35,11 @@ def print_ready(found: ReadyResult) -> None:
 
 def print_answer(found: ReadyResult) -> None:
     """Print the answer for all devices together, in a line."""
-    told = [record.readiness for record in found.devices]
-    good = sum(1 for one in told if one is not None and one.is_good)
-    lost = sum(1 for one in told if one is None)
-    rest = len(told) - good - lost
-    parts = [f"{good} of {counted(len(told), 'device')} ready"]
+    answers = [record.readiness for record in found.devices]
+    good = sum(1 for one in answers if one is not None and one.is_good)
+    lost = sum(1 for one in answers if one is None)
+    rest = len(answers) - good - lost
+    parts = [f"{good} of {counted(len(answers), 'device')} ready"]
     parts += [f"{rest} not"] if rest else []
     parts += [f"{lost} could not be looked at"] if lost else []
     about = f"plan {found.plan[:12]}: " if found.plan else ""

@@ -52,7 +52,7 @@ def _parts(report: Report, thresholds: Sequence[Threshold], *, is_wide: bool) ->
     has_sites = any(device.site for device in report.devices)
     rows = [_device_row(device, is_wide=is_wide, has_site=has_sites and is_wide) for device in report.devices]
     if all(device.transport == USUAL for device in report.devices):
-        # A column in which every device says the same tells nothing.
+        # A column in which all cells are equal shows nothing.
         rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
     yield _table(rows)
     yield from _compared(report)
@@ -70,11 +70,11 @@ def _heading(text: str) -> Iterator[Text]:
 def _head(report: Report) -> Iterator[Text]:
     found = report.summary
     took = f", {words.duration(found.wall_s)}" if found.wall_s is not None else ""
-    yield Text(f"run {report.run_id}: {report.verb}, begun {words.moment(report.started_at)}{took}", style="bold")
+    yield Text(f"run {report.run_id}: {report.verb}, started {words.moment(report.started_at)}{took}", style="bold")
     for image in report.images:
         yield Text(f"{image.name}, {words.size(image.size_bytes)}, MD5 {image.md5 or words.NOT_MEASURED}")
-    if told := state_line(report):
-        yield Text(here(told), style="yellow")
+    if state := state_line(report):
+        yield Text(here(state), style="yellow")
     yield Text(headline(report), style=BAD if found.needing_attention else "")
     fine = {Proof.PROVEN.value, Proof.UNTOUCHED.value}
     is_fine = all(count.word in fine for count in found.proofs)

@@ -97,16 +97,16 @@ def print_run_state(run: StoredRun, control: ControlRequest) -> None:
     if run.state is RunState.ALIVE:
         _print_control(run, control)
     _print_devices(run)
-    for wish in run.wishes:
-        line(f"{wish.at[:19].replace('T', ' ')} UTC", _request_line(wish))
+    for request in run.wishes:
+        line(f"{request.at[:19].replace('T', ' ')} UTC", _request_line(request))
     for text in run.damaged:
         line("journal", text, BAD)
 
 
-def _request_line(wish: SteerRequest) -> str:
+def _request_line(request: SteerRequest) -> str:
     """Return who asked for what of a run, and why."""
-    what = wish.what if wish.wave is None else f"{wish.what} up to wave {wish.wave}"
-    return f"{wish.actor or 'someone'} asked for: {what}" + (f" ({wish.reason})" if wish.reason else "")
+    what = request.what if request.wave is None else f"{request.what} up to wave {request.wave}"
+    return f"{request.actor or 'someone'} asked for: {what}" + (f" ({request.reason})" if request.reason else "")
 
 
 def _print_devices(run: StoredRun) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flashferry.depot.sync.syncing import Synced
 
 _LINE_EVERY_S = 30.0
-"""Where there is no terminal, a line tells so often how far an image is."""
+"""Where there is no terminal, a line has how far an image is, so often."""
 
 
 class _Rate(ProgressColumn):
@@ -95,7 +95,7 @@ def outcome_line(one: api.SyncedImage) -> str:
     """Return what became of an image in a line."""
     synced = one.synced
     if synced is None and one.is_interrupted:
-        # What that means was told when it came.
+        # What that means was printed when it came.
         return f"{one.name}: under way: {part_in_words(one.held) if one.held is not None else 'nothing here yet'}"
     if synced is None:
         return f"{one.name}: failed: {one.error}" + (f". {one.hint}" if one.hint else "")
@@ -103,7 +103,7 @@ def outcome_line(one: api.SyncedImage) -> str:
     if not synced.came_bytes:
         return f"{one.name}: {size(synced.image.size_bytes)}, proven; it was there{replaced}"
     speed = rate(synced.came_bytes / max(synced.copying_s, 1e-3))
-    parts = [f"{size(synced.came_bytes)} came by {synced.by} with {speed}", f"{duration(synced.seconds)} all told"]
+    parts = [f"{size(synced.came_bytes)} came by {synced.by} with {speed}", f"{duration(synced.seconds)} in all"]
     if synced.kept_bytes:
         parts.append(f"{size(synced.kept_bytes)} were there")
     if synced.breaks:

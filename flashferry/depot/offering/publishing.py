@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flashferry.core.codec import CodecError, decode_exactly
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.files import NotRegular, reading
-from flashferry.core.safe_quote import counted
+from flashferry.core.safe_quote import counted, reason_of
 from flashferry.core.units import link_rate
 from flashferry.depot.shared_state import OPERATOR
 from flashferry.depot.sync.filling import SyncStopped
@@ -295,7 +295,7 @@ class Publisher:
                 pause_s = SCAN_EVERY_S
             except (FlashferryError, OSError) as error:
                 pause_s = SCAN_EVERY_S
-                self._once(f"what the catalogue offers could not be looked at: {error}")
+                self._once(f"what the catalogue offers could not be looked at: {reason_of(error)}")
 
     def _publish(self, offer: Offer) -> None:
         for _, login in self._sites.values():

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import say
-from flashferry.cli.view.device_tables import print_checks, print_run
+from flashferry.cli.view.device_tables import print_checks, print_run_details
 from flashferry.cli.view.layout import BAD, GOOD, console, line, rate, restored, show
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
@@ -251,7 +251,7 @@ class _Demo:
                 emit=emit,
                 interrupted=stop.is_set,
             )
-        print_run(report, last_as_is(self._journal.directory), is_kept=False)
+        print_run_details(report, last_as_is(self._journal.directory), is_kept=False)
         _must_be_well(run_exit_code(report))
         return report
 

@@ -14,6 +14,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.files import descriptor_of
+from flashferry.core.safe_quote import reason_of
 from flashferry.core.units import coarse_rate
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import (
@@ -173,7 +174,10 @@ def _open_account(account: PushAccount, source: ScpSource, host: str) -> None:
         )
     except OSError as error:
         raise DeviceUnreachable(
-            f"the push's SSH session was lost before the first byte: {error}", host=host, step=STEP, hint=SESSION_LOST
+            f"the push's SSH session was lost before the first byte: {reason_of(error)}",
+            host=host,
+            step=STEP,
+            hint=SESSION_LOST,
         ) from None
 
 

@@ -33,6 +33,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA512
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import reason_of
 from flashferry.service.images.verification import MOST_PUBLISHED_BYTES, is_image_name
 from flashferry.store.service.images import Published
 
@@ -138,7 +139,7 @@ def _trusted(vendor: Path) -> list[x509.Certificate]:
         return x509.load_pem_x509_certificates(vendor.read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigInvalid(
-            f"vendor_certificates {vendor}: expected certificates as PEM, found what cannot be read: {error}",
+            f"vendor_certificates {vendor}: expected certificates as PEM, cannot be read: {reason_of(error)}",
             hint="Put the vendor's certificates there, one behind the other",
         ) from None
 

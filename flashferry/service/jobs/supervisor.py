@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from flashferry.core.apart.processes import JobFolder, ProcessMark, claim, is_stopped, read_mark
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
+from flashferry.core.safe_quote import reason_of
 from flashferry.core.state_folder import open_private
 from flashferry.depot.paths import AUTO, is_served, socket_of
 from flashferry.model.exit_codes import ExitCode
@@ -314,7 +315,7 @@ def _start_unit(unit: str) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _not_started(unit, str(error)) from None
+        raise _not_started(unit, reason_of(error)) from None
     if done.returncode != 0:
         raise _not_started(unit, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
 
@@ -387,7 +388,7 @@ class Supervisor:
             child = self._starter(service, job)
         except (ConfigInvalid, OSError) as error:
             with service.database.writing() as database:
-                sentence = f"its process could not be started, trying again: {error}"
+                sentence = f"its process could not be started, trying again: {reason_of(error)}"
                 set_sentence(database, job.job_id, sentence, state=JobState.STARTING)
             return
         if child is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import FlashferryError
 from flashferry.core.json_access import Node
+from flashferry.core.safe_quote import reason_of
 from flashferry.service.live.follow import Follower
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, limited_to, run_now
 from flashferry.service.service import Service
@@ -158,7 +159,7 @@ class SnapshotReader:
                 jobs=found.jobs,
                 lost=found.lost,
                 plans=found.plans,
-                trouble=f"the live state cannot be read: {error}",
+                trouble=f"the live state cannot be read: {reason_of(error)}",
                 read_at=found.read_at,
             )
 

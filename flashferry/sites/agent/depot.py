@@ -12,6 +12,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
+from flashferry.core.safe_quote import reason_of
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.depot.catalogue.part import ProvenImage
 from flashferry.depot.sync.filling import Interrupted, SyncProgress, check, never
@@ -114,7 +115,7 @@ def _login(settings: SourceSettings) -> Login | None:
         password = settings.password_file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid(
-            f"{settings.password_file}: expected the source's password, it cannot be read: {error}",
+            f"{settings.password_file}: expected the source's password, it cannot be read: {reason_of(error)}",
             hint="Check 'password_file' of [source] in agent.toml",
         ) from None
     return Login(username=settings.user, password=password)

@@ -22,6 +22,7 @@ from typing import IO
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import sync_folder
+from flashferry.core.safe_quote import reason_of
 from flashferry.store import nights, schema
 from flashferry.store.database import OtherSchema, make_private, open_to_read
 from flashferry.store.journal_writer import open_database
@@ -85,7 +86,7 @@ def faults_of(path: Path) -> tuple[str, ...]:
             found = _structure(database, DATABASES[path.name])
         return tuple(f"{path.name}: {fault}" for fault in (*found, *(() if found else _unsound(path))))
     except (OSError, sqlite3.Error) as error:
-        return (f"{path.name}: {error}",)
+        return (f"{path.name}: {reason_of(error)}",)
 
 
 def _structure(database: sqlite3.Connection, newest: int) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.api.runs import ReportFormat, check_is_no_plan, report, report_exit_code, report_text, write_report
+from flashferry.api.reports import ReportFormat, check_is_no_plan, report, report_exit_code, report_text, write_report
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.record import DeviceRecord

@@ -31,7 +31,7 @@ def test_the_question_names_what_is_to_be_typed(monkeypatch):
 @pytest.mark.parametrize(
     ("interrupts", "code", "words"),
     [
-        (False, ExitCode.UNFINISHED, "nobody approved the plan: no device was asked or restarted"),
+        (False, ExitCode.UNFINISHED, "the plan was not approved: no device was asked or restarted"),
         (True, ExitCode.INTERRUPTED, "interrupted at the question: no device was asked or restarted"),
     ],
 )

@@ -89,7 +89,13 @@ def test_no_short_name_stands_for_two_options():
             for name in option.opts:
                 if not name.startswith("--"):
                     meanings.setdefault(name, set()).add(next(one for one in option.opts if one.startswith("--")))
-    assert meanings == {"-i": {"--inventory"}, "-H": {"--host"}, "-g": {"--group"}, "-o": {"--output"}}
+    assert meanings == {
+        "-i": {"--inventory"},
+        "-H": {"--host"},
+        "-g": {"--group"},
+        "-o": {"--output"},
+        "-v": {"--verbose"},
+    }
 
 
 def test_a_name_that_begins_another_is_left_out_by_itself():

@@ -67,7 +67,8 @@ def test_it_says_what_to_do_next_and_whence_passwords_come(said):
 def test_questions_are_asked_at_a_terminal_until_the_answer_will_do(tmp_path, said):
     """A wrong answer costs nothing but another try; nothing is asked twice that is known."""
     typed = (
-        "ams terdam\nams\nr1\nr1=300.1.1.1\nr1=192.0.2.1\nr1=192.0.2.9\nr2=192.0.2.1\nr2=192.0.2.2\n\nfast\n50\nann\n"
+        "r1\nr1=300.1.1.1\nr1=192.0.2.1\nr1=192.0.2.9\nr2=192.0.2.1\nr2=192.0.2.2\nr3=192.0.2.3\n\n"
+        "ams terdam\nams\n\npar\nfast\n50\n2\nann\n"
     )
     code, _, err = said(typed=typed)
     assert code == 0
@@ -78,11 +79,27 @@ def test_questions_are_asked_at_a_terminal_until_the_answer_will_do(tmp_path, sa
     assert {name: (host.hostname, host.username) for name, host in hosts.items()} == {
         "r1": ("192.0.2.1", "ann"),
         "r2": ("192.0.2.2", "ann"),
+        "r3": ("192.0.2.3", "ann"),
     }
-    assert view(hosts["r1"]).link_rate_bps == 5e7
+    found = {name: (view(host).site, view(host).link_rate_bps) for name, host in hosts.items()}
+    assert found == {"r1": ("ams", 5e7), "r2": ("ams", 5e7), "r3": ("par", 2e6)}
+    assert err.index("Device 1: ") < err.index("Site of r1 (one word; nothing: none): ")
+    assert "Site of r2 (nothing: ams; - for none): " in err
+    assert "Rate of par's WAN link" in err
 
 
-@pytest.mark.parametrize("typed", ["\n\n", "ams\nr1=192.0.2.1\n", ""])
+def test_a_login_is_tested_where_that_is_asked_for(tmp_path, said, monkeypatch):
+    """Of the new inventory's first device; a refusal is a sentence, and the inventory stands all the same."""
+    monkeypatch.setenv("FLASHFERRY_USERNAME", "ann")
+    monkeypatch.setenv("FLASHFERRY_PASSWORD", "x")
+    code, out, err = said(typed="r1=127.0.0.1:9\n\n\n\ny\n")
+    assert code == 0
+    assert "Log in to r1 now, to test it?" in err
+    assert "flashferry: r1: connect: no SSH session with 127.0.0.1 port 9" in err
+    assert "routers is written" in out
+
+
+@pytest.mark.parametrize("typed", ["\n\n", "r1=192.0.2.1\n", "r1=192.0.2.1\n\nams\n", ""])
 def test_questions_that_are_not_answered_write_nothing(tmp_path, said, typed):
     """No device, or the end of the input in the midst of them."""
     code, _, err = said(typed=typed)

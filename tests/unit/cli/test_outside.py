@@ -661,7 +661,7 @@ def test_a_depot_tells_what_happens(as_json, capsys, monkeypatch, tmp_path):
     running = SimpleNamespace(server=server, wait=lambda _timeout_s: next(asked), new_notices=lambda: (HOSTILE,))
     log = tmp_path / "depot.log"
     with depot.logging_to(log, is_json=as_json):
-        depot._until_over(running, threading.Event(), depot.partial(depot._tell, as_json=as_json))
+        depot._until_over(running, threading.Event(), depot.partial(depot._print, as_json=as_json))
     assert_harmless(log.read_text())
     assert log.read_text().count("\n") == 1
     said = capsys.readouterr()

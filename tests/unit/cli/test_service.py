@@ -183,7 +183,7 @@ def test_a_lost_password_is_given_anew(service, monkeypatch):
         (("audit", "verify", "--head", "1"), "expected NUMBER:HASH"),
         (("audit", "export", "--format", "xml"), "--format: expected jsonl or csv, found 'xml'"),
         (("audit", "export", "--since", "never"), "since: expected a time"),
-        (("--listen", "1", "init"), "--listen: expected behind 'service init', found before it"),
+        (("--listen", "1", "init"), "--listen: expected after 'service init', found before it"),
         (("--config", "none.toml"), "none.toml: expected the service's configuration, found no file"),
     ],
 )

@@ -203,7 +203,7 @@ def test_a_folder_that_takes_no_file_is_refused(tmp_path, monkeypatch, case):
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "write", full)
-    with pytest.raises(ConfigInvalid, match=rf"transcript folder {folder}: expected a folder to write to: \w"):
+    with pytest.raises(ConfigInvalid, match=rf"transcript folder {folder}: expected a folder to write to, found \w"):
         transcripts_in(folder, tell=never)
     if case == "full":
         assert list(folder.iterdir()) == []

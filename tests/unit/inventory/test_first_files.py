@@ -22,7 +22,8 @@ DEVICES = (
     FirstDevice(name="r2", address="192.0.2.2", port=2022, site="par"),
     FirstDevice(name="r3", address="core.example.net"),
 )
-FILES = texts(DEVICES, username="netops", link_rate_bps=50_000_000)
+RATES = {one.site: 50_000_000 for one in DEVICES if one.site}
+FILES = texts(DEVICES, username="netops", link_rates_bps=RATES)
 
 
 def read(folder: Path) -> None:

@@ -53,7 +53,7 @@ def test_data_of_the_group_reaches_the_host(tmp_path):
         ("r1: {platform: ios}", "r1: no 'hostname'"),
         ("r1: {hostname: 192.0.2.1}", "r1: platform: expected ios .*found none"),
         ("r1: {hostname: 192.0.2.1, platform: junos}", "found 'junos'"),
-        ("r1: {hostname: h, platform: ios, data: {link_rate_bps: fast}}", "link_rate_bps.*found text of 4 characters"),
+        ("r1: {hostname: h, platform: ios, data: {link_rate_bps: fast}}", "link_rate_bps.*found text of 11 characters"),
         ("r1: {hostname: h, platform: ios, data: {link_rate_bps: 5}}", "from 1000 to"),
         ("r1: {hostname: h, platform: ios, data: {cap_share: 1.5}}", "cap_share.*from 0.01 to 1"),
         ("r1: {hostname: h, platform: ios, data: {cap_share: true}}", "cap_share.*found True"),
@@ -76,7 +76,7 @@ def test_a_wrong_value_is_told_with_host_and_key(tmp_path, hosts, message):
             None,
             r"r1: .*hosts.yaml: key 'groups': group number 1: .*groups.yaml has no group",
         ),
-        ("- r1", None, "hosts.yaml: expected a mapping, found list"),
+        ("- r1", None, "hosts.yaml: expected a mapping, found a list with 1 entry"),
         ("r1: 5", None, "r1: .*expected a mapping, found 5"),
         ("r1: {hostname: [", None, "hosts.yaml line .*not valid YAML"),
         ("r1: {hostname: h}", "east: 7", "groups.yaml: expected a mapping, found 7"),
@@ -85,7 +85,7 @@ def test_a_wrong_value_is_told_with_host_and_key(tmp_path, hosts, message):
         (
             "r1: {hostname: h}",
             "east: {groups: [west]}",
-            "east: .*group number 1 is not in .*: expected some of east, found text of 4 characters",
+            "east: .*group number 1 is not in .*: expected some of east, found text of 11 characters",
         ),
         ("r1: {hostname: h, data: [1]}", None, r"r1: .*'data': expected a mapping, found a list with 1 entry"),
         ("r1: {hostname: h, connection_options: x}", None, "connection_options.*expected a mapping"),
@@ -186,7 +186,9 @@ def test_what_is_opened_is_what_nornir_would_open(tmp_path):
 
 def test_a_wrong_connection_option_is_told_without_its_value(tmp_path):
     """It could be a password."""
-    with pytest.raises(ConfigInvalid, match="connection_options: netmiko: expected a mapping, found str") as caught:
+    with pytest.raises(
+        ConfigInvalid, match="connection_options: netmiko: expected a mapping, found text of 11 characters"
+    ) as caught:
         fleet(tmp_path, "r1: {hostname: h, connection_options: {netmiko: hidden-word}}")
     assert "hidden-word" not in str(caught.value)
 

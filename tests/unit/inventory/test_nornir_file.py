@@ -513,7 +513,10 @@ def test_a_configuration_file_may_name_a_folders_files(tmp_path):
         ("runner: {}", "key 'inventory': expected a mapping with 'plugin' and 'options', found none"),
         ("inventory: {plugins: x}", "key 'inventory': unknown key 'plugins'"),
         ("inventory: {plugin: 5}", "key 'plugin': expected a name such as CSVInventory, found 5"),
-        ("inventory: {plugin: Rude, options: secret-word}", "key 'options': expected a mapping, found str"),
+        (
+            "inventory: {plugin: Rude, options: secret-word}",
+            "key 'options': expected a mapping, found text of 11 characters",
+        ),
         (
             "inventory: {options: {host_fil: x}}",
             "SimpleInventory: options: unknown key 'host_fil'; did you mean 'host_file'",

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.api.checking import read_image
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms import NAMES
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
 from flashferry.model.limits import RetryPolicy
 from flashferry.model.policy import StagePolicy
+from flashferry.monitor.events import Event
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.planning.image_hasher import image_hasher
-from flashferry.planning.local_images import wanted_image
+from flashferry.planning.local_images import HashProgress, wanted_image
 from flashferry.run.make_request import request_for_image
 from inventory.image_rules import ImageRules, rules_beside
 from inventory.load import open_inventory
@@ -167,3 +169,45 @@ def test_a_list_of_yaml_files_is_not_waited_for(ground: Path):
         ConfigInvalid, match=r"groups\.yaml: cannot be read: expected a regular file, found a named pipe"
     ):
         open_inventory(ground / "inventory")
+
+
+def test_how_far_a_large_image_is_hashed_is_reported_once_a_second():
+    """With its share and the time left, then its end; an image that takes less than a second is not worth a word."""
+    now_s, events = [100.0], []
+    took = HashProgress(events.append, "big.bin", started_s=90.0, clock=lambda: now_s[0])
+    for now_s[0], done in (
+        (100.4, 1),
+        (101.0, 1_000_000_000),
+        (101.5, 2),
+        (140.0, 4_500_000_000),
+        (180.0, 9_000_000_000),
+    ):
+        took(done, 9_000_000_000)
+    assert [(one.host, one.step, one.status, one.at_s) for one in events] == [
+        (None, "server", "progress", 11.0),
+        (None, "server", "progress", 50.0),
+        (None, "server", "done", 90.0),
+    ]
+    assert events[1].text == "hashing big.bin: 50% of 9.00 GB, about 40 s left"
+    assert events[2].text == "hashed big.bin, 9.00 GB, in 80.0 s"
+    quick = []
+    HashProgress(quick.append, "small.bin", clock=lambda: 0.0)(8, 8)
+    assert quick == []
+
+
+def test_every_way_to_an_image_reports_how_far_it_is(ground: Path, monkeypatch: pytest.MonkeyPatch):
+    """A check, a plan and a rehearsal read it by one of these; a failing view does not stop the hashing."""
+    monkeypatch.setattr("flashferry.planning.local_images._REPORT_EVERY_S", 0.0)
+    path = ground / "images" / "large.bin"
+    path.write_bytes(b"x" * (3 << 20))
+    events: list[Event] = []
+    read_image(path, emit=events.append)
+    with image_hasher((path.parent,), emit=events.append) as hasher:
+        hasher.wanted(path)
+    assert [one.text.split(",")[0] for one in events if one.status == "done"] == ["hashed large.bin"] * 2
+    assert all("large.bin" in one.text for one in events)
+
+    def fails(event: Event) -> None:
+        raise OSError("the terminal is gone")
+
+    assert wanted_image(path, emit=fails).image.size_bytes == 3 << 20

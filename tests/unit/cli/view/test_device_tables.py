@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.cli.view.device_tables import MOST_DETAILED, print_checks, print_recovery, print_run
+from flashferry.cli.view.device_tables import MOST_DETAILED, print_checks, print_recovery, print_run, print_run_details
 from flashferry.cli.view.probe_table import print_probe
 from flashferry.images.image import Image
 from flashferry.model.probe_result import ProbeResult, TransportArm
@@ -39,7 +39,7 @@ def run(*devices, **values):
 def told(capsys):
     """Return what a run's result says."""
 
-    def call(report, table=print_run, **options):
+    def call(report, table=print_run_details, **options):
         table(report, **options)
         return capsys.readouterr().out
 
@@ -160,3 +160,36 @@ def test_a_check_ends_with_its_sum_and_what_comes_next(told):
     assert "next: 'flashferry stage' or 'flashferry plan'" in found
     lost = CheckRecord(host="r1", outcome=Outcome.FAILED, check=None, failure=LOST)
     assert "next: mend what is reported above" in told((lost,), print_checks)
+
+
+COPY = SimpleNamespace(rate_bytes_per_s=4_280_000.0)
+
+
+def test_stage_ends_with_one_line_per_device(told, monkeypatch):
+    """Outcome, time, and the copy's rate or why there is none; the hint of many stands once, and what is more after."""
+    monkeypatch.setenv("COLUMNS", "100")
+    good = replace(proven("r1"), seconds_by_step={"pull": 100.0, "verify": 23.0}, transfer=COPY)
+    there = device("r2", Outcome.ALREADY_THERE)
+    lost = [device(name, Outcome.FAILED, failure=LOST) for name in ("r3", "r4")]
+    found = told(run(good, there, *lost), print_run)
+    assert [line.rstrip() for line in found.splitlines()] == [
+        "run 20261122-000000-abcd: x.bin, 2,000,000 bytes, MD5 m",
+        "device  result         took        copied at, or why not",
+        "r1      done           2 min 03 s  4.28 MB/s",
+        "r2      already there  -           hash proven",
+        "r3      failed         -           connect: no answer",
+        "r4      failed         -           connect: no answer",
+        "2 devices: Look at the line (r3, r4)",
+        "4 devices: 2 done, 2 failed",
+        "report: flashferry report 20261122-000000-abcd",
+    ]
+
+
+def test_what_is_left_on_a_device_is_said_with_the_command_that_ends_it(told):
+    """A partial file and a configuration that is not proven are never a detail."""
+    left = replace(device("r1", Outcome.FAILED, failure=LOST, restored=Restored.INCOMPLETE), partial_file="flash:x.bin")
+    found = told(run(replace(left, partial_advice="remove it with 'flashferry stage --resume R'")), print_run)
+    assert "configuration" in found
+    assert "flash:x.bin" in found
+    assert "flashferry recover" in found
+    assert "'flashferry stage --resume R'" in " ".join(found.split())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from flashferry.cli.terminal.output import EventLines
-from flashferry.cli.view.live import LiveTable, watching
+from flashferry.cli.view.live import FleetLines, LiveTable, watching
 from flashferry.monitor.events import Event, Progress
+from flashferry.monitor.progress import Roster
 
 
 class Screen:
@@ -157,3 +159,38 @@ def test_a_device_that_ends_badly_without_a_failed_step_is_told_above():
     screen.tell("r2", "activate", "failed", "the session was lost")
     screen.tell("r2", "device", "failed", "failed: activate: the session was lost")
     assert screen.above.splitlines() == ["r1: refused: ready: not ready", "r2: activate: the session was lost"]
+
+
+def test_hashing_is_one_line_of_the_table_until_it_is_over():
+    """It changes in place; nothing of it stays above the table but its end."""
+    screen = Screen()
+    screen.tell(None, "server", "progress", "hashing a.bin: 10% of 9.00 GB")
+    screen.tell(None, "server", "progress", "hashing a.bin: 20% of 9.00 GB")
+    assert screen.lines == ["hashing a.bin: 20% of 9.00 GB", "0 of 2 devices through, 0:00"]
+    screen.tell(None, "server", "done", "hashed a.bin")
+    assert screen.lines == ["0 of 2 devices through, 0:00"]
+    assert "10%" not in screen.above
+    assert "server: hashed a.bin" in screen.above
+
+
+@pytest.mark.parametrize("lines", [EventLines(), FleetLines(Roster(), "restore", 50)])
+def test_hashing_without_a_terminal_is_a_line_now_and_then(lines, capsys):
+    """At its start, every half minute, and at its end: a log of a job is read later."""
+    for at_s in range(1, 62):
+        lines(Event(host=None, step="server", status="progress", text=f"hashing: {at_s}%", at_s=float(at_s)))
+    lines(Event(host=None, step="server", status="done", text="hashed", at_s=62.0))
+    printed = [line for line in capsys.readouterr().err.splitlines() if " all " not in line]
+    assert [line.split()[-1] for line in printed] == ["1%", "31%", "61%", "hashed"]
+
+
+def test_hashing_on_a_terminal_changes_in_place(capsys, monkeypatch):
+    """Whatever is printed next takes the line's place."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("FLASHFERRY_PLAIN", raising=False)
+    monkeypatch.setenv("COLUMNS", "30")
+    lines = EventLines()
+    lines(Event(host=None, step="server", status="progress", text=f"hashing {'x' * 99}", at_s=1.0))
+    assert capsys.readouterr().err == f"\r\033[Khashing {'x' * 21}"
+    lines.say("next")
+    assert capsys.readouterr().err == "\r\033[Kflashferry: next\n"

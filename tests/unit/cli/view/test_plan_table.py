@@ -124,7 +124,7 @@ def test_what_would_help_is_told_with_its_end(shown: Shown) -> None:
         (_device(1), "Kept in p.json: look at it, then run 'flashferry stage --plan p.json' with the same inventory"),
         (
             _device(1, Action.UNREACHABLE),
-            "Kept in p.json, which stages nothing: make it anew once what is told above is mended",
+            "Kept in p.json, which stages nothing: make it anew once what stands above is mended",
         ),
         (_device(1, Action.ALREADY_THERE), "Kept in p.json, which stages nothing"),
     ],
@@ -151,7 +151,7 @@ def test_looking_at_a_fleet_tells_trouble_and_counts_the_rest(capsys: pytest.Cap
         )
     lines = capsys.readouterr().err.splitlines()
     assert "no answer" not in "".join(lines)
-    assert lines[-1] == "flashferry: looked at 100 of 100 devices, 1 of them refused or out of reach"
+    assert lines[-1] == "flashferry: checked 100 of 100 devices, 1 of them refused or out of reach"
     assert len(lines) <= 7
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.api.runs import report_exit_code
+from flashferry.api.reports import report_exit_code
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan

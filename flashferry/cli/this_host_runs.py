@@ -1,0 +1,118 @@
+"""Runs of this host: read, steered and reported, by `flashferry.api`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from flashferry import api
+from flashferry.cli.result import StatusPage, status_content
+from flashferry.core.errors import ConfigInvalid
+from flashferry.store.control_requests import SteerKind
+
+if TYPE_CHECKING:
+    from flashferry.api import DeviceHistory, Steered
+    from flashferry.reports.model import Report
+    from flashferry.sites.centre.overview import RunOverview
+    from flashferry.store.control import ControlRequest
+    from flashferry.store.history import History
+    from flashferry.store.status import RunStatus
+    from flashferry.store.stored_run import StoredRun
+
+T = TypeVar("T")
+
+
+class RunsOfThisHost:
+    """Reads and steers runs of this host.
+
+    Args:
+        state: The state folder; None: the usual one.
+    """
+
+    def __init__(self, state: Path | None) -> None:
+        self._state = state
+
+    def status(self, last: int, depot: str, catalogue: Path | None) -> StatusPage:
+        """Return the latest runs, the depot, the catalogue, and what is left to recover."""
+        found = api.status(last, state=self._state)
+        at_depot = api.find_depot(found.directory, depot)
+        content, meaning = status_content(found)
+        troubles: list[str] = []
+        site_runs = _unless_broken(lambda: _site_runs(found.directory, last), troubles) or ()
+        images = _unless_broken(lambda: api.catalogue_summary(found.directory, catalogue, at_depot), troubles)
+        content |= {name: value for name, value in (("depot", at_depot), ("catalogue", images)) if value is not None}
+        content |= {name: value for name, value in (("site_runs", site_runs), ("troubles", troubles)) if value}
+        return StatusPage(
+            runs=found,
+            content=content,
+            meaning=meaning,
+            depot=at_depot,
+            images=images,
+            site_runs=site_runs,
+            troubles=troubles,
+        )
+
+    def runs(self, last: int) -> tuple[RunStatus, ...]:
+        """Return the latest runs."""
+        return api.status(last, state=self._state).runs
+
+    def stored_run(self, run: str) -> tuple[StoredRun, ControlRequest]:
+        """Return a run with its devices, and what was asked of it."""
+        return api.stored_run(run, state=self._state)
+
+    def steer(self, run: str, what: SteerKind, reason: str) -> Steered:
+        """Have a run pause, continue or stop."""
+        from flashferry.cli.options.shared import asker
+
+        is_stop = what is SteerKind.STOP
+        paused = None if is_stop else what is SteerKind.PAUSE
+        return api.steer(run, paused=paused, stopping=True if is_stop else None, asker=asker(reason), state=self._state)
+
+    def approve(self, run: str, wave: int | None, reason: str) -> Steered:
+        """Approve a run's waves up to one."""
+        from flashferry.cli.options.shared import asker
+
+        return api.approve(run, wave, asker=asker(reason), state=self._state)
+
+    def history(self) -> History:
+        """Return the copies of all devices."""
+        return api.history(state=self._state)
+
+    def device_history(self, device: str, last: int) -> tuple[History, DeviceHistory]:
+        """Return the copies of a device."""
+        found = self.history()
+        return found, api.device_history(found, device, last)
+
+    def report(self, run: str) -> Report:
+        """Return the report of a run."""
+        return api.report(run, state=self._state)
+
+    def nothing(self, what: str) -> str:
+        """Return the sentence that the journal has nothing of a kind yet."""
+        return f"the journal has no {what}{' of any device' if what == 'copy' else ''} yet"
+
+
+def _unless_broken(read: Callable[[], T], troubles: list[str]) -> T | None:
+    """Return what is read; None where it cannot be, with the reason added to troubles: all else is shown."""
+    try:
+        return read()
+    except ConfigInvalid as error:
+        troubles.append(f"{error.message}. {error.hint}" if error.hint else error.message)
+        return None
+
+
+def _site_runs(state: Path, most: int) -> tuple[RunOverview, ...]:
+    """Return runs that were given to sites from here; none where this host is no centre of sites.
+
+    Raises:
+        ConfigInvalid: The ledger cannot be used.
+    """
+    from flashferry.store.sites.database import FILE
+
+    if not (state / FILE).is_file():
+        return ()
+    from flashferry.sites.centre.overview import run_overviews
+    from flashferry.store.sites.database import SitesDatabase
+
+    return run_overviews(SitesDatabase(state), most=most, also_open=True)
