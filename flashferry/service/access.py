@@ -147,6 +147,8 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/api/v1/jobs/{job_id}"): VIEWS_SITE,
     ("GET", "/api/v1/jobs/{job_id}/result"): VIEWS_SITE,
     ("POST", "/api/v1/jobs/{job_id}/cancel"): OPERATES_SITE,
+    ("GET", "/jobs"): VIEWS,
+    ("GET", "/jobs/{job_id}"): VIEWS_SITE,
     ("POST", "/jobs/{job_id}/cancel"): OPERATES_SITE,
     ("POST", "/api/v1/runs"): OPERATES_SITE,
     ("GET", "/api/v1/runs"): VIEWS,

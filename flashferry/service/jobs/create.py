@@ -57,11 +57,11 @@ _SITE = "site"
 
 _WITH_EVENTS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
 
-_OF_A_FLEET = frozenset({JobKind.STAGE, JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
-
-SELECTS = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
+SELECTS = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.READY, JobKind.PLAN})
 
 """Kinds whose devices are selected by name, group, filter and site."""
+
+_OF_A_FLEET = SELECTS | {JobKind.STAGE}
 
 _VERBS = {
     JobKind.RESUME: ("stage",),
@@ -224,7 +224,7 @@ MOST_OF_A_PERSON = 20
 
 """Queued jobs of one user that need no approval."""
 
-_NEEDS_NO_APPROVAL = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
+_NEEDS_NO_APPROVAL = SELECTS
 
 _TESTS = frozenset({JobKind.PROBE, JobKind.CHECK})
 

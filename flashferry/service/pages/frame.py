@@ -179,6 +179,7 @@ NAVIGATION = (
     ("Tonight", "/tonight"),
     ("Plans", "/plans"),
     ("Runs", "/runs"),
+    ("Jobs", "/jobs"),
     ("Devices", "/devices"),
     ("Sites", "/sites"),
     ("Images", "/images"),
@@ -375,6 +376,7 @@ def _source(name: str) -> str:
 def _templates() -> Environment:
     made = page_templates(_source)
     made.finalize = _printed
+    made.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     made.globals |= {"asset": asset, "link": link, "label_of": label_of}
     return made
 

@@ -11,16 +11,18 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
-from flashferry.service.jobs.steering import may_cancel
 from flashferry.service.pages.frame import link, view_page
+from flashferry.service.pages.jobs import job_row
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb, approve_wave
 from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in, sites_text
+from flashferry.service.plans.obstacles import obstacles
 from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_plan
 from flashferry.service.plans.serializers import plan_json
 from flashferry.service.principal import ANY_ROLE, Actor, Role
 from flashferry.service.texts import FormName, FormProse, Number
-from flashferry.store.service.jobs import Job, jobs_of_plan
+from flashferry.store.service.database import moment
+from flashferry.store.service.jobs import jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans
 
@@ -43,7 +45,7 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
         jobs = being_made(service, database, actor)
     return {
         "plans": rows,
-        "being_made": [_job_row(one, actor) for one in jobs],
+        "being_made": [job_row(one, actor) for one in jobs],
         "title": title,
         "state": state,
         "states": [one.value for one in PlanState],
@@ -104,7 +106,9 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
         stored, content = found(database, digest, actor), plan_in(database, digest)
         jobs = jobs_of_plan(database, digest)
     return {
-        "jobs": [_job_row(one, actor) for one in reversed(jobs)],
+        "at": moment(service.now()),
+        "missing": obstacles(service, actor, stored),
+        "jobs": [job_row(one, actor) for one in reversed(jobs)],
         "plan": _summary(stored) | {name: details[name] for name in ("is_startable", "why_not")},
         "content": details["plan"],
         "settings": carried_rows(content),
@@ -163,12 +167,6 @@ def approve_one(
     """Approve the waves of a run up to one, for the plan that was read."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
-
-
-def _job_row(job: Job, actor: Actor) -> dict[str, object]:
-    names = ("job_id", "state", "run_id", "requested_by", "created_at", "not_before", "until", "exit_code", "sentence")
-    details = {name: getattr(job, name) for name in (*names, "reason")}
-    return {"kind": job.kind.value, "may_cancel": may_cancel(actor, job)} | details
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:

@@ -13,17 +13,17 @@ from flashferry.model.states import Phase
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.errors import NotFound
-from flashferry.service.jobs.steering import may_cancel
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.presenters import device_row, in_order, run_board, run_row
 from flashferry.service.live.snapshot import DeviceNow, RunNow
 from flashferry.service.pages.frame import view_page
+from flashferry.service.pages.jobs import job_row
 from flashferry.service.pages.steering import offered
 from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import job_seen, sites_of
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
-from flashferry.store.service.jobs import Job, jobs_of_run
+from flashferry.store.service.jobs import jobs_of_run
 from flashferry.store.stored_run import read_run
 from inventory.transport_policy import USUAL
 
@@ -72,7 +72,7 @@ def run(
     return {
         "run": figures_of(found) | {"unrestored": list(found.unrestored)},
         "devices": [to_json(one) for one in chosen],
-        "jobs": [_job(seen) | {"may_cancel": may_cancel(actor, one)} for one in jobs if (seen := job_seen(actor, one))],
+        "jobs": [job_row(seen, actor) for one in jobs if (seen := job_seen(actor, one))],
         "at": moment(snapshot.at),
         "state": state if state in _STATES else "all",
         "states": _STATES,
@@ -137,11 +137,6 @@ def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
         return False
     details = " ".join((one.host, one.site, one.label, one.step, one.text, one.verdict or "")).casefold()
     return all(word in details for word in words.casefold().split())
-
-
-def _job(job: Job) -> dict[str, object]:
-    kept = ("job_id", "kind", "state", "requested_by", "reason", "created_at", "ended_at", "exit_code", "sentence")
-    return {name: to_json(getattr(job, name)) for name in kept}
 
 
 def _without_samples(report: Mapping[str, object]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Forms of a run's page: pause, continue, stop, recover, resume, approve waves; and cancelling a job."""
+"""Forms of a run's page: pause, continue, stop, recover, resume, approve waves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from starlette.responses import RedirectResponse
 
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.jobs import steering
-from flashferry.service.jobs.steering import cancel
 from flashferry.service.live.snapshot import RunNow
 from flashferry.service.pages.frame import link
 from flashferry.service.plans.deciding import approve_wave
@@ -60,16 +59,6 @@ def approve(
     """Approve the waves of a run up to one, for the plan that the page showed."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return _back(run_id)
-
-
-@router.post("/jobs/{job_id}/cancel")
-def cancel_job(service: TheService, actor: TheActor, job_id: str, reason: FormProse = "") -> RedirectResponse:
-    """Cancel a queued job; leads to the page of its plan or run."""
-    job = cancel(service, actor, job_id, reason)
-    if job.run_id is not None:
-        return _back(job.run_id)
-    path = link("/plans", job.digest) if job.digest is not None else "/plans"
-    return RedirectResponse(path, HTTPStatus.SEE_OTHER.value)
 
 
 def offered(service: Service, actor: Actor, run: RunNow) -> dict[str, object]:

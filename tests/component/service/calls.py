@@ -390,6 +390,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ("GET", "/api/v1/jobs/{job_id}"): Call(arrange=_job),
     ("GET", "/api/v1/jobs/{job_id}/result"): Call(arrange=_ended_job),
     ("POST", "/api/v1/jobs/{job_id}/cancel"): Call(arrange=_job, json=_REASON),
+    ("GET", "/jobs/{job_id}"): Call(arrange=_ended_job),
     ("POST", "/jobs/{job_id}/cancel"): Call(arrange=_job, form=_REASON),
     ("POST", "/api/v1/runs"): Call(content=_run_body),
     ("GET", "/api/v1/runs/{run_id}"): Call(arrange=_run),

@@ -101,6 +101,8 @@ VOPUA     GET    /api/v1/jobs
 VOPUA     GET    /api/v1/jobs/{job_id}                        per-site
 VOPUA     GET    /api/v1/jobs/{job_id}/result                 per-site
 .O...     POST   /api/v1/jobs/{job_id}/cancel                 per-site
+VOPUA     GET    /jobs
+VOPUA     GET    /jobs/{job_id}                               per-site
 .O...     POST   /jobs/{job_id}/cancel                        per-site
 .O...     POST   /api/v1/runs                                 per-site
 VOPUA     GET    /api/v1/runs
