@@ -199,6 +199,8 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/runs/{run_id}/approve"): APPROVES,
     ("GET", "/devices"): VIEWS,
     ("GET", "/devices/{name:path}"): VIEWS_SITE,
+    ("POST", "/devices"): OPERATES_SITE,
+    ("POST", "/devices/{name:path}"): OPERATES_SITE,
     ("GET", "/sites"): VIEWS,
     ("GET", "/trends"): VIEWS,
     # Images, which have no site; an operator may give up an upload, and only an admin takes away what has arrived.

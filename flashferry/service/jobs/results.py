@@ -19,6 +19,8 @@ _READY = {
 }
 """Verdicts of a device's readiness, in words and with their tone."""
 _CONDITIONS_MET = frozenset({"met", "does not apply"})
+_CHECK, _FIT = "flashferry.check/1", "fit"
+"""A checked device is not done, but fit to be staged."""
 _OF_THIS_PLATFORM = "of this platform"
 
 
@@ -47,7 +49,8 @@ def device_results(document: Mapping[str, object]) -> tuple[DeviceResult, ...]:
     """Return the devices of a document, those with something wrong first."""
     run = document.get("run")
     within = run if isinstance(run, dict) else document
-    found = [_of_device(one) for one in Node(within).list("devices")]
+    done = _FIT if Node(document).text("schema") == _CHECK else ""
+    found = [_of_device(one, done) for one in Node(within).list("devices")]
     return tuple(sorted(found, key=lambda one: ("bad", "warn").index(one.tone) if one.tone in ("bad", "warn") else 2))
 
 
@@ -57,9 +60,14 @@ def error_of(document: Mapping[str, object]) -> str:
     return _joined(node.text("error"), node.text("hint"))
 
 
-def _of_device(one: Node) -> DeviceResult:
+def readiness_words(verdict: str) -> tuple[str, str]:
+    """Return a verdict about a device's readiness in words, and its tone."""
+    return _READY.get(verdict, (verdict, "warn"))
+
+
+def _of_device(one: Node, done: str) -> DeviceResult:
     check = one.at("check")
-    word, tone = _result(one)
+    word, tone = _result(one, done)
     refusal = _joined(check.text("refusal"), check.text("refusal_hint"))
     failure = _joined(one.text("failure", "reason"), one.text("failure", "hint"))
     return DeviceResult(
@@ -74,16 +82,16 @@ def _of_device(one: Node) -> DeviceResult:
     )
 
 
-def _result(one: Node) -> tuple[str, str]:
+def _result(one: Node, done: str) -> tuple[str, str]:
     """Return the result of a device and its tone: its readiness, its outcome, or what a plan does with it."""
     if (verdict := one.text("readiness", "verdict")) is not None:
-        return _READY.get(verdict, (verdict, "warn"))
+        return readiness_words(verdict)
     outcome = one.text("outcome")
     if outcome in set(Outcome):
         fits = one.text("check", "image", "fits")
         if outcome == Outcome.DONE and fits not in (None, _OF_THIS_PLATFORM):
             return "image unsure", "warn"
-        return label_of(outcome), Outcome(outcome).tone
+        return done if done and outcome == Outcome.DONE else label_of(outcome), Outcome(outcome).tone
     if (restored := one.text("restored")) is not None:
         return restored, "good" if one.text("failure", "reason") is None else "bad"
     action = one.text("action") or outcome or ""

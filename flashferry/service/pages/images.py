@@ -20,11 +20,13 @@ from flashferry.core.json_access import parsed
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.images import receive_published
 from flashferry.service.api.limits import FormPieces
+from flashferry.service.device_list import listed_devices
 from flashferry.service.errors import BadForm, Conflict, ServiceError
 from flashferry.service.images import golden, lifecycle, upload
 from flashferry.service.images.lifecycle import image_details_json, image_json, left_out
 from flashferry.service.images.upload import NewImage
 from flashferry.service.images.upload_sessions import UploadSession
+from flashferry.service.known_names import inventory_hosts
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.principal import EVERYWHERE, Actor, Role
 from flashferry.service.service import Service
@@ -65,6 +67,8 @@ def images(service: TheService, actor: TheActor) -> object:
         "most_bytes": service.settings.images.most_bytes,
         "may_send": actor.has({Role.OPERATOR}),
         "may_choose": actor.has({Role.ADMIN}),
+        "models": listed_devices(service, actor).models,
+        "sites": sorted({site for _, site in inventory_hosts(service)[0].values() if site}),
         "usable": [row["name"] for row in rows if row["is_usable"]],
     }
 

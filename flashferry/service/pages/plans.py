@@ -8,9 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, UploadFile
 from starlette.responses import RedirectResponse, Response
 
+from flashferry.model.states import NOT_DONE, phase_of
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
+from flashferry.service.device_list import operated_sites, usable_images
+from flashferry.service.errors import Conflict
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.jobs import job_row
 from flashferry.service.plans import deciding
@@ -20,7 +23,10 @@ from flashferry.service.plans.obstacles import obstacles
 from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_plan
 from flashferry.service.plans.serializers import plan_json
 from flashferry.service.principal import ANY_ROLE, Actor, Role
-from flashferry.service.texts import FormName, FormProse, Number
+from flashferry.service.run_visibility import seen_run
+from flashferry.service.service import Service
+from flashferry.service.texts import FormName, FormNames, FormProse, Number
+from flashferry.store.reader import RunState
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
@@ -33,8 +39,8 @@ _TONES = {PlanState.DRAFT: "warn", PlanState.APPROVED: "good", PlanState.DENIED:
 
 
 @view_page(router, _PATH, "plans.html")
-def plans(service: TheService, actor: TheActor, title: str = "", state: str = "") -> object:
-    """Return the visible plans, the newest first, filtered by title and state."""
+def plans(service: TheService, actor: TheActor, title: str = "", state: str = "", unfinished: str = "") -> object:
+    """Return the visible plans, the newest first, filtered by title and state; a new one may be for a run's rest."""
     with service.database.reading() as database:
         seen = [one for one in stored_plans(database, title=title or None) if actor.may(ANY_ROLE, one.sites)]
         rows = [
@@ -49,6 +55,13 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
         "title": title,
         "state": state,
         "states": [one.value for one in PlanState],
+        "at": moment(service.now()),
+        "sites": operated_sites(service, actor),
+        "is_everywhere": actor.may({Role.OPERATOR}, ()),
+        "images": usable_images(service),
+        "zone": f"{service.now().astimezone():%Z}",
+        "unfinished": unfinished,
+        "rest": _unfinished(service, actor, unfinished)[0] if unfinished else (),
         "may_offer": actor.has({Role.OPERATOR}),
         "choices": form_rows(WITH_THE_PLAN),
     }
@@ -67,15 +80,27 @@ def make(
     actor: TheActor,
     title: FormName = "",
     image: FormName = "",
-    sites: FormName = "",
+    sites: FormNames = [],  # noqa: B006 -- FastAPI makes each request its own
     window: FormName = "",
-    golden: Annotated[bool, Form()] = False,
+    unfinished: FormName = "",
     *,
+    golden: Annotated[bool, Form()] = False,
     chosen: Annotated[dict[str, object], Depends(chosen_by_form(WITH_THE_PLAN))],
 ) -> Response:
     """Create a plan by a job that checks the devices; it is offered when the job has ended."""
-    names = tuple(sites.replace(",", " ").split())
-    spec = PlanSpec(title=title, image=image.strip(), golden=golden, sites=names, window=window.strip(), chosen=chosen)
+    names = tuple(name for one in sites for name in one.replace(",", " ").split())
+    hosts: tuple[str, ...] = ()
+    if unfinished:
+        hosts, names = _unfinished(service, actor, unfinished)
+    spec = PlanSpec(
+        title=title,
+        image=image.strip(),
+        golden=golden,
+        sites=names,
+        hosts=hosts,
+        window=window.strip(),
+        chosen=chosen,
+    )
     make_plan(service, actor, spec)
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
@@ -167,6 +192,21 @@ def approve_one(
     """Approve the waves of a run up to one, for the plan that was read."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
+
+
+def _unfinished(service: Service, actor: Actor, run_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the devices of a run that are not done, and their sites. Raises `NotFound`; `Conflict` without any."""
+    run = seen_run(service.state, run_id, actor).run
+    rest = [
+        device
+        for device in run.devices
+        if phase_of(str(device.record.get("outcome") or "") or None, device.state, is_alive=False) in NOT_DONE
+    ]
+    if run.state is RunState.ALIVE or not rest:
+        why = "is running" if run.state is RunState.ALIVE else "has no device that is not done"
+        raise Conflict(f"run {run_id} {why}", hint="See its page for the state of its devices")
+    sites = {device.site or "" for device in rest}
+    return tuple(device.host for device in rest), () if "" in sites else tuple(sorted(sites))
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:

@@ -448,6 +448,8 @@ CALLS: dict[tuple[str, str], Call] = {
     ("GET", "/runs/{run_id}"): Call(arrange=_run),
     ("GET", "/runs/{run_id}/devices/{host:path}"): Call(arrange=_run),
     ("GET", "/devices/{name:path}"): Call(arrange=_device),
+    ("POST", "/devices/{name:path}"): Call(arrange=_device, form={"what": "check"}),
+    ("POST", "/devices"): Call(arrange=_device, form={"what": "check", "hosts": "r1"}),
     **{
         ("POST", f"/runs/{{run_id}}/{what}"): Call(arrange=_run, form=_REASON, may_answer=frozenset({409}), why=_DEAD)
         for what in ("pause", "continue", "stop")

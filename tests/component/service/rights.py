@@ -152,6 +152,8 @@ VOPUA     GET    /runs/{run_id}/devices/{host:path}           per-site
 ..P..     POST   /runs/{run_id}/approve                       per-site not-own
 VOPUA     GET    /devices
 VOPUA     GET    /devices/{name:path}                         per-site
+.O...     POST   /devices                                     per-site
+.O...     POST   /devices/{name:path}                         per-site
 VOPUA     GET    /sites
 VOPUA     GET    /trends
 VOPUA     GET    /api/v1/images
