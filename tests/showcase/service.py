@@ -160,6 +160,11 @@ def _lay_out(state: Path) -> None:
     for name in ("images", "nights", "inventory"):
         (state / name).mkdir(mode=0o700)
     (state / "nights" / "lab.yaml").write_text("{}\n")
+    listed = {
+        name: {"hostname": f"192.0.2.{number}", "platform": "ios", "data": {"site": site}}
+        for number, (name, site) in enumerate([*hosts(), ("trn-sw08", "TRN")], 10)
+    }
+    (state / "inventory" / "hosts.yaml").write_text(json.dumps(listed))
     names = SITES | {name: f"{name.title()}, branches" for name in NIGHT_SITES}
     sites = "\n".join(f'"{name}" = "{called}"' for name, called in names.items())
     (state / "service.toml").write_text(CONFIGURATION.format(folder=state, sites=sites))

@@ -591,7 +591,7 @@ def device_path(run_id: str, host: str) -> str:
 
 def _hold_text(run: RunNow, now: datetime) -> str:
     at = time_of(run.hold_since)
-    since = f" since {clock(at, now)}" if at is not None else ""
+    since = f" since {clock(at, now)} UTC" if at is not None else ""
     if run.waiting_wave is not None:
         return f"Wave {run.waiting_wave} waits for approval{since}."
     words = {

@@ -214,7 +214,7 @@ def test_a_refused_action_keeps_what_was_ticked(fleet):
     answer = asked(fleet, "carl", "/devices?q=r&sort=-device", hosts=("r2",), what="recover", reason="why not")
     assert answer.status_code == 409
     assert "expected a device that a run left changed" in answer.text
-    assert '<input type="checkbox" name="hosts" value="r2" aria-label="r2" checked>' in answer.text
+    assert '<input type="checkbox" class="screen" name="hosts" value="r2" aria-label="r2" checked>' in answer.text
     assert 'value="why not"' in answer.text
     assert 'name="q" type="search" value="r"' in answer.text
     assert asked(fleet, "carl", what="check").status_code == 422
