@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from urllib.parse import quote
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.model.states import NOT_RESTORED, Phase, State, label_of, phase_of
-from flashferry.service.jobs.results import device_results, readiness_words
+from flashferry.service.jobs.results import Finding, newest_findings, readiness_words
 from flashferry.service.known_names import inventory_hosts
-from flashferry.service.principal import Actor, Role
-from flashferry.service.run_visibility import is_visible, sees_all_of, sites_of
+from flashferry.service.principal import Actor
+from flashferry.service.run_visibility import is_visible, sites_of
 from flashferry.service.service import Service
 from flashferry.store.fleet_view import KnownDevice, known_devices
 from flashferry.store.history import History, Measurement
 from flashferry.store.reader import is_run_alive
-from flashferry.store.service.images import images as stored_images
-from flashferry.store.service.jobs import JobKind, JobState, latest_jobs
 
 NEVER_CHECKED = "never checked"
-_LATEST_JOBS = 300
-"""Jobs among which the newest checks are looked for."""
-_KEPT_DOCUMENTS = 32
-_MOST_DOCUMENT_BYTES = 32 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What a run, a check or a readiness check found of a device.
-
-    Attributes:
-        word: The result in a word or two; `tone` repeats it by colour.
-        at: When, ISO 8601; `path` leads to it.
-    """
-
-    word: str
-    tone: str
-    at: str = ""
-    path: str = ""
-    model: str = ""
-    release: str = ""
 
 
 _NOTHING = Finding(word="", tone="quiet")
@@ -102,7 +76,7 @@ def listed_devices(service: Service, actor: Actor) -> DeviceList:
     """Return the devices that a caller may see, by name. Raises `ConfigInvalid` if the journal cannot be read."""
     sites = sites_of(actor)
     known = {one.host: one for one in known_devices(service.state)}
-    checks, readies = _findings(service, actor)
+    checks, readies = newest_findings(service, actor)
     history = History.read(service.state)
     alive = alive_runs(service, known.values())
     hosts, trouble = inventory_hosts(service)
@@ -140,19 +114,6 @@ def listed_devices(service: Service, actor: Actor) -> DeviceList:
     return DeviceList(devices=tuple(found), trouble=trouble)
 
 
-def operated_sites(service: Service, actor: Actor) -> tuple[str, ...]:
-    """Return the sites of the inventory, and of the settings, at which a caller is operator."""
-    hosts, _ = inventory_hosts(service)
-    names = {site for _, site in hosts.values() if site} | set(service.settings.site_names)
-    return tuple(sorted(name for name in names if actor.may({Role.OPERATOR}, (name,))))
-
-
-def usable_images(service: Service) -> tuple[str, ...]:
-    """Return the names of the images that plans may use."""
-    with service.database.reading() as database:
-        return tuple(one.name for one in stored_images(database) if one.is_usable)
-
-
 def alive_runs(service: Service, had: Iterable[KnownDevice]) -> frozenset[str]:
     """Return the live runs among those without an outcome for a device."""
     open_runs = {one.run_id for one in had if one.is_held or one.outcome is None}
@@ -179,28 +140,3 @@ def _latest(*findings: Finding) -> tuple[str, str]:
     """Return model and release by the newest finding that has a model; empty if none has."""
     newest = max((one for one in findings if one.model), key=lambda one: one.at, default=_NOTHING)
     return newest.model, newest.release
-
-
-def _findings(service: Service, actor: Actor) -> tuple[dict[str, Finding], dict[str, Finding]]:
-    """Return what the newest check and readiness check found, by device, of jobs whose output the caller may see."""
-    found: dict[JobKind, dict[str, Finding]] = {JobKind.CHECK: {}, JobKind.READY: {}}
-    with service.database.reading() as database:
-        jobs = latest_jobs(database, _LATEST_JOBS)
-    # A job in its end may not have printed everything yet.
-    ended = [job for job in jobs if job.kind in found and job.state is JobState.ENDED and job.exit_code is not None]
-    for job in ended[:_KEPT_DOCUMENTS]:
-        if sees_all_of(actor, job):
-            of_job = _found_by(JobFolder.of(service.state, job.job_id).path, job.ended_at or "")
-            found[job.kind] = {**of_job, **found[job.kind]}
-    return found[JobKind.CHECK], found[JobKind.READY]
-
-
-@lru_cache(maxsize=_KEPT_DOCUMENTS)
-def _found_by(folder: Path, ended_at: str) -> Mapping[str, Finding]:
-    """Return what an ended job found, by device; its document does not change any more."""
-    document = JobFolder(path=folder).document(_MOST_DOCUMENT_BYTES)
-    path = f"/jobs/{folder.name}"
-    return {
-        one.host: Finding(word=one.word, tone=one.tone, at=ended_at, path=path, model=one.model, release=one.release)
-        for one in device_results(document)
-    }

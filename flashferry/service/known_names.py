@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.errors import invalid_from
+from flashferry.service.principal import Actor, Role
 from flashferry.service.service import Service
 from inventory.selection import SAMPLE, Selection, check_known
 
@@ -69,6 +70,13 @@ def inventory_hosts(service: Service) -> tuple[Mapping[str, tuple[str, str]], st
         name: (host.hostname or "", str(host.get(SITE) or ""))
         for name, host in inventory.hosts.items()
     }, ""  # fmt: skip
+
+
+def operated_sites(service: Service, actor: Actor) -> tuple[str, ...]:
+    """Return the sites of the inventory, and of the settings, at which a caller is operator."""
+    hosts, _ = inventory_hosts(service)
+    names = {site for _, site in hosts.values() if site} | set(service.settings.site_names)
+    return tuple(sorted(name for name in names if actor.may({Role.OPERATOR}, (name,))))
 
 
 def _inventory(service: Service) -> Inventory | None:

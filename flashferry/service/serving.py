@@ -44,7 +44,6 @@ from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.people import active_admins
-from inventory.selection import SAMPLE
 
 TASKS: tuple[PeriodicTask, ...] = (
     supervisor.TASK,
@@ -105,7 +104,8 @@ def serve(
         settings = replace(settings, port=listener.getsockname()[1])
         service = Service(state=state, settings=settings, database=ServiceDatabase(state))
         _report_missing_admin(service, report)
-        _report_missing_inventory(settings, report)
+        if why := settings.runs.inventory_trouble:
+            report(why)
         book = DenialLog(service)
         counted = PeriodicTask(name="refusals", every_s=FIRST_WINDOW_S, run=lambda _: book.flush())
         figures = Figures(service)
@@ -133,15 +133,6 @@ def _report_missing_admin(service: Service, report: Callable[[str], None]) -> No
     with service.database.reading() as database:
         if not active_admins(database):
             report("the service has no admin: 'flashferry service init' creates the first one")
-
-
-def _report_missing_inventory(settings: ServiceSettings, report: Callable[[str], None]) -> None:
-    """Report that jobs on devices will be refused, or fail: no inventory is named, or it is not there."""
-    given = settings.runs.inventory
-    if given is None:
-        report("the service has no inventory, so jobs on devices are refused: name it under [runs] in service.toml")
-    elif given != SAMPLE and not Path(given).exists():
-        report(f"the inventory {given} does not exist, so jobs on devices will fail: see [runs] in service.toml")
 
 
 def check_listening(settings: ServiceSettings) -> None:

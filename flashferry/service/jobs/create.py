@@ -47,6 +47,7 @@ from flashferry.store.service.jobs import (
     jobs_in,
     jobs_of_plan,
     jobs_of_run,
+    latest_jobs,
 )
 from flashferry.store.service.plans import StoredPlan, plan_of, window_of
 from inventory.selection import Selection
@@ -560,3 +561,10 @@ def seen_job(database: sqlite3.Connection, actor: Actor, job_id: str) -> Job:
             hint="The pages of plans and runs show their jobs",
         )
     return job
+
+
+def latest_seen(database: sqlite3.Connection, actor: Actor, most: int, before: str | None) -> tuple[list[Job], str]:
+    """Return the newest jobs that the caller may see, of so many at most, and the time before which there are more."""
+    found = latest_jobs(database, most, before=before)
+    seen = [one for job in found if (one := job_seen(actor, job)) is not None]
+    return seen, found[-1].created_at if len(found) == most else ""

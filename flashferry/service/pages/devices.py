@@ -1,11 +1,9 @@
-"""Devices of the inventory and of all runs, one with its history, what can be done with them, and trends of speeds."""
+"""Devices of the inventory and of all runs, one with its history, and what can be done with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from http import HTTPStatus
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Query
@@ -16,38 +14,23 @@ from flashferry.core.codec import to_json
 from flashferry.reports.graphs import svg
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.chosen import WITH_THE_PLAN, chosen_by_form, form_rows
-from flashferry.service.device_list import (
-    NEVER_CHECKED,
-    ListedDevice,
-    alive_runs,
-    listed_devices,
-    state_word,
-    usable_images,
-)
-from flashferry.service.errors import Conflict, InvalidRequest, NotFound
-from flashferry.service.images.golden import golden_rules
-from flashferry.service.jobs.create import Devices, JobSpec, ask
-from flashferry.service.jobs.steering import restore
+from flashferry.service.device_actions import GOLDEN, Act, act, named
+from flashferry.service.device_list import NEVER_CHECKED, ListedDevice, alive_runs, listed_devices, state_word
+from flashferry.service.images.verification import usable_images
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.listing import listing
-from flashferry.service.plans.planning import PlanSpec, make_plan
-from flashferry.service.principal import Actor, Role
+from flashferry.service.principal import Role
 from flashferry.service.run_visibility import is_visible, sites_of
-from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormNames, FormProse
-from flashferry.service.trends import device_graph, fleet_graph, site_speeds
+from flashferry.service.trends import device_graph
 from flashferry.store.fleet_view import device_runs
 from flashferry.store.history import History
-from flashferry.store.service.jobs import Job, JobKind
+from flashferry.store.service.jobs import Job
 
 router = APIRouter(include_in_schema=False)
 
-SHOWN_NIGHTS = 30
-GOLDEN = "golden:"
-"""In place of an image's name: the golden image of each model; no name has a colon."""
 _ALL, _ATTENTION, _NOT_RESTORED = "all", "needs attention", "not restored"
 _STATES = (_ALL, NEVER_CHECKED, _ATTENTION, _NOT_RESTORED)
-_PROBE_S = "8.0"
 Words = Annotated[str, Query(max_length=200)]
 Page = Annotated[int, Query(ge=1, le=10_000)]
 
@@ -62,16 +45,6 @@ _COLUMNS: Mapping[str, Callable[[ListedDevice], Any]] = {
     "checked": lambda one: one.newest.at,
 }
 """What each column is sorted by."""
-
-
-class Act(StrEnum):
-    """What can be done with devices."""
-
-    CHECK = "check"
-    PROBE = "probe"
-    READY = "ready"
-    PLAN = "plan"
-    RECOVER = "recover"
 
 
 @view_page(router, "/devices", "devices.html")
@@ -119,20 +92,14 @@ def act_on_devices(
 ) -> RedirectResponse:
     """Check, test, plan or recover the named devices, or every one that the filter of the page shows."""
     seen = listed_devices(service, actor).devices
-    if every:
-        picked = [one for one in seen if _is_chosen(one, q, site, state)]
-    else:
-        named = {one.host: one for one in seen}
-        picked = [_named(named, host) for host in dict.fromkeys(hosts)]
-    if not picked:
-        raise InvalidRequest("devices: expected at least one, found none", hint="Tick devices, or all that are listed")
-    return _led(_act(service, actor, what, picked, image, reason, chosen))
+    picked = [one for one in seen if _is_chosen(one, q, site, state)] if every else named(seen, hosts)
+    return _led(act(service, actor, what, picked, image=image, reason=reason, chosen=chosen))
 
 
 @view_page(router, "/devices/{name:path}", "device.html")
 def device(name: str, service: TheService, actor: TheActor) -> object:
     """Return a device: what is known of it, its copies over time, its runs, and what the caller may do with it."""
-    mine = _one(service, actor, name)
+    (mine,) = named(listed_devices(service, actor).devices, [name])
     sites = sites_of(actor)
     had = [one for one in device_runs(service.state, name) if is_visible(one.site, sites)]
     alive = alive_runs(service, had)
@@ -162,112 +129,11 @@ def act_on_device(
     chosen: Annotated[dict[str, object], Depends(chosen_by_form(WITH_THE_PLAN))],
 ) -> RedirectResponse:
     """Check, test, plan or recover one device."""
-    return _led(_act(service, actor, what, [_one(service, actor, name)], image, reason, chosen))
+    picked = named(listed_devices(service, actor).devices, [name])
+    return _led(act(service, actor, what, picked, image=image, reason=reason, chosen=chosen))
 
 
-@view_page(router, "/trends", "trends.html")
-def trends(service: TheService, actor: TheActor) -> object:
-    """Return speeds by day and by site, and the series of the nights in the lab."""
-    site_of = {one.host: one.site for one in listed_devices(service, actor).devices if one.last is not None}
-    history = History.read(service.state)
-    copies = [one for host in site_of for one in history.of(host)]
-    return {
-        "sites": [to_json(one) | {"gain": one.gain} for one in site_speeds(copies, site_of)],
-        "site_names": service.settings.site_names,
-        "fleet_graph": Markup(svg(fleet_graph(copies))),  # noqa: S704 -- svg escapes what it is given
-        **_nights(service.state),
-    }
-
-
-def _nights(state: Path) -> dict[str, object]:
-    # Late: few look at the nights in a lab, and they bring all that a night is made of.
-    from flashferry.nightly.artefacts.page import DRAWN, drawn_series, night_line
-    from flashferry.nightly.artefacts.report import series_report
-    from flashferry.nightly.history import READ_NIGHTS, by_series, past, stored_nights
-
-    series = [series_report(one) for one in by_series(past(state))]
-    return {
-        "nights": [night_line(one) for one in reversed(stored_nights(state, last=min(SHOWN_NIGHTS, READ_NIGHTS)))],
-        "series": [{"name": one.name, "unit": one.unit, "points": one.points} for one in series],
-        "series_graphs": Markup("").join(
-            Markup('<figure class="trend">{}</figure>').format(drawn_series(one)) for one in series if one.unit in DRAWN
-        ),
-    }
-
-
-def _one(service: Service, actor: Actor, name: str) -> ListedDevice:
-    """Return a device that the caller may see. Raises `NotFound`."""
-    return _named({one.host: one for one in listed_devices(service, actor).devices}, name)
-
-
-def _named(devices: Mapping[str, ListedDevice], host: str) -> ListedDevice:
-    if (found := devices.get(host)) is None:
-        raise NotFound(
-            f"device: expected one of the inventory or of a run that you may see, found {host[:60]!r}",
-            hint="See the list of devices",
-        )
-    return found
-
-
-def _act(
-    service: Service,
-    actor: Actor,
-    what: Act,
-    devices: Sequence[ListedDevice],
-    image: str,
-    reason: str,
-    chosen: Mapping[str, object],
-) -> list[Job]:
-    """Request the jobs of an action on some devices, with the role at each of their sites."""
-    if what is Act.RECOVER:
-        runs = dict.fromkeys(one.last.run_id for one in devices if one.is_held and one.last is not None)
-        if not runs:
-            raise Conflict(
-                "recover: expected a device that a run left changed, found none among these",
-                hint="Filter the list by 'not restored'",
-            )
-        return [restore(service, actor, run_id, reason) for run_id in runs]
-    # A device without a site takes the role everywhere.
-    sites = () if any(not one.site for one in devices) else tuple(sorted({one.site for one in devices}))
-    hosts = tuple(one.host for one in devices)
-    if what is Act.PLAN:
-        is_golden = image == GOLDEN
-        spec = PlanSpec(
-            title=reason, image="" if is_golden else image, golden=is_golden, sites=sites, hosts=hosts, chosen=chosen
-        )
-        return [make_plan(service, actor, spec)]
-    return [ask(service, actor, _job_spec(service, what, Devices(hosts=hosts), sites, image, reason))]
-
-
-def _job_spec(
-    service: Service, what: Act, devices: Devices, sites: tuple[str, ...], image: str, reason: str
-) -> JobSpec:
-    """Return the specification of a check, a speed test or a readiness check. Raises `InvalidRequest`."""
-    rules = ""
-    words: tuple[str, ...] = ()
-    if image == GOLDEN and what is not Act.READY:
-        raise InvalidRequest(
-            f"{what}: expected one image, or none, found the golden images", hint="Choose an image, or none"
-        )
-    if what is Act.READY and image in ("", GOLDEN):
-        words = ("--image-dir", str(service.images))
-        if image:
-            with service.database.reading() as database:
-                rules = golden_rules(database, sites)
-    elif what is Act.PROBE:
-        image, words = "", ("--seconds", _PROBE_S)
-    return JobSpec(
-        kind=JobKind(what.value),
-        devices=devices,
-        image="" if image == GOLDEN else image,
-        rules=rules,
-        sites=sites,
-        words=words,
-        reason=reason,
-    )
-
-
-def _offered(service: Service, actor: Actor) -> dict[str, object]:
+def _offered(service: TheService, actor: TheActor) -> dict[str, object]:
     """Return what the forms of actions offer; the routes check roles again."""
     return {
         "may_act": actor.has({Role.OPERATOR}),

@@ -26,7 +26,6 @@ from flashferry.service.images import golden, lifecycle, upload
 from flashferry.service.images.lifecycle import image_details_json, image_json, left_out
 from flashferry.service.images.upload import NewImage
 from flashferry.service.images.upload_sessions import UploadSession
-from flashferry.service.known_names import inventory_hosts
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.principal import EVERYWHERE, Actor, Role
 from flashferry.service.service import Service
@@ -57,6 +56,7 @@ def images(service: TheService, actor: TheActor) -> object:
         rows = [_row(service, image) for image in stored_images(database)]
         chosen = [dict(to_json(one)) for one in golden_images(database)]
         published = _last_published(database)
+    listed = listed_devices(service, actor)
     return {
         "images": rows,
         "left_out": left_out(service),
@@ -67,8 +67,8 @@ def images(service: TheService, actor: TheActor) -> object:
         "most_bytes": service.settings.images.most_bytes,
         "may_send": actor.has({Role.OPERATOR}),
         "may_choose": actor.has({Role.ADMIN}),
-        "models": listed_devices(service, actor).models,
-        "sites": sorted({site for _, site in inventory_hosts(service)[0].values() if site}),
+        "models": listed.models,
+        "sites": listed.sites,
         "usable": [row["name"] for row in rows if row["is_usable"]],
     }
 

@@ -8,12 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, UploadFile
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.model.states import NOT_DONE, phase_of
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
-from flashferry.service.device_list import operated_sites, usable_images
-from flashferry.service.errors import Conflict
+from flashferry.service.images.verification import usable_images
+from flashferry.service.known_names import operated_sites
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.jobs import job_row
 from flashferry.service.plans import deciding
@@ -23,11 +22,8 @@ from flashferry.service.plans.obstacles import obstacles
 from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_plan
 from flashferry.service.plans.serializers import plan_json
 from flashferry.service.principal import ANY_ROLE, Actor, Role
-from flashferry.service.run_visibility import seen_run
-from flashferry.service.service import Service
+from flashferry.service.run_visibility import unfinished_devices
 from flashferry.service.texts import FormName, FormNames, FormProse, Number
-from flashferry.store.reader import RunState
-from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans
@@ -55,13 +51,13 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
         "title": title,
         "state": state,
         "states": [one.value for one in PlanState],
-        "at": moment(service.now()),
+        "at": service.now().isoformat(),
         "sites": operated_sites(service, actor),
         "is_everywhere": actor.may({Role.OPERATOR}, ()),
         "images": usable_images(service),
         "zone": f"{service.now().astimezone():%Z}",
         "unfinished": unfinished,
-        "rest": _unfinished(service, actor, unfinished)[0] if unfinished else (),
+        "rest": unfinished_devices(service.state, actor, unfinished)[0] if unfinished else (),
         "may_offer": actor.has({Role.OPERATOR}),
         "choices": form_rows(WITH_THE_PLAN),
     }
@@ -91,7 +87,7 @@ def make(
     names = tuple(name for one in sites for name in one.replace(",", " ").split())
     hosts: tuple[str, ...] = ()
     if unfinished:
-        hosts, names = _unfinished(service, actor, unfinished)
+        hosts, names = unfinished_devices(service.state, actor, unfinished)
     spec = PlanSpec(
         title=title,
         image=image.strip(),
@@ -131,7 +127,7 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
         stored, content = found(database, digest, actor), plan_in(database, digest)
         jobs = jobs_of_plan(database, digest)
     return {
-        "at": moment(service.now()),
+        "at": service.now().isoformat(),
         "missing": obstacles(service, actor, stored),
         "jobs": [job_row(one, actor) for one in reversed(jobs)],
         "plan": _summary(stored) | {name: details[name] for name in ("is_startable", "why_not")},
@@ -192,21 +188,6 @@ def approve_one(
     """Approve the waves of a run up to one, for the plan that was read."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
-
-
-def _unfinished(service: Service, actor: Actor, run_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the devices of a run that are not done, and their sites. Raises `NotFound`; `Conflict` without any."""
-    run = seen_run(service.state, run_id, actor).run
-    rest = [
-        device
-        for device in run.devices
-        if phase_of(str(device.record.get("outcome") or "") or None, device.state, is_alive=False) in NOT_DONE
-    ]
-    if run.state is RunState.ALIVE or not rest:
-        why = "is running" if run.state is RunState.ALIVE else "has no device that is not done"
-        raise Conflict(f"run {run_id} {why}", hint="See its page for the state of its devices")
-    sites = {device.site or "" for device in rest}
-    return tuple(device.host for device in rest), () if "" in sites else tuple(sorted(sites))
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:

@@ -15,7 +15,6 @@ from flashferry.service.live.snapshot import RunNow
 from flashferry.service.pages.frame import link
 from flashferry.service.plans.deciding import approve_wave
 from flashferry.service.principal import Actor, Role
-from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormProse
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.service.plans import plan_of
@@ -23,7 +22,7 @@ from flashferry.store.service.plans import plan_of
 router = APIRouter(include_in_schema=False)
 
 
-def _form(act: Callable[[Service, Actor, str, str], object]) -> Callable[..., RedirectResponse]:
+def _form(act: Callable[[TheService, Actor, str, str], object]) -> Callable[..., RedirectResponse]:
     """Return the route of a form that acts on a run, with a reason."""
 
     def take(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
@@ -33,7 +32,7 @@ def _form(act: Callable[[Service, Actor, str, str], object]) -> Callable[..., Re
     return take
 
 
-def _steering(what: SteerKind) -> Callable[[Service, Actor, str, str], object]:
+def _steering(what: SteerKind) -> Callable[[TheService, Actor, str, str], object]:
     return lambda service, actor, run_id, reason: steering.steer(service, actor, run_id, what, reason)
 
 
@@ -61,7 +60,7 @@ def approve(
     return _back(run_id)
 
 
-def offered(service: Service, actor: Actor, run: RunNow) -> dict[str, object]:
+def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]:
     """Return which forms a run's page shows to the caller; the routes check again.
 
     `run` has all its devices, also those that the caller may not see.
