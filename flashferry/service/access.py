@@ -147,6 +147,8 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/api/v1/jobs/{job_id}"): VIEWS_SITE,
     ("GET", "/api/v1/jobs/{job_id}/result"): VIEWS_SITE,
     ("POST", "/api/v1/jobs/{job_id}/cancel"): OPERATES_SITE,
+    ("GET", "/jobs"): VIEWS,
+    ("GET", "/jobs/{job_id}"): VIEWS_SITE,
     ("POST", "/jobs/{job_id}/cancel"): OPERATES_SITE,
     ("POST", "/api/v1/runs"): OPERATES_SITE,
     ("GET", "/api/v1/runs"): VIEWS,
@@ -197,6 +199,8 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/runs/{run_id}/approve"): APPROVES,
     ("GET", "/devices"): VIEWS,
     ("GET", "/devices/{name:path}"): VIEWS_SITE,
+    ("POST", "/devices"): OPERATES_SITE,
+    ("POST", "/devices/{name:path}"): OPERATES_SITE,
     ("GET", "/sites"): VIEWS,
     ("GET", "/trends"): VIEWS,
     # Images, which have no site; an operator may give up an upload, and only an admin takes away what has arrived.

@@ -23,8 +23,9 @@ from flashferry.service.background import BackgroundTasks
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.stream import Streams
 from flashferry.service.metrics.collector import Figures
-from flashferry.service.pages import admin, assets, audit, devices, hooks, me, runs, sign_in, steering, tonight
+from flashferry.service.pages import admin, assets, audit, devices, hooks, me, runs, sign_in, steering, tonight, trends
 from flashferry.service.pages import images as image_pages
+from flashferry.service.pages import jobs as job_pages
 from flashferry.service.pages import plans as plan_pages
 from flashferry.service.pages import schedules as schedule_pages
 from flashferry.service.pages import sites as site_pages
@@ -54,7 +55,9 @@ ROUTERS = (
     schedule_pages.router,
     tonight.router,
     runs.router,
+    job_pages.router,
     devices.router,
+    trends.router,
     site_pages.router,
     steering.router,
     live.router,

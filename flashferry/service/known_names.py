@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.errors import invalid_from
+from flashferry.service.principal import Actor, Role
 from flashferry.service.service import Service
 from inventory.selection import SAMPLE, Selection, check_known
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from nornir.core.inventory import Inventory
 
 SITE = "site"
+_FILES = ("hosts.yaml", "groups.yaml", "defaults.yaml")
 
 
 def site_filters(sites: Iterable[str]) -> tuple[str, ...]:
@@ -52,14 +55,63 @@ def with_devices(service: Service, sites: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(site for site in sites if site in there) or sites
 
 
+def inventory_hosts(service: Service) -> tuple[Mapping[str, tuple[str, str]], str]:
+    """Return address and site of each device of the inventory, by name, and why there are none; empty: there are."""
+    given = service.settings.runs.inventory
+    if given is None:
+        return {}, "no inventory is configured: an admin sets inventory under [runs] in service.toml"
+    try:
+        inventory = _read(given)
+    except ConfigInvalid as error:
+        return {}, f"the inventory cannot be read: {error.message}"
+    if inventory is None:
+        return {}, "the inventory is that of another system, which only jobs read"
+    return {
+        name: (host.hostname or "", str(host.get(SITE) or ""))
+        for name, host in inventory.hosts.items()
+    }, ""  # fmt: skip
+
+
+def operated_sites(service: Service, actor: Actor) -> tuple[str, ...]:
+    """Return the sites of the inventory, and of the settings, at which a caller is operator."""
+    hosts, _ = inventory_hosts(service)
+    names = {site for _, site in hosts.values() if site} | set(service.settings.site_names)
+    return tuple(sorted(name for name in names if actor.may({Role.OPERATOR}, (name,))))
+
+
 def _inventory(service: Service) -> Inventory | None:
     """Return the inventory if it is a folder that can be read."""
     given = service.settings.runs.inventory
-    if given is None or not (given == SAMPLE or Path(given).is_dir()):
-        return None
-    from inventory.load import open_inventory, sample_directory
-
     try:
-        return open_inventory(sample_directory() if given == SAMPLE else Path(given)).inventory
+        return None if given is None else _read(given)
     except ConfigInvalid:
         return None
+
+
+def _read(given: str) -> Inventory | None:
+    """Return the inventory of a folder, or None for one of another system. Raises `ConfigInvalid`."""
+    if given == SAMPLE:
+        from inventory.load import sample_directory
+
+        folder = sample_directory()
+    else:
+        folder = Path(given)
+    if folder.is_file():
+        return None
+    return _opened(folder, tuple(_stamp(folder / name) for name in _FILES))
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return about.st_mtime_ns, about.st_size, about.st_ino
+
+
+@lru_cache(maxsize=4)
+def _opened(folder: Path, stamps: tuple[tuple[int, ...], ...]) -> Inventory:  # noqa: ARG001 -- part of the key
+    """Return the inventory of a folder, read once per state of its files. Raises `ConfigInvalid`."""
+    from inventory.load import open_inventory
+
+    return open_inventory(folder).inventory

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.errors import NotFound, listed
+from flashferry.model.states import NOT_DONE, phase_of
+from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.principal import ANY_ROLE, EVERYWHERE, Actor
 from flashferry.store.service.jobs import Job
-from flashferry.store.status import RunStatus
+from flashferry.store.status import RunState, RunStatus
 from flashferry.store.stored_run import StoredRun, read_run
 
 Sites = frozenset[str] | None
@@ -68,6 +69,21 @@ def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = F
     # Those that name a device begin with it.
     damaged = tuple(line for line in run.damaged if ": " not in line or line.partition(": ")[0] in mine)
     return SeenRun(run=replace(run, devices=seen, damaged=damaged), whole=run)
+
+
+def unfinished_devices(state: Path, actor: Actor, run_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the devices of a run that are not done, and their sites. Raises `NotFound`; `Conflict` without any."""
+    run = seen_run(state, run_id, actor).run
+    rest = [
+        device
+        for device in run.devices
+        if phase_of(str(device.record.get("outcome") or "") or None, device.state, is_alive=False) in NOT_DONE
+    ]
+    if run.state is RunState.ALIVE or not rest:
+        why = "is running" if run.state is RunState.ALIVE else "has no device that is not done"
+        raise Conflict(f"run {run_id} {why}", hint="See its page for the state of its devices")
+    sites = {device.site or "" for device in rest}
+    return tuple(device.host for device in rest), () if "" in sites else tuple(sorted(sites))
 
 
 def status_seen(run: RunStatus, actor: Actor) -> RunStatus | None:

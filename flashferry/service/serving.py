@@ -104,6 +104,8 @@ def serve(
         settings = replace(settings, port=listener.getsockname()[1])
         service = Service(state=state, settings=settings, database=ServiceDatabase(state))
         _report_missing_admin(service, report)
+        if why := settings.runs.inventory_trouble:
+            report(why)
         book = DenialLog(service)
         counted = PeriodicTask(name="refusals", every_s=FIRST_WINDOW_S, run=lambda _: book.flush())
         figures = Figures(service)

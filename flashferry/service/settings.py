@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret
+from inventory.selection import SAMPLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,15 @@ class RunSettings:
     unit: str = ""
     resumes: int = 2
     keep_jobs_s: float = 30 * 86400.0
+
+    @property
+    def inventory_trouble(self) -> str:
+        """Return why jobs on devices will be refused or fail: no inventory is named, or none is there; or empty."""
+        if self.inventory is None:
+            return "the service has no inventory, so jobs on devices are refused: set inventory under [runs]"
+        if self.inventory == SAMPLE or Path(self.inventory).exists():
+            return ""
+        return f"the inventory {self.inventory} does not exist, so jobs on devices will fail: see [runs]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

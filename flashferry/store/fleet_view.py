@@ -27,6 +27,7 @@ class KnownDevice:
         model: Its model, or None where it was not read.
         release: What runs on it, or None.
         serial_number: Its serial number, or None.
+        readiness: Verdict about its readiness to boot the image, or None where that was not asked.
         updated_at: Last change, ISO 8601, UTC.
     """
 
@@ -42,6 +43,7 @@ class KnownDevice:
     model: str | None
     release: str | None
     serial_number: str | None
+    readiness: str | None
     updated_at: str
 
 
@@ -81,5 +83,6 @@ def _known(row: RecordRow) -> KnownDevice:
         model=check.text("facts", "model"),
         release=check.text("version", "release"),
         serial_number=check.text("facts", "serial_number"),
+        readiness=record.text("readiness", "verdict"),
         updated_at=row.updated_at,
     )

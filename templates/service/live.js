@@ -16,7 +16,7 @@
     for (const row of place.querySelectorAll("[data-row]")) rows.set(row.dataset.row, cellsOf(row));
     const template = document.getElementById(place.dataset.template || "");
     const found = tables.get(key) || [];
-    found.push({place, rows, template, empty: document.getElementById(place.dataset.empty || "")});
+    found.push({place, rows, template, empty: (place.dataset.empty || "").split(" ").map((id) => document.getElementById(id)).filter(Boolean)});
     tables.set(key, found);
   }
 
@@ -77,7 +77,7 @@
       else if (next !== known.row) table.place.insertBefore(known.row, next);
       before = known.row;
     }
-    if (table.empty) table.empty.hidden = change.order.length > 0;
+    for (const one of table.empty) one.hidden = change.order.length > 0;
     const around = table.place.closest("[data-hides]");
     if (around) around.hidden = change.order.length === 0;
   }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.live_view import SITES as NIGHT_SITES
+from flashferry.core.apart.processes import JobFolder
 from flashferry.images.files import FileIdentity
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, SiteForecast
@@ -74,6 +76,7 @@ class Showcase:
         image: Name of an image that is published.
         unknown: Of one that nobody stands for.
         arriving: Of one that has arrived by half.
+        job: Identifier of a check that has ended.
     """
 
     state: Path
@@ -86,6 +89,7 @@ class Showcase:
     image: str
     unknown: str
     arriving: str
+    job: str
 
 
 class _Clock:
@@ -145,10 +149,10 @@ def showcase(state: Path, *, names: Sequence[str] = ()) -> Iterator[Showcase]:
     with fleet(state, now, digest=approved.digest, names=names) as runs:
         clock.now = now
         _notices(service, hook, runs)
-        _jobs(service, runs, approved.digest, now)
+        job = _jobs(service, runs, approved.digest, now, names)
         yield Showcase(
             state=state, runs=runs, draft=draft.digest, approved=approved.digest, schedule=schedule, hook=hook,
-            person="anna", image=images[0], unknown=images[1], arriving=images[2],
+            person="anna", image=images[0], unknown=images[1], arriving=images[2], job=job,
         )  # fmt: skip
 
 
@@ -156,6 +160,11 @@ def _lay_out(state: Path) -> None:
     for name in ("images", "nights", "inventory"):
         (state / name).mkdir(mode=0o700)
     (state / "nights" / "lab.yaml").write_text("{}\n")
+    listed = {
+        name: {"hostname": f"192.0.2.{number}", "platform": "ios", "data": {"site": site}}
+        for number, (name, site) in enumerate([*hosts(), ("trn-sw08", "TRN")], 10)
+    }
+    (state / "inventory" / "hosts.yaml").write_text(json.dumps(listed))
     names = SITES | {name: f"{name.title()}, branches" for name in NIGHT_SITES}
     sites = "\n".join(f'"{name}" = "{called}"' for name, called in names.items())
     (state / "service.toml").write_text(CONFIGURATION.format(folder=state, sites=sites))
@@ -303,7 +312,7 @@ def _notices(service: Service, hook: str, runs: Runs) -> None:
         note(service, database, OLGA, "run.approve", f"run:{runs.good}", reason="canaries are well", after={"wave": 1})
 
 
-def _jobs(service: Service, runs: Runs, digest: str, now: datetime) -> None:
+def _jobs(service: Service, runs: Runs, digest: str, now: datetime, names: Sequence[str]) -> str:
     given = {"words": ("stage",), "requested_by": "anna", "via": "session", "state": JobState.ENDED, "digest": digest}
     at = moment(now - timedelta(hours=9))
     with service.database.writing() as database:
@@ -315,6 +324,45 @@ def _jobs(service: Service, runs: Runs, digest: str, now: datetime) -> None:
             job_id=f"{runs.good[:15]}-dry1", kind=JobKind.DRY_RUN, created_at=at, exit_code=2, ended_at=at,
             sentence="2 of 36 devices are out of reach: osl-sw03, osl-sw04", **given,
         ))  # fmt: skip
+        job_id = f"{runs.good[:15]}-chk1"
+        add_job(database, Job(
+            job_id=job_id, kind=JobKind.CHECK, created_at=at, exit_code=3, started_at=at, ended_at=at,
+            sentence="some devices failed", reason=names[0] if names else "new in the inventory",
+            **given | {"digest": None},
+        ))  # fmt: skip
+    folder = JobFolder.of(service.state, job_id)
+    folder.make()
+    folder.tell(folder.stderr, "osl-sw03: no answer within 10 s\n")
+    folder.tell(folder.result, json.dumps(_checked(names)))
+    return job_id
+
+
+def _checked(names: Sequence[str]) -> dict[str, object]:
+    """Return what a check of some devices printed."""
+    called = (*names, "osl-sw01", "osl-sw02")
+    devices: list[dict[str, object]] = [
+        {
+            "host": host,
+            "outcome": "done",
+            "check": {
+                "facts": {"model": "C9300-48P"},
+                "version": {"release": "17.9.4"},
+                "file_system": "flash:",
+                "free_bytes": 3_412_000_000,
+                "rtt_s": 0.0431,
+                "notes": [names[0]] if names else ["the clock is 40 s behind ours"],
+                "image": {"fits": "of this platform", "reason": "the image is for Catalyst 9000"},
+            },
+        }
+        for host in called
+    ]
+    failure = {"step": "connect", "reason": "no answer within 10 s", "hint": "Is the device up, and SSH allowed to it?"}
+    refused = {"refusal": "flash: has 200 MB free, the image needs 1.18 GB", "refusal_hint": "Remove old images"}
+    devices += [
+        {"host": "osl-sw03", "outcome": "failed", "check": None, "failure": failure},
+        {"host": "osl-sw04", "outcome": "refused", "check": refused, "failure": None},
+    ]
+    return {"schema": "flashferry.check/1", "exit_code": 3, "meaning": "some devices failed", "devices": devices}
 
 
 def _plan(state: Path, now: datetime, ends: datetime, names: Sequence[str], count: int = 36) -> bytes:

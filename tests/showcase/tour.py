@@ -108,6 +108,13 @@ PAGES = (
         path=lambda it: link("/runs", it.runs.good, "devices", it.runs.device),
         answers="What was done to a device, what proves that it is restored, and what limited its copy?",
     ),
+    Tour(name="jobs", route="/jobs", path=_at("/jobs"), answers="What was requested here, and what was the result?"),
+    Tour(
+        name="job",
+        route="/jobs/{job_id}",
+        path=lambda it: link("/jobs", it.job),
+        answers="What did a check, a speed test, a rehearsal or another job find, and what went wrong?",
+    ),
     Tour(
         name="devices",
         route="/devices",
@@ -206,6 +213,7 @@ EMPTY = (
     "/tonight",
     "/plans",
     "/runs",
+    "/jobs",
     "/devices",
     "/sites",
     "/images",

@@ -13,17 +13,17 @@ from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import Forbidden, NotFound, Removed, invalid_from
-from flashferry.service.jobs.create import Devices, JobSpec, ask, once_of, seen_job
+from flashferry.service.jobs.create import Devices, JobSpec, ask, latest_seen, once_of, seen_job
+from flashferry.service.jobs.results import is_removed
 from flashferry.service.jobs.serializers import JOBS, job_json
 from flashferry.service.jobs.steering import cancel
-from flashferry.service.jobs.tidying import is_removed
 from flashferry.service.known_names import with_devices
 from flashferry.service.plans.planning import begin
 from flashferry.service.principal import EVERYWHERE, Actor, Role
 from flashferry.service.run_visibility import job_seen, sees_all_of
 from flashferry.service.service import Service
 from flashferry.service.texts import Name, Names, Prose
-from flashferry.store.service.jobs import Job, JobKind, latest_jobs
+from flashferry.store.service.jobs import Job, JobKind
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
@@ -117,9 +117,8 @@ def list_jobs(
 ) -> dict[str, object]:
     """List the jobs that the caller may see, the newest first."""
     with service.database.reading() as database:
-        found = latest_jobs(database, last, before=before)
-    next_ = found[-1].created_at if len(found) == last else None
-    return {"jobs": [job_json(seen) for job in found if (seen := job_seen(actor, job)) is not None], "before": next_}
+        found, older = latest_seen(database, actor, last, before)
+    return {"jobs": [job_json(job) for job in found], "before": older or None}
 
 
 @router.get("/jobs/{job_id}")

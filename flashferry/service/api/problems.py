@@ -135,8 +135,10 @@ async def _of_http(request: Request, error: Exception) -> Response:
         return await problem_response(request, error.error)
     status = HTTPStatus(error.status_code)
     sentence, hint = f"{request.method} here: {status.phrase}", f"GET {_DESCRIPTION} describes what there is"
-    if status is HTTPStatus.NOT_FOUND and not request.url.path.startswith("/api/"):
-        sentence, hint = "there is no such page", "Check the address, or start from Tonight (/tonight)"
+    if not request.url.path.startswith("/api/"):
+        hint = "Check the address, or start from Tonight (/tonight)"
+        if status is HTTPStatus.NOT_FOUND:
+            sentence = "there is no such page"
     return await _answer(request, ServiceError(sentence, hint=hint), status, error.headers)
 
 

@@ -25,12 +25,13 @@ from flashferry.service.principal import EVERYWHERE, Actor
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service import hooks as rows
-from flashferry.store.service.audit import last
+from flashferry.store.service.audit import AuditEntry, AuditFilter, entries, last
 from flashferry.store.service.database import moment
 
 _MOST_NAME, _MOST_TARGET = 60, 500
 _MOST_SITES = 200
 TRIAL = "trial of a hook"
+_TESTED = "hook.tested"
 """Name of the threads in which hooks are tested."""
 
 
@@ -155,8 +156,14 @@ def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
         failure = error.sentence
     with service.database.writing() as database:
         outcome = "failed" if failure else "done"
-        note(service, database, actor, "hook.tested", _object(hook), outcome=outcome, reason=failure)
+        note(service, database, actor, _TESTED, _object(hook), outcome=outcome, reason=failure)
     return failure
+
+
+def last_test(database: sqlite3.Connection, hook: rows.HookRow) -> AuditEntry | None:
+    """Return the audit entry of a hook's last test, whose reason is why the receiver refused it; None for no test."""
+    matching = AuditFilter(action=_TESTED, object=_object(hook))
+    return next((one.entry for one in entries(database, matching=matching, is_newest_first=True, most=1)), None)
 
 
 def send_again(service: Service, actor: Actor, hook_id: str) -> int:

@@ -16,7 +16,7 @@ from flashferry.images.fit import family_of_image
 from flashferry.images.image import Digests
 from flashferry.service.errors import DiskFull, InvalidRequest
 from flashferry.service.service import Service
-from flashferry.store.service.images import ImageState, Published, StoredImage, image_of
+from flashferry.store.service.images import ImageState, Published, StoredImage, image_of, images
 
 MOST_PUBLISHED_BYTES = 256 << 20
 
@@ -202,6 +202,12 @@ def why_not_usable(database: sqlite3.Connection, name: str, sha512: str | None =
     if sha512 is not None and image.sha512 != sha512:
         return f"image {name} in the image store is not the one that the plan was made for"
     return ""
+
+
+def usable_images(service: Service) -> tuple[str, ...]:
+    """Return the names of the images that plans may use."""
+    with service.database.reading() as database:
+        return tuple(one.name for one in images(database) if one.is_usable)
 
 
 def _short(digest: str) -> str:

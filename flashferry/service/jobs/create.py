@@ -47,6 +47,7 @@ from flashferry.store.service.jobs import (
     jobs_in,
     jobs_of_plan,
     jobs_of_run,
+    latest_jobs,
 )
 from flashferry.store.service.plans import StoredPlan, plan_of, window_of
 from inventory.selection import Selection
@@ -57,11 +58,11 @@ _SITE = "site"
 
 _WITH_EVENTS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
 
-_OF_A_FLEET = frozenset({JobKind.STAGE, JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
-
-SELECTS = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
+SELECTS = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.READY, JobKind.PLAN})
 
 """Kinds whose devices are selected by name, group, filter and site."""
+
+_OF_A_FLEET = SELECTS | {JobKind.STAGE}
 
 _VERBS = {
     JobKind.RESUME: ("stage",),
@@ -224,7 +225,7 @@ MOST_OF_A_PERSON = 20
 
 """Queued jobs of one user that need no approval."""
 
-_NEEDS_NO_APPROVAL = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
+_NEEDS_NO_APPROVAL = SELECTS
 
 _TESTS = frozenset({JobKind.PROBE, JobKind.CHECK})
 
@@ -560,3 +561,10 @@ def seen_job(database: sqlite3.Connection, actor: Actor, job_id: str) -> Job:
             hint="The pages of plans and runs show their jobs",
         )
     return job
+
+
+def latest_seen(database: sqlite3.Connection, actor: Actor, most: int, before: str | None) -> tuple[list[Job], str]:
+    """Return the newest jobs that the caller may see, of so many at most, and the time before which there are more."""
+    found = latest_jobs(database, most, before=before)
+    seen = [one for job in found if (one := job_seen(actor, job)) is not None]
+    return seen, found[-1].created_at if len(found) == most else ""

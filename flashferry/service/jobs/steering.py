@@ -14,7 +14,7 @@ from flashferry.service.plans.eligibility import sites_text
 from flashferry.service.principal import Actor, Role
 from flashferry.service.run_visibility import seen_run, sites_of_run
 from flashferry.service.service import Service
-from flashferry.store.control import ControlRequest
+from flashferry.store.control import ControlRequest, control_request
 from flashferry.store.control_requests import Asker, SteerKind
 from flashferry.store.reader import RunState
 from flashferry.store.service.answers import Once
@@ -101,7 +101,7 @@ def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: 
     Raises:
         NotFound, Forbidden: The caller may not see it, or does not operate it.
         InvalidRequest: No reason.
-        Conflict: It is not running.
+        Conflict: It is not running, or is to continue and is not paused.
         Unavailable, DiskFull: Its journal cannot be written.
     """
     run, object_, action = seen_run(service.state, run_id, actor).whole, f"run:{run_id}", f"run.{what.value}"
@@ -109,6 +109,8 @@ def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: 
         reason = _operated(run, actor, reason)
         if run.state is not RunState.ALIVE:
             raise _conflict(f"run {run_id} is {run.state}: expected one that is running")
+        if what is SteerKind.CONTINUE and not control_request(service.state, run_id).paused:
+            raise _conflict(f"run {run_id} is not paused: expected one that is, to continue it")
     except ServiceError as problem:
         note_refusal(service, actor, action, object_, problem.sentence)
         raise

@@ -47,12 +47,6 @@ def tidy(service: Service) -> None:
 TASK = PeriodicTask(name="job-folders", every_s=_EVERY_S, run=tidy)
 
 
-def is_removed(service: Service, job: Job) -> bool:
-    """Return whether a job's output was removed with its folder."""
-    ended = job.ended_at is not None and job.started_at is not None
-    return ended and not JobFolder.of(service.state, job.job_id).path.exists()
-
-
 def _old(service: Service) -> list[Job]:
     """Return the jobs with a folder that ended long enough ago."""
     try:

@@ -493,8 +493,10 @@ def _ended_at(run: RunNow, now: datetime) -> Cell:
     return Cell(clock(at, now)) if at is not None else _NONE
 
 
-def run_board(run: RunNow, snapshot: Snapshot, site_names: Mapping[str, str]) -> Board:
-    """Return the page of a run: its head, sites, waves, and devices in order of importance."""
+def run_board(
+    run: RunNow, snapshot: Snapshot, site_names: Mapping[str, str], devices: Sequence[DeviceNow] | None = None
+) -> Board:
+    """Return the page of a run: its head, sites, waves, and some devices; None: all in order of importance."""
     end, spare = _end([run], snapshot.at)
     events_view = time_of(run.heard_at) if run.is_alive else None
     silent_s = (snapshot.at - events_view).total_seconds() if events_view is not None else None
@@ -508,12 +510,15 @@ def run_board(run: RunNow, snapshot: Snapshot, site_names: Mapping[str, str]) ->
         "spare": spare,
         "window": _window([run], snapshot.at),
         "hold": Cell(sanitize(_hold_text(run, snapshot.at)), "warn" if run.hold else ""),
+        "steering": Cell("", run.hold),
     }
     return {
         "run": {"run": head},
         "sites": _sites([run], snapshot.at, site_names),
         "waves": {str(wave): _wave_row(run, wave, snapshot.at) for wave in run.waves if len(run.waves) > 1},
-        "devices": {one.host: device_row(run, one, site_names) for one in in_order(run)},
+        "devices": {
+            one.host: device_row(run, one, site_names) for one in (in_order(run) if devices is None else devices)
+        },
     }
 
 
@@ -586,12 +591,12 @@ def device_path(run_id: str, host: str) -> str:
 
 def _hold_text(run: RunNow, now: datetime) -> str:
     at = time_of(run.hold_since)
-    since = f" since {clock(at, now)}" if at is not None else ""
+    since = f" since {clock(at, now)} UTC" if at is not None else ""
     if run.waiting_wave is not None:
         return f"Wave {run.waiting_wave} waits for approval{since}."
     words = {
         "paused": "Paused: running devices finish, no new ones start",
-        "stopping": "Stopping: running devices finish, then all are restored",
+        "stopping": "Stopping: copies under way are cut, every device is restored",
     }
     return f"{words[run.hold]}{since}." if run.hold in words else ""
 

@@ -230,7 +230,8 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         whole=Totals(),
         unrestored=tuple(one.host for one in devices if one.is_unrestored or (one.is_changed and not is_alive)),
         wave=events_view.wave,
-        waves=tuple(sorted({one.wave for one in devices})),
+        # Devices that the plan leaves out are in no wave.
+        waves=tuple(sorted({one.wave for one in devices if one.wave >= 0})),
         waiting_wave=status.waiting_wave if is_alive else None,
         hold=_hold(run, events_view) if is_alive else "",
         hold_since=events_view.hold_since or _wished_at(run),

@@ -1,132 +1,164 @@
-"""Devices over all runs, one with its history, and trends of speeds and nights."""
+"""Devices of the inventory and of all runs, one with its history, and what can be done with them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Form, Query
 from markupsafe import Markup
+from starlette.responses import RedirectResponse
 
 from flashferry.core.codec import to_json
-from flashferry.model.states import NOT_RESTORED, Phase, State, label_of, phase_of
 from flashferry.reports.graphs import svg
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.errors import NotFound
-from flashferry.service.pages.frame import view_page
-from flashferry.service.principal import Actor
+from flashferry.service.chosen import WITH_THE_PLAN, chosen_by_form, form_rows
+from flashferry.service.device_actions import GOLDEN, Act, act, named
+from flashferry.service.device_list import NEVER_CHECKED, ListedDevice, alive_runs, listed_devices, state_word
+from flashferry.service.images.verification import usable_images
+from flashferry.service.pages.frame import link, view_page
+from flashferry.service.pages.listing import listing
+from flashferry.service.principal import Role
 from flashferry.service.run_visibility import is_visible, sites_of
-from flashferry.service.service import Service
-from flashferry.service.trends import device_graph, fleet_graph, site_speeds
-from flashferry.store.fleet_view import KnownDevice, device_runs, known_devices
-from flashferry.store.history import History, Measurement
-from flashferry.store.reader import is_run_alive
+from flashferry.service.texts import FormName, FormNames, FormProse
+from flashferry.service.trends import device_graph
+from flashferry.store.fleet_view import device_runs
+from flashferry.store.history import History
+from flashferry.store.service.jobs import Job
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
-SHOWN_NIGHTS = 30
+_ALL, _ATTENTION, _NOT_RESTORED = "all", "needs attention", "not restored"
+_STATES = (_ALL, NEVER_CHECKED, _ATTENTION, _NOT_RESTORED)
 Words = Annotated[str, Query(max_length=200)]
+Page = Annotated[int, Query(ge=1, le=10_000)]
+
+_COLUMNS: Mapping[str, Callable[[ListedDevice], Any]] = {
+    "device": lambda one: one.host,
+    "site": lambda one: one.site,
+    "model": lambda one: (one.model, one.release),
+    "result": lambda one: one.newest.word,
+    "ready": lambda one: one.ready.word,
+    "speed": lambda one: one.speed_bytes_per_s or 0.0,
+    "copied": lambda one: one.copy.at if one.copy is not None else "",
+    "checked": lambda one: one.newest.at,
+}
+"""What each column is sorted by."""
 
 
 @view_page(router, "/devices", "devices.html")
-def devices(service: TheService, actor: TheActor, q: Words = "", site: Words = "") -> object:
-    """Return the devices of all runs, each with its last run and speed."""
-    seen = _seen(service, actor)
-    history = History.read(service.state)
-    chosen = [one for one in seen if site in ("", one.site) and _has_words(one, q)]
-    alive = _alive(service, chosen)
-    newest = {one.host: copies[-1] for one in chosen if (copies := history.of(one.host))}
+def devices(
+    service: TheService,
+    actor: TheActor,
+    q: Words = "",
+    site: Words = "",
+    state: Words = _ALL,
+    sort: Words = "",
+    page: Page = 1,
+) -> object:
+    """Return a page of the devices, each with what is known of it, and what the caller may do with them."""
+    found = listed_devices(service, actor)
+    chosen = [one for one in found.devices if _is_chosen(one, q, site, state)]
+    given = {"q": q, "site": site, "state": "" if state == _ALL else state}
     return {
-        "devices": [_row(one, alive, newest.get(one.host)) for one in chosen],
-        "all": len(seen),
-        "sites": sorted({one.site for one in seen if one.site}),
+        "list": listing(chosen, _COLUMNS, path="/devices", sort=sort, page=page, given=given),
+        "all": len(found.devices),
+        "trouble": found.trouble,
+        "sites": found.sites,
         "site_names": service.settings.site_names,
         "q": q,
         "site": site,
+        "state": state,
+        "states": _STATES,
+        **_offered(service, actor),
     }
+
+
+@router.post("/devices")
+def act_on_devices(
+    service: TheService,
+    actor: TheActor,
+    what: Annotated[Act, Form()],
+    hosts: FormNames = [],  # noqa: B006 -- FastAPI makes each request its own
+    image: FormName = "",
+    reason: FormProse = "",
+    *,
+    every: Annotated[bool, Form()] = False,
+    q: Words = "",
+    site: Words = "",
+    state: Words = _ALL,
+    chosen: Annotated[dict[str, object], Depends(chosen_by_form(WITH_THE_PLAN))],
+) -> RedirectResponse:
+    """Check, test, plan or recover the named devices, or every one that the filter of the page shows."""
+    seen = listed_devices(service, actor).devices
+    picked = [one for one in seen if _is_chosen(one, q, site, state)] if every else named(seen, hosts)
+    return _led(act(service, actor, what, picked, image=image, reason=reason, chosen=chosen))
 
 
 @view_page(router, "/devices/{name:path}", "device.html")
 def device(name: str, service: TheService, actor: TheActor) -> object:
-    """Return a device: its copies over time, and its runs."""
+    """Return a device: what is known of it, its copies over time, its runs, and what the caller may do with it."""
+    (mine,) = named(listed_devices(service, actor).devices, [name])
     sites = sites_of(actor)
     had = [one for one in device_runs(service.state, name) if is_visible(one.site, sites)]
-    if not had:
-        raise NotFound(f"no run had a device {name!r}", hint="The page of devices lists them")
-    mine = {one.run_id for one in had}
-    alive = _alive(service, had)
-    history = History.read(service.state)
-    copies = [one for one in history.of(name) if one.run_id in mine]
+    alive = alive_runs(service, had)
+    history, run_ids = History.read(service.state), {one.run_id for one in had}
+    copies = [one for one in history.of(name) if one.run_id in run_ids]
     return {
-        "device": had[0],
-        "site": service.settings.site_names.get(had[0].site, had[0].site),
-        "runs": [to_json(one) | _state_word(one, alive) for one in had],
+        "device": mine,
+        "serial_number": next((one.serial_number for one in had if one.serial_number), ""),
+        "site": service.settings.site_names.get(mine.site, mine.site),
+        "runs": [to_json(one) | dict(zip(("word", "tone"), state_word(one, alive), strict=True)) for one in had],
         "copies": copies,
         "no_gain": history.shown_not_to_gain(name),
         "graph": Markup(svg(device_graph(copies))),  # noqa: S704 -- svg escapes what it is given
+        **_offered(service, actor),
     }
 
 
-@view_page(router, "/trends", "trends.html")
-def trends(service: TheService, actor: TheActor) -> object:
-    """Return speeds by day and by site, and the series of the nights in the lab."""
-    site_of = {one.host: one.site for one in _seen(service, actor)}
-    history = History.read(service.state)
-    copies = [one for host in site_of for one in history.of(host)]
+@router.post("/devices/{name:path}")
+def act_on_device(
+    service: TheService,
+    actor: TheActor,
+    name: str,
+    what: Annotated[Act, Form()],
+    image: FormName = "",
+    reason: FormProse = "",
+    *,
+    chosen: Annotated[dict[str, object], Depends(chosen_by_form(WITH_THE_PLAN))],
+) -> RedirectResponse:
+    """Check, test, plan or recover one device."""
+    picked = named(listed_devices(service, actor).devices, [name])
+    return _led(act(service, actor, what, picked, image=image, reason=reason, chosen=chosen))
+
+
+def _offered(service: TheService, actor: TheActor) -> dict[str, object]:
+    """Return what the forms of actions offer; the routes check roles again."""
     return {
-        "sites": [to_json(one) | {"gain": one.gain} for one in site_speeds(copies, site_of)],
-        "site_names": service.settings.site_names,
-        "fleet_graph": Markup(svg(fleet_graph(copies))),  # noqa: S704 -- svg escapes what it is given
-        **_nights(service.state),
+        "may_act": actor.has({Role.OPERATOR}),
+        "images": usable_images(service),
+        "golden": GOLDEN,
+        "choices": form_rows(WITH_THE_PLAN),
     }
 
 
-def _nights(state: Path) -> dict[str, object]:
-    # Late: few look at the nights in a lab, and they bring all that a night is made of.
-    from flashferry.nightly.artefacts.page import DRAWN, drawn_series, night_line
-    from flashferry.nightly.artefacts.report import series_report
-    from flashferry.nightly.history import READ_NIGHTS, by_series, past, stored_nights
-
-    series = [series_report(one) for one in by_series(past(state))]
-    return {
-        "nights": [night_line(one) for one in reversed(stored_nights(state, last=min(SHOWN_NIGHTS, READ_NIGHTS)))],
-        "series": [{"name": one.name, "unit": one.unit, "points": one.points} for one in series],
-        "series_graphs": Markup("").join(
-            Markup('<figure class="trend">{}</figure>').format(drawn_series(one)) for one in series if one.unit in DRAWN
-        ),
-    }
+def _led(jobs: Sequence[Job]) -> RedirectResponse:
+    """Lead to the job that was requested, or to all of them."""
+    path = link("/jobs", jobs[0].job_id) if len(jobs) == 1 else "/jobs"
+    return RedirectResponse(path, HTTPStatus.SEE_OTHER.value)
 
 
-def _row(one: KnownDevice, alive: Collection[str], newest: Measurement | None) -> dict[str, object]:
-    speed = newest.bytes_per_s if newest is not None and newest.counts else None
-    details: dict[str, object] = to_json(one)
-    return details | {"speed": to_json(newest), "speed_bytes_per_s": speed} | _state_word(one, alive)
-
-
-def _seen(service: Service, actor: Actor) -> tuple[KnownDevice, ...]:
-    sites = sites_of(actor)
-    return tuple(one for one in known_devices(service.state) if is_visible(one.site, sites))
-
-
-def _has_words(one: KnownDevice, words: str) -> bool:
-    details = " ".join(filter(None, (one.host, one.address, one.site, one.model, one.release, one.outcome, one.image)))
-    return all(word in details.casefold() for word in words.casefold().split())
-
-
-def _alive(service: Service, had: Iterable[KnownDevice]) -> frozenset[str]:
-    """Return the live runs among those without an outcome for a device."""
-    open_runs = {one.run_id for one in had if one.is_held or one.outcome is None}
-    return frozenset(run_id for run_id in open_runs if is_run_alive(service.state, run_id))
-
-
-def _state_word(one: KnownDevice, alive: Collection[str]) -> dict[str, str]:
-    """Return the state of a device in its run, and its tone."""
-    is_alive = one.run_id in alive
-    is_open = is_alive and (one.is_held or one.outcome is None)
-    if is_open:
-        has_started = one.is_held or one.state != State.PLANNED
-        return {"word": (Phase.IN_PROGRESS if has_started else Phase.QUEUED).label, "tone": ""}
-    phase = phase_of(one.outcome, one.state, is_alive=False)
-    word = phase.label if one.outcome is None else label_of(one.outcome)
-    return {"word": f"{word}, {NOT_RESTORED}", "tone": "bad"} if one.is_held else {"word": word, "tone": phase.tone}
+def _is_chosen(one: ListedDevice, words: str, site: str, state: str) -> bool:
+    if site not in ("", one.site):
+        return False
+    if state == NEVER_CHECKED and one.newest.word:
+        return False
+    if state == _ATTENTION and one.newest.tone not in ("bad", "warn"):
+        return False
+    if state == _NOT_RESTORED and not one.is_held:
+        return False
+    image = one.last.image if one.last is not None else None
+    details = filter(None, (one.host, one.address, one.site, one.model, one.release, one.newest.word, image))
+    text = " ".join(details).casefold()
+    return all(word in text for word in words.casefold().split())

@@ -125,7 +125,7 @@ def with_refusal(html: str, action: str, given: Mapping[str, Sequence[str]], ref
         given: The values that were sent, by name of the field.
         refusal: The refusal, as HTML.
     """
-    form = next((one for one in _Forms(html).forms if action in one.actions), None)
+    form = next((one for one in _Forms(html).forms if action in {path.partition("?")[0] for path in one.actions}), None)
     if form is None:
         head, main, rest = html.partition('<main id="main" tabindex="-1">')
         return f"{head}{main}{refusal}{rest}"
@@ -179,6 +179,7 @@ NAVIGATION = (
     ("Tonight", "/tonight"),
     ("Plans", "/plans"),
     ("Runs", "/runs"),
+    ("Jobs", "/jobs"),
     ("Devices", "/devices"),
     ("Sites", "/sites"),
     ("Images", "/images"),
@@ -308,10 +309,10 @@ def _page_of(route: str, names: Mapping[str, object]) -> str | None:
 
 
 async def _rendered(request: Request, path: str) -> str | None:
-    """Return the HTML of another page for the same browser, or None if it does not answer with one."""
+    """Return the HTML of another page for the same browser and query, or None if it does not answer with one."""
     scope = {key: value for key, value in request.scope.items() if key not in {"route", "endpoint", "path_params"}}
     headers = [(name, value) for name, value in scope["headers"] if not name.startswith(b"content-")]
-    scope |= {"method": "GET", "path": unquote(path), "raw_path": path.encode(), "query_string": b"", "state": {}}
+    scope |= {"method": "GET", "path": unquote(path), "raw_path": path.encode(), "state": {}}
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -375,6 +376,7 @@ def _source(name: str) -> str:
 def _templates() -> Environment:
     made = page_templates(_source)
     made.finalize = _printed
+    made.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     made.globals |= {"asset": asset, "link": link, "label_of": label_of}
     return made
 

@@ -20,6 +20,7 @@ from flashferry.core.json_access import parsed
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.images import receive_published
 from flashferry.service.api.limits import FormPieces
+from flashferry.service.device_list import listed_devices
 from flashferry.service.errors import BadForm, Conflict, ServiceError
 from flashferry.service.images import golden, lifecycle, upload
 from flashferry.service.images.lifecycle import image_details_json, image_json, left_out
@@ -55,6 +56,7 @@ def images(service: TheService, actor: TheActor) -> object:
         rows = [_row(service, image) for image in stored_images(database)]
         chosen = [dict(to_json(one)) for one in golden_images(database)]
         published = _last_published(database)
+    listed = listed_devices(service, actor)
     return {
         "images": rows,
         "left_out": left_out(service),
@@ -65,6 +67,8 @@ def images(service: TheService, actor: TheActor) -> object:
         "most_bytes": service.settings.images.most_bytes,
         "may_send": actor.has({Role.OPERATOR}),
         "may_choose": actor.has({Role.ADMIN}),
+        "models": listed.models,
+        "sites": listed.sites,
         "usable": [row["name"] for row in rows if row["is_usable"]],
     }
 

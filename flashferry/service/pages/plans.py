@@ -11,16 +11,20 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
-from flashferry.service.jobs.steering import may_cancel
+from flashferry.service.images.verification import usable_images
+from flashferry.service.known_names import operated_sites
 from flashferry.service.pages.frame import link, view_page
+from flashferry.service.pages.jobs import job_row
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb, approve_wave
 from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in, sites_text
+from flashferry.service.plans.obstacles import obstacles
 from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_plan
 from flashferry.service.plans.serializers import plan_json
 from flashferry.service.principal import ANY_ROLE, Actor, Role
-from flashferry.service.texts import FormName, FormProse, Number
-from flashferry.store.service.jobs import Job, jobs_of_plan
+from flashferry.service.run_visibility import unfinished_devices
+from flashferry.service.texts import FormName, FormNames, FormProse, Number
+from flashferry.store.service.jobs import jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans
 
@@ -31,8 +35,8 @@ _TONES = {PlanState.DRAFT: "warn", PlanState.APPROVED: "good", PlanState.DENIED:
 
 
 @view_page(router, _PATH, "plans.html")
-def plans(service: TheService, actor: TheActor, title: str = "", state: str = "") -> object:
-    """Return the visible plans, the newest first, filtered by title and state."""
+def plans(service: TheService, actor: TheActor, title: str = "", state: str = "", unfinished: str = "") -> object:
+    """Return the visible plans, the newest first, filtered by title and state; a new one may be for a run's rest."""
     with service.database.reading() as database:
         seen = [one for one in stored_plans(database, title=title or None) if actor.may(ANY_ROLE, one.sites)]
         rows = [
@@ -43,10 +47,17 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
         jobs = being_made(service, database, actor)
     return {
         "plans": rows,
-        "being_made": [_job_row(one, actor) for one in jobs],
+        "being_made": [job_row(one, actor) for one in jobs],
         "title": title,
         "state": state,
         "states": [one.value for one in PlanState],
+        "at": service.now().isoformat(),
+        "sites": operated_sites(service, actor),
+        "is_everywhere": actor.may({Role.OPERATOR}, ()),
+        "images": usable_images(service),
+        "zone": f"{service.now().astimezone():%Z}",
+        "unfinished": unfinished,
+        "rest": unfinished_devices(service.state, actor, unfinished)[0] if unfinished else (),
         "may_offer": actor.has({Role.OPERATOR}),
         "choices": form_rows(WITH_THE_PLAN),
     }
@@ -65,15 +76,27 @@ def make(
     actor: TheActor,
     title: FormName = "",
     image: FormName = "",
-    sites: FormName = "",
+    sites: FormNames = [],  # noqa: B006 -- FastAPI makes each request its own
     window: FormName = "",
-    golden: Annotated[bool, Form()] = False,
+    unfinished: FormName = "",
     *,
+    golden: Annotated[bool, Form()] = False,
     chosen: Annotated[dict[str, object], Depends(chosen_by_form(WITH_THE_PLAN))],
 ) -> Response:
     """Create a plan by a job that checks the devices; it is offered when the job has ended."""
-    names = tuple(sites.replace(",", " ").split())
-    spec = PlanSpec(title=title, image=image.strip(), golden=golden, sites=names, window=window.strip(), chosen=chosen)
+    names = tuple(name for one in sites for name in one.replace(",", " ").split())
+    hosts: tuple[str, ...] = ()
+    if unfinished:
+        hosts, names = unfinished_devices(service.state, actor, unfinished)
+    spec = PlanSpec(
+        title=title,
+        image=image.strip(),
+        golden=golden,
+        sites=names,
+        hosts=hosts,
+        window=window.strip(),
+        chosen=chosen,
+    )
     make_plan(service, actor, spec)
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
@@ -104,7 +127,9 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
         stored, content = found(database, digest, actor), plan_in(database, digest)
         jobs = jobs_of_plan(database, digest)
     return {
-        "jobs": [_job_row(one, actor) for one in reversed(jobs)],
+        "at": service.now().isoformat(),
+        "missing": obstacles(service, actor, stored),
+        "jobs": [job_row(one, actor) for one in reversed(jobs)],
         "plan": _summary(stored) | {name: details[name] for name in ("is_startable", "why_not")},
         "content": details["plan"],
         "settings": carried_rows(content),
@@ -163,12 +188,6 @@ def approve_one(
     """Approve the waves of a run up to one, for the plan that was read."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
-
-
-def _job_row(job: Job, actor: Actor) -> dict[str, object]:
-    names = ("job_id", "state", "run_id", "requested_by", "created_at", "not_before", "until", "exit_code", "sentence")
-    details = {name: getattr(job, name) for name in (*names, "reason")}
-    return {"kind": job.kind.value, "may_cancel": may_cancel(actor, job)} | details
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
 from flashferry.core.codec import to_json
-from flashferry.model.states import Phase
+from flashferry.model.states import NOT_DONE, Phase
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.errors import NotFound
-from flashferry.service.jobs.steering import may_cancel
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.presenters import device_row, in_order, run_board, run_row
 from flashferry.service.live.snapshot import DeviceNow, RunNow
-from flashferry.service.pages.frame import view_page
+from flashferry.service.pages.frame import link, view_page
+from flashferry.service.pages.jobs import job_row
+from flashferry.service.pages.listing import listing
 from flashferry.service.pages.steering import offered
 from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import job_seen, sites_of
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
-from flashferry.store.service.jobs import Job, jobs_of_run
+from flashferry.store.service.jobs import jobs_of_run
 from flashferry.store.stored_run import read_run
 from inventory.transport_policy import USUAL
 
@@ -35,6 +36,17 @@ PAGE_RUNS = 30
 _STATES = ("all", "not restored", *(phase.label for phase in Phase))
 FORMS = ("html", "json", "csv", "xml")
 """Formats of a report."""
+
+_COLUMNS: Mapping[str, Callable[[DeviceNow], Any]] = {
+    "device": lambda one: one.host,
+    "site": lambda one: one.site,
+    "wave": lambda one: one.wave,
+    "state": lambda one: one.label,
+    "copied": lambda one: one.acked_bytes / one.size_bytes if one.size_bytes else 0.0,
+    "rate": lambda one: one.rate_bytes_per_s,
+    "left": lambda one: one.left_bytes / one.rate_bytes_per_s if one.rate_bytes_per_s else 0.0,
+}
+"""What each column is sorted by."""
 
 Number = Annotated[int, Query(ge=1, le=10_000)]
 Words = Annotated[str, Query(max_length=200)]
@@ -58,30 +70,39 @@ def runs(request: Request, service: TheService, actor: TheActor, page: Number = 
 
 @view_page(router, "/runs/{run_id}", "run.html")
 def run(
-    request: Request, run_id: str, service: TheService, actor: TheActor, state: Words = "all", q: Words = ""
+    request: Request,
+    run_id: str,
+    service: TheService,
+    actor: TheActor,
+    state: Words = "all",
+    q: Words = "",
+    sort: Words = "",
+    page: Number = 1,
 ) -> object:
-    """Return a run: sites, waves, devices, and its jobs."""
+    """Return a run: sites, waves, a page of its devices, and its jobs."""
     snapshot, found = seen_run(request, actor, run_id)
     whole = snapshot_reader_of(request).some([run_id]).run(run_id) or found
     with service.database.reading() as database:
         jobs = jobs_of_run(database, run_id)
-    names = service.settings.site_names
-    shown = run_board(found, snapshot, names)
     chosen = [one for one in in_order(found) if _is_chosen(found, one, state, q)]
-    is_filtered = len(chosen) != len(found.devices)
+    given = {"q": q, "state": "" if state == "all" else state}
+    shown = listing(chosen, _COLUMNS, path=link("/runs", run_id), sort=sort, page=page, given=given)
+    unfinished = sum(one.phase in NOT_DONE for one in found.devices)
     return {
         "run": figures_of(found) | {"unrestored": list(found.unrestored)},
-        "devices": [to_json(one) for one in chosen],
-        "jobs": [_job(seen) | {"may_cancel": may_cancel(actor, one)} for one in jobs if (seen := job_seen(actor, one))],
+        "list": shown,
+        "jobs": [job_row(seen, actor) for one in jobs if (seen := job_seen(actor, one))],
         "at": moment(snapshot.at),
         "state": state if state in _STATES else "all",
         "states": _STATES,
         "q": q,
-        "is_filtered": is_filtered,
+        "is_filtered": shown.total != len(found.devices),
+        "is_whole": shown.total == len(found.devices) and shown.pages == 1 and not shown.sort,
         "is_alive": found.is_alive,
-        "shown": {**shown, "devices": {one.host: device_row(found, one, names) for one in chosen}},
+        "shown": run_board(found, snapshot, service.settings.site_names, shown.rows),
         "forms": FORMS,
         "offered": offered(service, actor, whole),
+        "unfinished": 0 if found.is_alive or found.verb != "stage" else unfinished,
     }
 
 
@@ -137,11 +158,6 @@ def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
         return False
     details = " ".join((one.host, one.site, one.label, one.step, one.text, one.verdict or "")).casefold()
     return all(word in details for word in words.casefold().split())
-
-
-def _job(job: Job) -> dict[str, object]:
-    kept = ("job_id", "kind", "state", "requested_by", "reason", "created_at", "ended_at", "exit_code", "sentence")
-    return {name: to_json(getattr(job, name)) for name in kept}
 
 
 def _without_samples(report: Mapping[str, object]) -> dict[str, object]:

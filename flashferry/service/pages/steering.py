@@ -1,4 +1,4 @@
-"""Forms of a run's page: pause, continue, stop, recover, resume, approve waves; and cancelling a job."""
+"""Forms of a run's page: pause, continue, stop, recover, resume, approve waves."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from starlette.responses import RedirectResponse
 
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.jobs import steering
-from flashferry.service.jobs.steering import cancel
 from flashferry.service.live.snapshot import RunNow
 from flashferry.service.pages.frame import link
 from flashferry.service.plans.deciding import approve_wave
 from flashferry.service.principal import Actor, Role
-from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormProse
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.service.plans import plan_of
@@ -24,7 +22,7 @@ from flashferry.store.service.plans import plan_of
 router = APIRouter(include_in_schema=False)
 
 
-def _form(act: Callable[[Service, Actor, str, str], object]) -> Callable[..., RedirectResponse]:
+def _form(act: Callable[[TheService, Actor, str, str], object]) -> Callable[..., RedirectResponse]:
     """Return the route of a form that acts on a run, with a reason."""
 
     def take(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
@@ -34,7 +32,7 @@ def _form(act: Callable[[Service, Actor, str, str], object]) -> Callable[..., Re
     return take
 
 
-def _steering(what: SteerKind) -> Callable[[Service, Actor, str, str], object]:
+def _steering(what: SteerKind) -> Callable[[TheService, Actor, str, str], object]:
     return lambda service, actor, run_id, reason: steering.steer(service, actor, run_id, what, reason)
 
 
@@ -62,17 +60,7 @@ def approve(
     return _back(run_id)
 
 
-@router.post("/jobs/{job_id}/cancel")
-def cancel_job(service: TheService, actor: TheActor, job_id: str, reason: FormProse = "") -> RedirectResponse:
-    """Cancel a queued job; leads to the page of its plan or run."""
-    job = cancel(service, actor, job_id, reason)
-    if job.run_id is not None:
-        return _back(job.run_id)
-    path = link("/plans", job.digest) if job.digest is not None else "/plans"
-    return RedirectResponse(path, HTTPStatus.SEE_OTHER.value)
-
-
-def offered(service: Service, actor: Actor, run: RunNow) -> dict[str, object]:
+def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]:
     """Return which forms a run's page shows to the caller; the routes check again.
 
     `run` has all its devices, also those that the caller may not see.

@@ -217,21 +217,30 @@ def resume_obstacle(plan: StoredPlan, now: datetime) -> str:
 
 def approval_obstacle(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
     """Return what invalidates an approval of a plan, present or future; empty for nothing."""
-    why = _why_too_late(plan, now) or _why_lost(database, plan.made_by, "made", Role.OPERATOR, plan.sites)
-    if not why and plan.decided_by is not None:
-        why = _why_lost(database, plan.decided_by, "approved", Role.APPROVER, plan.sites)
-    return why or next(filter(None, (why_not_usable(database, name) for name in plan.images)), "")
+    unusable = (why_not_usable(database, name) for name in plan.images)
+    return next(filter(None, (*decision_obstacles(database, plan, now), *unusable)), "")
+
+
+def decision_obstacles(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> tuple[str, ...]:
+    """Return what besides its images invalidates an approval of a plan: its end, and roles of its makers."""
+    whys = [_why_too_late(plan, now), _why_lost(database, plan.made_by, "made", Role.OPERATOR, plan.sites)]
+    if plan.decided_by is not None:
+        whys.append(_why_lost(database, plan.decided_by, "approved", Role.APPROVER, plan.sites))
+    return tuple(filter(None, whys))
 
 
 def image_obstacle(service: Service, digest: str) -> str:
     """Return which image of a plan has changed or is not usable; empty for none."""
+    return next(iter(image_obstacles(service, digest).values()), "")
+
+
+def image_obstacles(service: Service, digest: str) -> dict[str, str]:
+    """Return the images of a plan that have changed or are not usable, each with why."""
     with service.database.reading() as database:
         plan = plan_in(database, digest)
         details = {image.name: why_not_usable(database, image.name, image.sha512) for image in plan.images}
-    for image in plan.images:
-        if why := details[image.name] or _why_other(service, image):
-            return why
-    return ""
+    whys = {image.name: details[image.name] or _why_other(service, image) for image in plan.images}
+    return {name: why for name, why in whys.items() if why}
 
 
 def found(database: sqlite3.Connection, digest: str, actor: Actor | None = None) -> StoredPlan:

@@ -107,7 +107,9 @@ CREATE TABLE waves_wanted (
 _JOBS = """
 CREATE TABLE jobs (
     job_id TEXT PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('stage', 'resume', 'recover', 'check', 'probe', 'dry-run', 'plan', 'nightly')),
+    kind TEXT NOT NULL CHECK (
+        kind IN ('stage', 'resume', 'recover', 'check', 'probe', 'dry-run', 'ready', 'plan', 'nightly')
+    ),
     state TEXT NOT NULL CHECK (state IN ('queued', 'starting', 'running', 'ended', 'dead')),
     digest TEXT,
     run_id TEXT,

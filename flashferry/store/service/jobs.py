@@ -20,6 +20,7 @@ class JobKind(StrEnum):
     CHECK = "check"
     PROBE = "probe"
     DRY_RUN = "dry-run"
+    READY = "ready"
     PLAN = "plan"
     NIGHTLY = "nightly"
 

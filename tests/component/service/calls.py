@@ -390,6 +390,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ("GET", "/api/v1/jobs/{job_id}"): Call(arrange=_job),
     ("GET", "/api/v1/jobs/{job_id}/result"): Call(arrange=_ended_job),
     ("POST", "/api/v1/jobs/{job_id}/cancel"): Call(arrange=_job, json=_REASON),
+    ("GET", "/jobs/{job_id}"): Call(arrange=_ended_job),
     ("POST", "/jobs/{job_id}/cancel"): Call(arrange=_job, form=_REASON),
     ("POST", "/api/v1/runs"): Call(content=_run_body),
     ("GET", "/api/v1/runs/{run_id}"): Call(arrange=_run),
@@ -447,6 +448,8 @@ CALLS: dict[tuple[str, str], Call] = {
     ("GET", "/runs/{run_id}"): Call(arrange=_run),
     ("GET", "/runs/{run_id}/devices/{host:path}"): Call(arrange=_run),
     ("GET", "/devices/{name:path}"): Call(arrange=_device),
+    ("POST", "/devices/{name:path}"): Call(arrange=_device, form={"what": "check"}),
+    ("POST", "/devices"): Call(arrange=_device, form={"what": "check", "hosts": "r1"}),
     **{
         ("POST", f"/runs/{{run_id}}/{what}"): Call(arrange=_run, form=_REASON, may_answer=frozenset({409}), why=_DEAD)
         for what in ("pause", "continue", "stop")

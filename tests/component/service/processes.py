@@ -46,10 +46,12 @@ class Running:
     Attributes:
         process: Its process; its standard error is a pipe.
         url: Where it answers.
+        said: What it printed until then.
     """
 
     process: subprocess.Popen[str]
     url: str
+    said: str = ""
 
     def end(self, number: int = signal.SIGTERM) -> str:
         """End it by a signal; return what it said since it was ready."""
@@ -73,7 +75,7 @@ def running(state: Path, *words: str | Path, command: Sequence[str] = SERVICE, *
             line = process.stderr.readline()
             assert line, f"expected a service, found: {said}"
             said += line
-        yield Running(process=process, url=found[1].rstrip("/"))
+        yield Running(process=process, url=found[1].rstrip("/"), said=said)
     finally:
         process.kill()
         process.communicate(timeout=PATIENCE_S)

@@ -101,6 +101,8 @@ VOPUA     GET    /api/v1/jobs
 VOPUA     GET    /api/v1/jobs/{job_id}                        per-site
 VOPUA     GET    /api/v1/jobs/{job_id}/result                 per-site
 .O...     POST   /api/v1/jobs/{job_id}/cancel                 per-site
+VOPUA     GET    /jobs
+VOPUA     GET    /jobs/{job_id}                               per-site
 .O...     POST   /jobs/{job_id}/cancel                        per-site
 .O...     POST   /api/v1/runs                                 per-site
 VOPUA     GET    /api/v1/runs
@@ -150,6 +152,8 @@ VOPUA     GET    /runs/{run_id}/devices/{host:path}           per-site
 ..P..     POST   /runs/{run_id}/approve                       per-site not-own
 VOPUA     GET    /devices
 VOPUA     GET    /devices/{name:path}                         per-site
+.O...     POST   /devices                                     per-site
+.O...     POST   /devices/{name:path}                         per-site
 VOPUA     GET    /sites
 VOPUA     GET    /trends
 VOPUA     GET    /api/v1/images

@@ -63,8 +63,17 @@ def test_who_starts_it_without_an_admin_is_told(tmp_path):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert "the service has no admin" in process.stderr.readline()
+            assert "the service has no inventory, so jobs on devices are refused" in process.stderr.readline()
         finally:
             process.kill()
+
+
+def test_who_starts_it_with_an_inventory_that_is_not_there_is_told(tmp_path):
+    """It starts nevertheless: the inventory may come later."""
+    (tmp_path / "service.toml").write_text('[runs]\ninventory = "/nowhere/fleet"\n')
+    (tmp_path / "service.toml").chmod(0o600)
+    with running(tmp_path / "state", "--config", tmp_path / "service.toml") as service:
+        assert "the inventory /nowhere/fleet does not exist" in service.said
 
 
 @pytest.mark.soak

@@ -200,7 +200,9 @@ def test_by_pages(served):
     assert served.view(where, browser)["hook"]["is_paused"] is True, "a change leaves it so"
     sent(f"{path}/continue")
     tested = sent(f"{path}/test")
-    assert "did not accept the notice" in served.call("GET", tested, browser).text
+    shown = served.call("GET", tested, browser).text
+    assert "did not accept the notice: syslog at unix:///nowhere: No such file or directory" in shown
+    assert "Test by root" in shown
     sent(f"{path}/again")
     assert sent(f"{path}/remove") == "/admin/hooks"
     assert "no one is notified" in served.call("GET", "/admin/hooks", browser).text

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
 import pytest
 
+from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.service.trends import device_graph, fleet_graph, site_speeds
 from flashferry.store.history import Measurement
 from flashferry.store.journal import Journal
+from flashferry.store.service.jobs import latest_jobs
 from tests.contract import stored
 from tests.served import serve
+from tests.unit.service.pages.test_jobs import CHECKED, ended
 from tests.unit.service.pages.test_runs import page, view
+from tests.unit.store.test_status import touch
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +36,10 @@ def served(tmp_path_factory):
 def test_each_device_stands_once_as_its_last_run_has_it(served):
     """With its newest speed; one whose name has a slash has a page, too."""
     ada = served.browser("ada")
-    told = view(served, ada, "/devices")["devices"]
+    told = view(served, ada, "/devices")["list"]["rows"]
     assert [one["host"] for one in told] == ["a/b", "xe1", "xe2"]
     assert told[2]["model"] == "CSR1000V"
-    assert told[2]["speed_bytes_per_s"] > 0
+    assert told[2]["copy"] is not None
     text = page(served, ada, "/devices")
     assert 'href="/devices/a%2Fb"' in text
     assert "a/b" in page(served, ada, "/devices/a%2Fb")
@@ -45,9 +52,9 @@ def test_devices_are_chosen_by_words_and_site(served):
         ("?q=xe+csr", ["xe2"]),
         ("?q=192.0.2.9", ["a/b"]),
         ("?site=AMS", ["a/b"]),
-        ("?q=no", []),
+        ("?q=nowhere", []),
     ):
-        assert [one["host"] for one in view(served, ada, f"/devices{query}")["devices"]] == hosts
+        assert [one["host"] for one in view(served, ada, f"/devices{query}")["list"]["rows"]] == hosts
 
 
 def test_a_device_has_its_history(served):
@@ -63,7 +70,7 @@ def test_a_device_has_its_history(served):
 def test_who_may_see_one_site_sees_its_devices_alone(served):
     """Others are not there, and do not count in any median."""
     bob = served.browser("bob")
-    assert [one["host"] for one in view(served, bob, "/devices")["devices"]] == ["a/b"]
+    assert [one["host"] for one in view(served, bob, "/devices")["list"]["rows"]] == ["a/b"]
     assert served.call("GET", "/devices/xe1", bob).status_code == 404
     assert served.call("GET", "/devices/none", bob).status_code == 404
     assert view(served, bob, "/trends")["sites"] == []
@@ -113,3 +120,140 @@ def test_what_tuning_brought_at_a_site_is_the_quotient_of_its_medians():
     )
     assert (ams.gain, ams.copies, ams.limit) == (3.0, 2, "cap")
     assert (lim.gain, lim.tuned_bytes_per_s) == (None, 5e6)
+
+
+HOSTS = """\
+r1: {hostname: 192.0.2.1, platform: ios, data: {site: AMS}}
+r2: {hostname: 192.0.2.2, platform: ios, data: {site: AMS}}
+r3: {hostname: 192.0.2.3, platform: ios, data: {site: LIM}}
+r4: {hostname: 192.0.2.4, platform: ios}
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    """A service with an inventory and no run; anna operates AMS, carl everything."""
+    for name in ("inventory", "images"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "inventory" / "hosts.yaml").write_text(HOSTS)
+    runs = RunSettings(inventory=str(tmp_path / "inventory"), images=tmp_path / "images")
+    made = serve(tmp_path / "state", ServiceSettings(runs=runs))
+    made.person("anna", "operator@AMS")
+    made.person("carl", "operator")
+    made.person("vera", "viewer")
+    return made
+
+
+def asked(fleet, who: str, path: str = "/devices", hosts: Sequence[str] = (), **form):
+    """Send the form of a page of devices."""
+    by = fleet.browser(who)
+    content = urlencode([("csrf", by.csrf), *form.items(), *(("hosts", host) for host in hosts)]).encode()
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
+    return fleet.call("POST", path, by, content=content, headers=headers)
+
+
+def jobs(fleet) -> list:
+    with fleet.service.database.reading() as database:
+        return latest_jobs(database, 10)
+
+
+def test_the_inventory_is_listed_before_a_first_run(fleet):
+    """Each device once, never checked, sorted by any column; who sees one site sees its devices alone."""
+    vera = fleet.browser("vera")
+    text = page(fleet, vera, "/devices")
+    assert text.count("never checked") >= 4
+    assert "Check readiness" not in text
+    rows = view(fleet, vera, "/devices?sort=-device")["list"]["rows"]
+    assert [one["host"] for one in rows] == ["r4", "r3", "r2", "r1"]
+    assert [one["host"] for one in view(fleet, fleet.browser("anna"), "/devices")["list"]["rows"]] == ["r1", "r2"]
+    assert "192.0.2.3" in page(fleet, vera, "/devices/r3")
+    assert fleet.call("GET", "/devices/r3", fleet.browser("anna")).status_code == 404
+
+
+def test_an_inventory_that_is_missing_is_named(tmp_path):
+    """With what to do; the page still shows the devices of runs."""
+    served = serve(tmp_path)
+    text = page(served, served.browser(served.person("ada", "viewer")), "/devices")
+    assert "no inventory is configured: an admin sets inventory under [runs]" in text
+
+
+@pytest.mark.parametrize(
+    ("what", "verb", "more"),
+    [("check", "check", {}), ("probe", "probe", {}), ("ready", "ready", {"image": "new.bin"}), ("plan", "plan", {})],
+)
+def test_a_selection_becomes_a_job(fleet, what, verb, more):
+    """Of the ticked devices alone, at their sites, with the reason; it leads to the page of the job."""
+    answer = asked(fleet, "anna", hosts=("r1", "r2"), what=what, reason="new", **more)
+    (job,) = jobs(fleet)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{job.job_id}")
+    assert (job.words[0], job.sites, job.reason) == (verb, ("AMS",), "new")
+    assert [word for word in job.words if word.startswith("--host")] == ["--host=r1", "--host=r2"]
+
+
+def test_everything_that_is_listed_becomes_a_job(fleet):
+    """By the filter of the address, over all pages; one device by its own page."""
+    assert asked(fleet, "carl", "/devices?site=AMS", what="check", every="true").status_code == 303
+    assert jobs(fleet)[0].sites == ("AMS",)
+    assert asked(fleet, "carl", "/devices/r4", what="check").status_code == 303
+    assert {job.sites for job in jobs(fleet)} == {("AMS",), ()}
+
+
+def test_who_does_not_operate_a_site_starts_nothing_there(fleet):
+    """Named or not: what one may not see is not there, a viewer is refused, a device without a site takes all."""
+    assert asked(fleet, "anna", hosts=("r1", "r3"), what="check").status_code == 404
+    assert asked(fleet, "anna", "/devices/r3", what="check").status_code == 404
+    assert asked(fleet, "vera", hosts=("r1",), what="check").status_code == 403
+    fleet.person("olga", "operator@AMS", "viewer")
+    for hosts in (("r3",), ("r4",), ("r1", "r3")):
+        assert asked(fleet, "olga", hosts=hosts, what="check").status_code == 403
+    assert jobs(fleet) == []
+
+
+def test_a_refused_action_keeps_what_was_ticked(fleet):
+    """In the form, on the page that was shown."""
+    answer = asked(fleet, "carl", "/devices?q=r&sort=-device", hosts=("r2",), what="recover", reason="why not")
+    assert answer.status_code == 409
+    assert "expected a device that a run left changed" in answer.text
+    assert '<input type="checkbox" class="screen" name="hosts" value="r2" aria-label="r2" checked>' in answer.text
+    assert 'value="why not"' in answer.text
+    assert 'name="q" type="search" value="r"' in answer.text
+    assert asked(fleet, "carl", what="check").status_code == 422
+
+
+def test_what_a_run_left_is_restored_from_the_list(fleet):
+    """A recovery for each run that left one of the devices changed."""
+    with Journal(fleet.service.state) as journal:
+        run_id = journal.begin_run("stage")
+        journal.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios", site="AMS")
+        touch(journal, run_id, "r1")
+        journal.finish_run(run_id)
+    anna = fleet.browser("anna")
+    assert [one["host"] for one in view(fleet, anna, "/devices?state=not+restored")["list"]["rows"]] == ["r1"]
+    assert asked(fleet, "anna", hosts=("r1", "r2"), what="recover").status_code == 422
+    assert asked(fleet, "anna", hosts=("r1", "r2"), what="recover", reason="died").status_code == 303
+    (job,) = jobs(fleet)
+    assert (job.kind, job.run_id) == ("recover", run_id)
+
+
+def test_a_check_tells_model_release_and_readiness(fleet):
+    """The newest counts; who may not see all of its job sees nothing of it."""
+    for what, document in (
+        ("check", {"schema": "flashferry.check/1", "exit_code": 0, "devices": [CHECKED]}),
+        ("ready", {"exit_code": 4, "devices": [{"host": "r1", "outcome": "refused", "readiness": {"verdict": "no"}}]}),
+    ):
+        assert asked(fleet, "carl", hosts=("r1", "r3"), what=what, image="new.bin").status_code == 303
+        ended(fleet, next(job.job_id for job in jobs(fleet) if job.kind == what), document)
+    carl, anna = fleet.browser("carl"), fleet.browser("anna")
+    row = view(fleet, carl, "/devices?q=r1")["list"]["rows"][0]
+    assert (row["model"], row["release"], row["ready"]["word"]) == ("C1111-8P", "17.9.4", "not ready")
+    assert view(fleet, anna, "/devices?q=r1")["list"]["rows"][0]["model"] == ""
+    assert view(fleet, carl, "/devices?state=never+checked")["list"]["total"] == 3
+
+
+def test_two_thousand_devices_are_listed_by_the_hundred(fleet, tmp_path):
+    """In 300 kB, also with what can be done with them."""
+    lines = (f"r{n:04d}: {{hostname: 192.0.2.1, platform: ios, data: {{site: S{n % 40:02d}}}}}\n" for n in range(2000))
+    (tmp_path / "inventory" / "hosts.yaml").write_text("".join(lines))
+    text = page(fleet, fleet.browser("carl"), "/devices")
+    assert "1 to 100 of 2000" in text
+    assert len(text.encode()) < 300_000

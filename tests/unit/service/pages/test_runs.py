@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from flashferry.service.live.collect import SnapshotReader
+from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
+from flashferry.store.service.jobs import latest_jobs
 from tests.contract import stored
 from tests.served import serve
 from tests.unit.store.test_status import touch
@@ -53,7 +55,7 @@ def test_a_viewer_sees_runs_waves_and_devices(served, run_id):
     assert f'href="/runs/{run_id}/devices/r2%2Fx"' in text
     told = view(served, ada, f"/runs/{run_id}")
     assert told["run"]["whole"]["devices"] == 2
-    assert [one["host"] for one in told["devices"]] == ["r1", "r2/x"]
+    assert [one["host"] for one in told["list"]["rows"]] == ["r1", "r2/x"]
     assert list(told["shown"]["waves"]) == ["0", "1"]
     assert "devices" not in view(served, ada, "/tonight")["runs"][0]
 
@@ -85,7 +87,7 @@ def test_who_may_see_one_site_sees_no_other(served, run_id):
 def test_devices_are_chosen_by_state_and_words(served, run_id, query, hosts):
     """Of name, site, step and reason."""
     ada = served.browser(served.person("ada", "viewer"))
-    assert [one["host"] for one in view(served, ada, f"/runs/{run_id}{query}")["devices"]] == hosts
+    assert [one["host"] for one in view(served, ada, f"/runs/{run_id}{query}")["list"]["rows"]] == hosts
     assert ('data-template="device-row"' in page(served, ada, f"/runs/{run_id}{query}")) is (len(hosts) == 2)
 
 
@@ -140,6 +142,7 @@ def test_who_operates_a_run_steps_in_by_forms(served, run_id):
     text = page(served, ann, f"/runs/{run_id}")
     assert "a &lt;b&gt;storm&lt;/b&gt;" in text
     assert "no new ones start since" in text
+    assert 'data-cell="steering" data-tone="paused"' in text
     told = view(served, ann, f"/runs/{run_id}")["run"]
     assert (told["hold"], told["wishes"][0]["actor"]) == ("paused", "ann")
     assert served.call("POST", f"/runs/{run_id}/continue", ann, form={"reason": " "}).status_code == 422
@@ -150,3 +153,75 @@ def test_who_approves_is_offered_the_waves(served, run_id):
     text = page(served, served.browser(served.person("olga", "approver")), f"/runs/{run_id}")
     assert f'action="/runs/{run_id}/approve"' in text
     assert "Approve" not in page(served, served.browser(served.person("lim", "approver@LIM")), f"/runs/{run_id}")
+
+
+def test_only_a_paused_run_is_continued(served, run_id):
+    """Else the form says so, its reason kept; and the page offers what fits, by a cell that follows the run."""
+    ann = served.browser(served.person("ann", "operator"))
+    path = f"/runs/{run_id}"
+    assert 'data-cell="steering" data-tone=""' in page(served, ann, path)
+    answer = served.call("POST", f"{path}/continue", ann, form={"reason": "well"}, headers={"Accept": "text/html"})
+    assert answer.status_code == 409
+    assert "is not paused: expected one that is" in answer.text
+    assert 'value="well"' in answer.text
+    assert served.call("POST", f"{path}/pause", ann, form={"reason": "x"}).status_code == 303
+    assert served.call("POST", f"{path}/continue", ann, form={"reason": "x"}).status_code == 303
+
+
+def test_stopping_asks_first_and_says_what_happens(served, run_id):
+    """To copies, to changed devices and to those that wait; in a form of its own."""
+    text = page(served, served.browser(served.person("ann", "operator")), f"/runs/{run_id}")
+    question = text[text.index("<summary>Stop and restore") : text.index(f'action="/runs/{run_id}/stop"')]
+    for part in ("Copies under way are cut", "Every device that was changed is restored", "have not started stay"):
+        assert part in question
+    assert f'formaction="/runs/{run_id}/stop"' not in text
+
+
+def test_two_thousand_devices_are_a_page_of_a_hundred(served):
+    """The run's page in 300 kB, sorted and filtered by its address; devices in no wave have no wave -1."""
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage")
+        for number in range(2000):
+            more = {
+                "address": "192.0.2.1",
+                "port": 22,
+                "platform": "ios",
+                "image": "c1100-universalk9.17.12.04.SPA.bin",
+            }
+            site, wave = f"S{number % 40:02d}", number % 5 - 1
+            journal.add_device(found, host=f"ams-branch-r{number:04d}", site=site, wave=wave, **more)
+    ada = served.browser(served.person("ada", "viewer", "operator", "approver"))
+    text = page(served, ada, f"/runs/{found}")
+    assert len(text.encode()) < 300_000
+    assert "wave -1" not in text
+    assert "1 to 100 of 2000" in text
+    last = view(served, ada, f"/runs/{found}?sort=-device&page=20&q=ams")["list"]
+    assert [one["host"] for one in last["rows"]][-1] == "ams-branch-r0000"
+    second = page(served, ada, f"/runs/{found}?sort=-device&page=19&q=ams")
+    assert f'href="/runs/{found}?q=ams&amp;sort=-device&amp;page=20"' in second
+    assert f'href="/runs/{found}?q=ams&amp;sort=device"' in second
+
+
+def test_what_a_run_left_undone_is_planned_by_a_link(tmp_path):
+    """Its devices that are not done, and no others; for a run that lives, or left none, that is refused."""
+    images = tmp_path / "images"
+    images.mkdir()
+    served = serve(tmp_path / "state", ServiceSettings(runs=RunSettings(images=images, inventory="/etc/fleet")))
+    served.clock.now = datetime.now(UTC)
+    ann = served.browser(served.person("ann", "operator@AMS"))
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage")
+        for host, outcome in (("r1", "done"), ("r2", "failed"), ("r3", "refused")):
+            journal.add_device(found, host=host, address="192.0.2.1", port=22, platform="ios", site="AMS")
+            journal.record(found, host, {"host": host, "outcome": outcome})
+        assert served.call("GET", f"/plans?unfinished={found}", ann).status_code == 409
+        journal.finish_run(found)
+    assert f'href="/plans?unfinished={found}#make"' in page(served, ann, f"/runs/{found}")
+    text = page(served, ann, f"/plans?unfinished={found}")
+    assert "Only the 2 devices of run" in text
+    answer = served.call("POST", "/plans/make", ann, form={"unfinished": found})
+    assert answer.status_code == 303, answer.text
+    with served.service.database.reading() as database:
+        (job,) = latest_jobs(database, 10)
+    assert [word for word in job.words if word.startswith("--host")] == ["--host=r2", "--host=r3"]
+    assert job.sites == ("AMS",)

@@ -10,7 +10,7 @@ import pytest
 from flashferry.model.fleet_plan import DepotAdvice, Fit, Savings
 from flashferry.model.plan_file import plan_text
 from flashferry.model.policy import carried
-from flashferry.service.pages import steering
+from flashferry.service.pages import jobs
 from flashferry.service.pages.plans import router
 from flashferry.store.service.jobs import latest_jobs
 from tests.served import view_of
@@ -198,17 +198,17 @@ def test_a_plan_is_made_and_rehearsed_by_forms(able, service, who, plan, offered
 
 
 def test_a_queued_job_is_cancelled_where_it_is_shown(able, service, who, plan, offered):
-    """A form for who operates its sites, until it begins; it leads back to its plan."""
+    """A form for who operates its sites, until it starts; it leads to the page of the job."""
     digest = offered(plan)
-    maker = made(able, who("maker"), router, steering.router)
+    maker = made(able, who("maker"), router, jobs.router)
     maker.post(f"/plans/{digest}/rehearse")
     with service.database.reading() as database:
         (job,) = latest_jobs(database, 10)
     form = f'action="/jobs/{job.job_id}/cancel"'
     assert form in maker.get(f"/plans/{digest}").text
-    assert form not in made(able, who("ann"), router, steering.router).get(f"/plans/{digest}").text
+    assert form not in made(able, who("ann"), router, jobs.router).get(f"/plans/{digest}").text
     answer = maker.post(f"/jobs/{job.job_id}/cancel", data={"reason": "<b>no"})
-    assert (answer.status_code, answer.headers["Location"]) == (303, f"/plans/{digest}")
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/jobs/{job.job_id}")
     text = maker.get(f"/plans/{digest}").text
     assert form not in text
     assert "cancelled by maker: &lt;b&gt;no" in text
@@ -257,3 +257,45 @@ def test_depots_and_what_they_save_are_shown(client, plan, offered):
         assert told in text
     plain = client("ann").get(f"/plans/{offered(plan, title='before')}").text
     assert "epot" not in plain
+
+
+def missing(client, name, digest) -> tuple[list, list]:
+    """Return the sentences before the approval, and before the start."""
+    found = view_of(lambda: client(name).get(f"/plans/{digest}"))["missing"]
+    return tuple([one["sentence"] for one in found[part]] for part in ("approval", "start"))
+
+
+def test_a_plan_lists_everything_between_it_and_its_run(client, service, plan, offered, clock):
+    """For its maker, for who may approve, and for who may do neither: all at once, each with where to go."""
+    with service.database.writing() as database:
+        database.execute("UPDATE images SET state = 'unknown'")
+    digest = offered(plan)
+    approval, start = missing(client, "maker", digest)
+    assert "image new.bin" in approval[0]
+    assert approval[1] == "you made this plan; an approver at AMS, LIM must approve it"
+    assert start[0] == "it is a draft; it needs an approval first"
+    assert any("no inventory" in one for one in start)
+    assert start[-1].startswith("its window opens")
+    assert 'href="/images/new.bin"' in client("maker").get(f"/plans/{digest}").text
+    approval, start = missing(client, "ann", digest)
+    assert len(approval) == 1
+    assert any("starting it needs an operator at AMS, LIM" in one for one in start)
+    approval, _ = missing(client, "bob", digest)
+    assert approval[-1] == "approving it needs an approver at AMS, LIM"
+
+
+def test_an_approved_plan_lists_what_its_start_needs(able, service, who, plan):
+    """Its window, an open job with the way to it; a plan that is over needs nothing."""
+
+    def client(name):
+        return made(able, who(name), router)
+
+    digest = client("maker").post("/plans", files={"file": plan_text(plan)}).headers["Location"].rpartition("/")[2]
+    client("ann").post(f"/plans/{digest}/approve")
+    approval, start = missing(client, "maker", digest)
+    assert approval == []
+    assert [one.partition(",")[0] for one in start] == ["its window opens 2026-11-21 22:00 UTC"]
+    client("maker").post(f"/plans/{digest}/start")
+    assert "its job is queued" in missing(client, "maker", digest)[1]
+    client("maker").post(f"/plans/{digest}/withdraw", data={"comment": "no"})
+    assert missing(client, "maker", digest) == ([], [])

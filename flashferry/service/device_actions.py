@@ -1,0 +1,116 @@
+"""What an operator does with devices of the list: jobs of the kinds that there are, with the roles that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+from flashferry.service.device_list import ListedDevice
+from flashferry.service.errors import Conflict, InvalidRequest, NotFound
+from flashferry.service.images.golden import golden_rules
+from flashferry.service.jobs.create import Devices, JobSpec, ask
+from flashferry.service.jobs.steering import restore
+from flashferry.service.plans.planning import PlanSpec, make_plan
+from flashferry.service.principal import Actor
+from flashferry.service.service import Service
+from flashferry.store.service.jobs import Job, JobKind
+
+GOLDEN = "golden:"
+"""In place of an image's name: the golden image of each model; no name has a colon."""
+_PROBE_S = "8.0"
+
+
+class Act(StrEnum):
+    """What can be done with devices."""
+
+    CHECK = "check"
+    PROBE = "probe"
+    READY = "ready"
+    PLAN = "plan"
+    RECOVER = "recover"
+
+
+def named(devices: Sequence[ListedDevice], hosts: Iterable[str]) -> list[ListedDevice]:
+    """Return the devices of some names, each once. Raises `NotFound`."""
+    known = {one.host: one for one in devices}
+    picked = dict.fromkeys(hosts)
+    if missing := next((host for host in picked if host not in known), None):
+        raise NotFound(
+            f"device: expected one of the inventory or of a run that you may see, found {missing[:60]!r}",
+            hint="See the list of devices",
+        )
+    return [known[host] for host in picked]
+
+
+def act(
+    service: Service,
+    actor: Actor,
+    what: Act,
+    devices: Sequence[ListedDevice],
+    *,
+    image: str,
+    reason: str,
+    chosen: Mapping[str, object],
+) -> list[Job]:
+    """Request the jobs of an action on some devices and return them.
+
+    Args:
+        service: The service.
+        actor: An operator at each of their sites; at all sites for a device without one.
+        what: The action.
+        devices: At least one.
+        image: Name of an image, `GOLDEN`, or empty for none.
+        reason: For the audit; the title of a plan.
+        chosen: Settings of a plan.
+
+    Raises:
+        ServiceError: No device, not allowed, or a value does not fit the action.
+    """
+    if not devices:
+        raise InvalidRequest("devices: expected at least one, found none", hint="Tick devices, or all that are listed")
+    if what is Act.RECOVER:
+        runs = dict.fromkeys(one.last.run_id for one in devices if one.is_held and one.last is not None)
+        if not runs:
+            raise Conflict(
+                "recover: expected a device that a run left changed, found none among these",
+                hint="Filter the list by 'not restored'",
+            )
+        return [restore(service, actor, run_id, reason) for run_id in runs]
+    # A device without a site takes the role everywhere.
+    sites = () if any(not one.site for one in devices) else tuple(sorted({one.site for one in devices}))
+    hosts = tuple(one.host for one in devices)
+    if what is Act.PLAN:
+        is_golden = image == GOLDEN
+        spec = PlanSpec(
+            title=reason, image="" if is_golden else image, golden=is_golden, sites=sites, hosts=hosts, chosen=chosen
+        )
+        return [make_plan(service, actor, spec)]
+    return [ask(service, actor, _job_spec(service, what, Devices(hosts=hosts), sites, image, reason))]
+
+
+def _job_spec(
+    service: Service, what: Act, devices: Devices, sites: tuple[str, ...], image: str, reason: str
+) -> JobSpec:
+    """Return the specification of a check, a speed test or a readiness check. Raises `InvalidRequest`."""
+    rules = ""
+    words: tuple[str, ...] = ()
+    if image == GOLDEN and what is not Act.READY:
+        raise InvalidRequest(
+            f"{what}: expected one image, or none, found the golden images", hint="Choose an image, or none"
+        )
+    if what is Act.READY and image in ("", GOLDEN):
+        words = ("--image-dir", str(service.images))
+        if image:
+            with service.database.reading() as database:
+                rules = golden_rules(database, sites)
+    elif what is Act.PROBE:
+        image, words = "", ("--seconds", _PROBE_S)
+    return JobSpec(
+        kind=JobKind(what.value),
+        devices=devices,
+        image="" if image == GOLDEN else image,
+        rules=rules,
+        sites=sites,
+        words=words,
+        reason=reason,
+    )

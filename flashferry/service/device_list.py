@@ -1,0 +1,142 @@
+"""The devices of the inventory and of all runs as one list: what is known of each, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from flashferry.model.states import NOT_RESTORED, Phase, State, label_of, phase_of
+from flashferry.service.jobs.results import Finding, newest_findings, readiness_words
+from flashferry.service.known_names import inventory_hosts
+from flashferry.service.principal import Actor
+from flashferry.service.run_visibility import is_visible, sites_of
+from flashferry.service.service import Service
+from flashferry.store.fleet_view import KnownDevice, known_devices
+from flashferry.store.history import History, Measurement
+from flashferry.store.reader import is_run_alive
+
+NEVER_CHECKED = "never checked"
+
+
+_NOTHING = Finding(word="", tone="quiet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedDevice:
+    """A device.
+
+    Attributes:
+        site: Its site; empty for none.
+        newest: The newest finding of all.
+        ready: The newest finding about its readiness to boot; an empty word: none.
+        last: What its last run has of it; None: no run had it.
+        copy: Its newest copy; None: none yet.
+        is_listed: Whether the inventory has it.
+        is_held: Whether a run that is over left it changed.
+    """
+
+    host: str
+    address: str
+    site: str
+    model: str
+    release: str
+    newest: Finding
+    ready: Finding
+    last: KnownDevice | None
+    copy: Measurement | None
+    is_listed: bool
+    is_held: bool
+
+    @property
+    def speed_bytes_per_s(self) -> float | None:
+        """Return the speed of its newest copy, or None if that does not count."""
+        return self.copy.bytes_per_s if self.copy is not None and self.copy.counts else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceList:
+    """The devices that a caller may see; why those of the inventory are missing, or empty; all their sites."""
+
+    devices: tuple[ListedDevice, ...]
+    trouble: str
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Return their sites."""
+        return tuple(sorted({one.site for one in self.devices if one.site}))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return their models."""
+        return tuple(sorted({one.model for one in self.devices if one.model}))
+
+
+def listed_devices(service: Service, actor: Actor) -> DeviceList:
+    """Return the devices that a caller may see, by name. Raises `ConfigInvalid` if the journal cannot be read."""
+    sites = sites_of(actor)
+    known = {one.host: one for one in known_devices(service.state)}
+    checks, readies = newest_findings(service, actor)
+    history = History.read(service.state)
+    alive = alive_runs(service, known.values())
+    hosts, trouble = inventory_hosts(service)
+    places = {one.host: (one.address, one.site) for one in known.values()} | dict(hosts)
+    found = []
+    for host, (address, site) in sorted(places.items()):
+        last = known.get(host)
+        # Its last run may have had it at a site that the caller may not see.
+        if not is_visible(site, sites) or (last is not None and not is_visible(last.site, sites)):
+            continue
+        of_run = _NOTHING if last is None else _of_run(last, alive)
+        ready = readies.get(host, _NOTHING)
+        if last is not None and last.readiness and last.updated_at > ready.at:
+            word, tone = readiness_words(last.readiness)
+            ready = Finding(word=word, tone=tone, at=last.updated_at, path=of_run.path)
+        is_held = last is not None and last.is_held and last.run_id not in alive
+        newest = max((of_run, checks.get(host, _NOTHING), ready), key=lambda one: one.at)
+        copies = history.of(host)
+        model, release = _latest(of_run, checks.get(host, _NOTHING))
+        found.append(
+            ListedDevice(
+                host=host,
+                address=address,
+                site=site,
+                model=model,
+                release=release,
+                newest=of_run if is_held or not newest.word else newest,
+                ready=ready,
+                last=last,
+                copy=copies[-1] if copies else None,
+                is_listed=host in hosts,
+                is_held=is_held,
+            )
+        )
+    return DeviceList(devices=tuple(found), trouble=trouble)
+
+
+def alive_runs(service: Service, had: Iterable[KnownDevice]) -> frozenset[str]:
+    """Return the live runs among those without an outcome for a device."""
+    open_runs = {one.run_id for one in had if one.is_held or one.outcome is None}
+    return frozenset(run_id for run_id in open_runs if is_run_alive(service.state, run_id))
+
+
+def state_word(one: KnownDevice, alive: Collection[str]) -> tuple[str, str]:
+    """Return the state of a device in its run, and its tone."""
+    if one.run_id in alive and (one.is_held or one.outcome is None):
+        has_started = one.is_held or one.state != State.PLANNED
+        return (Phase.IN_PROGRESS if has_started else Phase.QUEUED).label, ""
+    phase = phase_of(one.outcome, one.state, is_alive=False)
+    word = phase.label if one.outcome is None else label_of(one.outcome)
+    return (f"{word}, {NOT_RESTORED}", "bad") if one.is_held else (word, phase.tone)
+
+
+def _of_run(one: KnownDevice, alive: Collection[str]) -> Finding:
+    word, tone = state_word(one, alive)
+    path = f"/runs/{quote(one.run_id, safe='')}/devices/{quote(one.host, safe='')}"
+    return Finding(word=word, tone=tone, at=one.updated_at, path=path, model=one.model or "", release=one.release or "")
+
+
+def _latest(*findings: Finding) -> tuple[str, str]:
+    """Return model and release by the newest finding that has a model; empty if none has."""
+    newest = max((one for one in findings if one.model), key=lambda one: one.at, default=_NOTHING)
+    return newest.model, newest.release
