@@ -45,6 +45,9 @@ _QUOTES = re.compile(r"[|\"']|\bregex")
 """In a line with one of these `^C` begins an expression."""
 
 _HAS_QUIT = re.compile(r"certificate|\bkey|crypto", re.IGNORECASE)
+_OPENING_WORDS = ("^C", "\x03", "banner ", "macro name ", "certificate", "key-string")
+"""A line without any of these, and without a brace or the end of a text as its last word, starts no text."""
+
 _LONGEST_END = len("quit")
 _END_WORDS = frozenset({"}", "@", "quit", "^C", "\x03"})
 _CHAIN = re.compile(r"crypto (?:pki|ca) certificate chain ")
@@ -161,6 +164,7 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
     """Yield each line with what it is; a line that is empty and no text is left out."""
     lines = [raw.rstrip() for raw in configuration.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     ends = frozenset(one for one in lines if 0 < len(one) <= _LONGEST_END and (one == "}" or _is_delimiter(one)))
+    ends_of_text = ("{", *ends)
     at, head, head_at = 0, "", 0
     while at < len(lines):
         line = lines[at]
@@ -172,6 +176,8 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
         if len(line) <= _LONGEST_END or line.endswith("quit"):
             _check_no_end(line, lines[head_at:at])
         yield line, _Part.COMMAND
+        if not (line.endswith(ends_of_text) or any(word in line for word in _OPENING_WORDS)):
+            continue
         part, after = _Part.TEXT, _after_text(lines, at, head)
         if after == at:
             part, after = _Part.DOUBTFUL, _after_doubt(lines, at, ends)
