@@ -63,7 +63,15 @@ def measure(devices: int, site_devices: int, under: str) -> None:
         image.write_bytes(os.urandom(IMAGE_BYTES))
         inventory = write_inventory(world, folder / "inventory")
         command = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(world.core_pid), "--"]
-        inside = [sys.executable, "-m", "benchmarks.stage_scale", "--inside", str(inventory), str(image), str(folder / "state")]
+        inside = [
+            sys.executable,
+            "-m",
+            "benchmarks.stage_scale",
+            "--inside",
+            str(inventory),
+            str(image),
+            str(folder / "state"),
+        ]
         subprocess.run([*command, *shlex.split(under), *inside], check=True)
 
 
@@ -98,8 +106,8 @@ class Yardstick:
 
 def stage(inventory: Path, image: Path, state: Path) -> None:
     """Run `flashferry stage` in this process, and print what its run cost."""
-    from flashferry.api import staging  # noqa: PLC0415 -- only in the measured process
-    from flashferry.cli.program import run  # noqa: PLC0415
+    from flashferry.api import staging
+    from flashferry.cli.program import run
 
     run_waves = staging.run_waves
 

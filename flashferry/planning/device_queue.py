@@ -152,8 +152,10 @@ class DeviceQueue:
     def is_over(self) -> bool:
         """Return whether none is under way and none will begin."""
         with self._changed:
+            if self._under_way:
+                return False
             left = [host for queue in self._left.values() for host in queue]
-            if self._under_way or not self._early.issuperset(left):
+            if not self._early.issuperset(left):
                 return False
             waits = bool(self._again or left)
         # Asked without the lock: it looks at what became of the others.
@@ -203,7 +205,7 @@ class DeviceQueue:
 
     def _next(self) -> str | None:
         """Return the first device of the site that has the fewest under way: every link is to be busy."""
-        for site in sorted(self._left, key=lambda one: self._before_by_site[one]):
+        for site in sorted((site for site, queue in self._left.items() if queue), key=self._before_by_site.__getitem__):
             found = self._first_of(site) if self._has_room(site) else None
             if found is not None:
                 return found
