@@ -45,9 +45,6 @@ _QUOTES = re.compile(r"[|\"']|\bregex")
 """In a line with one of these `^C` begins an expression."""
 
 _HAS_QUIT = re.compile(r"certificate|\bkey|crypto", re.IGNORECASE)
-_OPENING_WORDS = ("^C", "\x03", "banner ", "macro name ", "certificate", "key-string")
-"""A line without any of these, and without a brace or the end of a text as its last word, starts no text."""
-
 _LONGEST_END = len("quit")
 _END_WORDS = frozenset({"}", "@", "quit", "^C", "\x03"})
 _CHAIN = re.compile(r"crypto (?:pki|ca) certificate chain ")
@@ -176,7 +173,7 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
         if len(line) <= _LONGEST_END or line.endswith("quit"):
             _check_no_end(line, lines[head_at:at])
         yield line, _Part.COMMAND
-        if not (line.endswith(ends_of_text) or any(word in line for word in _OPENING_WORDS)):
+        if not (line.endswith(ends_of_text) or _may_open_text(line)):
             continue
         part, after = _Part.TEXT, _after_text(lines, at, head)
         if after == at:
@@ -185,6 +182,19 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
             if within or part is _Part.TEXT:
                 yield within, part
         at = after
+
+
+def _may_open_text(line: str) -> bool:
+    """Return whether a line may start a text; one that ends with a brace, or as a text ends, may do so besides."""
+    # Nearly every line has none of these words, and no expression need be matched against it.
+    return (
+        "^C" in line
+        or "\x03" in line
+        or "banner " in line
+        or "macro name " in line
+        or "certificate" in line
+        or "key-string" in line
+    )
 
 
 def _check_no_end(line: str, section: list[str]) -> None:

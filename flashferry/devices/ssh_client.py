@@ -61,6 +61,14 @@ class ReadAhead:
         self._ahead = ahead[size:]
         return ahead[:size]
 
+    def take(self, size: int) -> bytes | None:
+        """Return so many bytes where they were read already, else None."""
+        ahead = self._ahead
+        if len(ahead) < size:
+            return None
+        self._ahead = ahead[size:]
+        return ahead[:size]
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sock, name)
 
@@ -69,7 +77,24 @@ class Packetizer(paramiko.packet.Packetizer):
     """Packets out of what was read ahead."""
 
     def __init__(self, sock: socket.socket) -> None:
-        super().__init__(cast("socket.socket", ReadAhead(sock)))
+        self._source = ReadAhead(sock)
+        self._is_past_banner = self._is_past_handshake = False
+        super().__init__(cast("socket.socket", self._source))
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        """Return so many bytes, at once where they were read ahead; else as paramiko does."""
+        if self._is_past_banner and (there := self._source.take(n)) is not None:
+            return there
+        found = super().read_all(n, check_rekey)
+        # What paramiko itself read beyond the banner comes first.
+        self._is_past_banner = not vars(self)["_Packetizer__remainder"]
+        return found
+
+    def complete_handshake(self) -> None:
+        """Stop the handshake's timer, once: paramiko calls this after every packet."""
+        if not self._is_past_handshake:
+            super().complete_handshake()
+            self._is_past_handshake = True
 
 
 class Transport(paramiko.Transport):
