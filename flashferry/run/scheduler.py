@@ -152,8 +152,8 @@ class WaveScheduler:
             task=self._one, name=self._context.verb, raise_on_error=False, queue=queue
         )
         self._late = tuple(place for place in queue.left_over if place.host not in self._helpers)
-        not_begun = {host: hold for host, hold in queue.not_begun.items() if host not in self._helpers}
-        self._record_not_started(not_begun, wave)
+        not_started = {host: hold for host, hold in queue.not_started.items() if host not in self._helpers}
+        self._record_not_started(not_started, wave)
         failed = sum(host in self._records and self._records[host].outcome in _FAILED for host in wave.hosts)
         early = sum(place.again_s is None for place in self._late)
         retried = len(self._late) - early
@@ -341,7 +341,7 @@ class WaveScheduler:
         )
 
     def _record_not_started(self, hosts: Mapping[str, Hold], wave: Wave) -> None:
-        records = {host: self._not_begun(host, hold) for host, hold in hosts.items()}
+        records = {host: self._not_started(host, hold) for host, hold in hosts.items()}
         with self._lock:
             for host, record in records.items():
                 self._keep(host, record)
@@ -364,7 +364,7 @@ class WaveScheduler:
                 )
             )
 
-    def _not_begun(self, host: str, hold: Hold) -> DeviceRecord:
+    def _not_started(self, host: str, hold: Hold) -> DeviceRecord:
         return DeviceRecord(
             host=host,
             image=self._fleet.images[host].name,
