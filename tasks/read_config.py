@@ -398,8 +398,8 @@ def _configured(session: DeviceSession, text: str) -> Configured:
             host=session.name,
             hint="Look at the banners, macros and certificates of the device's configuration",
         ) from None
-    doubtful = tcp_lines_of(lines_of(one for one in found if one.is_doubtful), session.platform).lines
-    if doubtful:
+    in_doubt = tuple(one for one in found if one.is_doubtful)
+    if in_doubt and (doubtful := tcp_lines_of(lines_of(in_doubt), session.platform).lines):
         raise OutputNotUnderstood(
             f"the configuration cannot be read: '{doubtful[0]}' stands in what may be a text of an unknown kind",
             host=session.name,

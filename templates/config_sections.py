@@ -161,6 +161,7 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
     """Yield each line with what it is; a line that is empty and no text is left out."""
     lines = [raw.rstrip() for raw in configuration.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     ends = frozenset(one for one in lines if 0 < len(one) <= _LONGEST_END and (one == "}" or _is_delimiter(one)))
+    ends_of_text = ("{", *ends)
     at, head, head_at = 0, "", 0
     while at < len(lines):
         line = lines[at]
@@ -172,6 +173,8 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
         if len(line) <= _LONGEST_END or line.endswith("quit"):
             _check_no_end(line, lines[head_at:at])
         yield line, _Part.COMMAND
+        if not (line.endswith(ends_of_text) or _may_open_text(line)):
+            continue
         part, after = _Part.TEXT, _after_text(lines, at, head)
         if after == at:
             part, after = _Part.DOUBTFUL, _after_doubt(lines, at, ends)
@@ -179,6 +182,19 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
             if within or part is _Part.TEXT:
                 yield within, part
         at = after
+
+
+def _may_open_text(line: str) -> bool:
+    """Return whether a line may start a text; one that ends with a brace, or as a text ends, may do so besides."""
+    # Nearly every line has none of these words, and no expression need be matched against it.
+    return (
+        "^C" in line
+        or "\x03" in line
+        or "banner " in line
+        or "macro name " in line
+        or "certificate" in line
+        or "key-string" in line
+    )
 
 
 def _check_no_end(line: str, section: list[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import deque
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -58,14 +59,19 @@ def rows(kind: type[RowT], output: str) -> tuple[RowT, ...]:
     Raises:
         ValueError: The template caught something that its field's type does not hold; a fault of ours.
     """
-    machine = textfsm.TextFSM(io.StringIO(_source(template_name(kind))))
-    names = [name.lower() for name in machine.header]
-    types = get_type_hints(kind)
+    fields, idle = _parsers_of(kind)  # type: ignore[arg-type] # a class is hashable, its rows are not asked
+    try:
+        machine = idle.pop()
+    except IndexError:
+        machine = _compiled(kind)
+    machine.Reset()
     parsed = machine.ParseText(output.replace("\r", "\n").replace("\0", ""))
-    return tuple(
-        kind(**{name: _value(types[name], found) for name, found in zip(names, record, strict=True)})
+    found = tuple(
+        kind(**{name: _value(hint, value) for (name, hint), value in zip(fields, record, strict=True)})
         for record in parsed
     )
+    idle.append(machine)
+    return found
 
 
 def first(kind: type[RowT], output: str) -> RowT | None:
@@ -78,6 +84,22 @@ def last(kind: type[RowT], output: str) -> RowT | None:
     """Return the last row of a kind, or None."""
     found = rows(kind, output)
     return found[-1] if found else None
+
+
+_MOST_IDLE = 4
+"""Parsers of a template that are kept: one is in use by one thread at a time, and few threads parse at once."""
+
+
+@cache
+def _parsers_of(kind: type[Row]) -> tuple[tuple[tuple[str, Any], ...], deque[textfsm.TextFSM]]:
+    """Return a row's fields in the order of its template, and its idle parsers: compiling costs more than parsing."""
+    machine, types = _compiled(kind), get_type_hints(kind)
+    names = (name.lower() for name in machine.header)
+    return tuple((name, types[name]) for name in names), deque((machine,), _MOST_IDLE)
+
+
+def _compiled(kind: type[Row]) -> textfsm.TextFSM:
+    return textfsm.TextFSM(io.StringIO(_source(template_name(kind))))
 
 
 def _value(kind: Any, found: str | list[str]) -> object:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from templates.rows import Refusal, first
 
@@ -262,11 +263,15 @@ def last_line(text: str) -> str:
     return lines[-1][-_LONGEST_QUOTED:] if lines else ""
 
 
+# Of thousands of devices under way: the regular expressions' own cache has 512 places for all of a process, and where
+# each device takes a few of them, all are compiled anew for each command.
+@lru_cache(maxsize=8192)
 def exec_prompt(prompt: str) -> re.Pattern[str]:
     """Return what finds the prompt of EXEC mode, to the letter and alone on a line."""
     return re.compile(rf"^[ \t]*{re.escape(prompt)}[ \t\r]*$", re.MULTILINE)
 
 
+@lru_cache(maxsize=8192)
 def any_prompt(prompt: str) -> re.Pattern[str]:
     """Return what finds the prompt of EXEC mode, or that of a configuration mode, alone on a line."""
     return re.compile(rf"^[ \t]*(?:{re.escape(prompt)}|{_CONFIG_PROMPT})[ \t\r]*$", re.MULTILINE)

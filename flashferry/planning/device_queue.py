@@ -19,7 +19,7 @@ _AHEAD = 3
 the more copies there are the sooner one of them ends."""
 
 
-def look_ahead(copies: int) -> int:
+def checked_ahead(copies: int) -> int:
     """Return how many devices may be between their login and the end of their copy where so many may copy."""
     return copies + _AHEAD + copies // 4
 
@@ -93,19 +93,19 @@ class DeviceQueue:
         self._hold, self._fits, self._clock = hold, fits, clock
         self._before_copied: set[str] = set()
         self._before_by_site: Counter[str | None] = Counter()
-        self._under_way: set[str] = set()
-        self._not_begun: dict[str, Hold] = {}
+        self._running: set[str] = set()
+        self._not_started: dict[str, Hold] = {}
         self._early: set[str] = set()
         # One that waits for a hash run is tuned: no more are started than those runs will soon take.
-        self._most = look_ahead(limits.copies) + limits.hashes
+        self._most = checked_ahead(limits.copies) + limits.hashes
         self._changed = threading.Condition()
         self._news = False
 
     @property
-    def not_begun(self) -> dict[str, Hold]:
+    def not_started(self) -> dict[str, Hold]:
         """Return the devices that never began, each with the reason."""
         with self._changed:
-            return dict(self._not_begun)
+            return dict(self._not_started)
 
     @property
     def left_over(self) -> tuple[QueuedDevice, ...]:
@@ -123,7 +123,7 @@ class DeviceQueue:
                 if hold.for_good:
                     self._end(hold)
                 return None
-            if len(self._under_way) >= self._most or len(self._before_copied) >= look_ahead(self._limits.copies):
+            if len(self._running) >= self._most or len(self._before_copied) >= checked_ahead(self._limits.copies):
                 return None
             host = self._due() or self._next()
             if host is not None:
@@ -146,14 +146,16 @@ class DeviceQueue:
         """Note that a device is not under way any more."""
         with self._changed:
             self._pass(name)
-            self._under_way.discard(name)
+            self._running.discard(name)
             self._wake()
 
     def is_over(self) -> bool:
         """Return whether none is under way and none will begin."""
         with self._changed:
+            if self._running:
+                return False
             left = [host for queue in self._left.values() for host in queue]
-            if self._under_way or not self._early.issuperset(left):
+            if not self._early.issuperset(left):
                 return False
             waits = bool(self._again or left)
         # Asked without the lock: it looks at what became of the others.
@@ -179,7 +181,7 @@ class DeviceQueue:
             self._before_by_site[self._site[host]] -= 1
 
     def _begin(self, host: str) -> None:
-        self._under_way.add(host)
+        self._running.add(host)
         self._before_copied.add(host)
         self._before_by_site[self._site[host]] += 1
 
@@ -187,7 +189,7 @@ class DeviceQueue:
         """Return a device whose pause is over."""
         now = self._clock()
         for host, at in self._again.items():
-            if at <= now and host not in self._under_way and self._has_room(self._site[host]):
+            if at <= now and host not in self._running and self._has_space(self._site[host]):
                 if not self._may_still(host):
                     return None
                 del self._again[host]
@@ -203,8 +205,8 @@ class DeviceQueue:
 
     def _next(self) -> str | None:
         """Return the first device of the site that has the fewest under way: every link is to be busy."""
-        for site in sorted(self._left, key=lambda one: self._before_by_site[one]):
-            found = self._first_of(site) if self._has_room(site) else None
+        for site in sorted((site for site, queue in self._left.items() if queue), key=self._before_by_site.__getitem__):
+            found = self._first_of(site) if self._has_space(site) else None
             if found is not None:
                 return found
         return None
@@ -218,17 +220,17 @@ class DeviceQueue:
             if fit is None:
                 return host
             if fit.for_good:
-                self._not_begun[host] = fit
+                self._not_started[host] = fit
             else:
                 self._early.add(host)
                 queue.append(host)
         return None
 
-    def _has_room(self, site: str | None) -> bool:
-        return site is None or self._before_by_site[site] < look_ahead(self._site_copies(site))
+    def _has_space(self, site: str | None) -> bool:
+        return site is None or self._before_by_site[site] < checked_ahead(self._site_copies(site))
 
     def _end(self, hold: Hold) -> None:
         for queue in self._left.values():
-            self._not_begun.update(dict.fromkeys(queue, hold))
+            self._not_started.update(dict.fromkeys(queue, hold))
             queue.clear()
         self._again.clear()

@@ -46,7 +46,7 @@ class Known:
         flash_speeds: How fast they copy inside the box.
         add_speeds: How fast `install add` goes through an image.
         tune: Which devices are to be tuned.
-        wish: By what devices are to fetch.
+        transport: By what devices are to fetch.
     """
 
     past: History
@@ -54,7 +54,7 @@ class Known:
     flash_speeds: Mapping[str, float] = field(default_factory=dict)
     add_speeds: Mapping[str, float] = field(default_factory=dict)
     tune: TuneMode = TuneMode.AUTO
-    wish: TransportRequest = field(default_factory=TransportRequest)
+    transport: TransportRequest = field(default_factory=TransportRequest)
 
     def transport_of(self, device: HostView, size_bytes: int) -> tuple[str, str]:
         """Return by what a device is to fetch, and why that was chosen; no reason where there was no choice.
@@ -62,8 +62,8 @@ class Known:
         Raises:
             ConfigInvalid: What is asked for is not allowed.
         """
-        tried = candidates(device.name, device.transport_policy, self.wish)
-        if self.wish.asked != AUTO:
+        tried = candidates(device.name, device.transport_policy, self.transport)
+        if self.transport.asked != AUTO:
             return tried[0].name, ""
         found = self.past.fastest(device.name, [one.name for one in tried], size_bytes=size_bytes)
         if found is None:

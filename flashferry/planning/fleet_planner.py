@@ -92,9 +92,9 @@ def plan_fleet(
     links = LinkRates(request.state_directory)
     sites = sites_of(views.values())
     # What the run's own server would lack, the run reports: a plan needs no certificate.
-    wish = TransportRequest(asked=check_asked(request.policy.transport), missing=not_served or {})
+    asked = TransportRequest(asked=check_asked(request.policy.transport), missing=not_served or {})
     for one in views.values():
-        candidates(one.name, one.transport_policy, wish)
+        candidates(one.name, one.transport_policy, asked)
     pace = pace_notice(views.values(), links, uncapped=request.policy.uncapped)
     starts_at = _start(request, views, now)
     found, images = _gathered(nornir, request, views, links, emit, interrupted)
@@ -104,7 +104,7 @@ def plan_fleet(
         flash_speeds=last_flash_speeds(request.state_directory),
         add_speeds=last_add_speeds(request.state_directory),
         tune=request.policy.tune,
-        wish=wish,
+        transport=asked,
     )
     links_seen = links_of(found, sites, starts_at)
     until = request.policy.until
@@ -117,7 +117,7 @@ def plan_fleet(
         until_s=until_s,
     )
     made = _plan(request, scenario, found, known, images, starts_at, now)
-    left = [unserved(one.transport_policy, wish) for one in views.values()] if wish.asked == AUTO else []
+    left = [unserved(one.transport_policy, asked) for one in views.values()] if asked.asked == AUTO else []
     more = (*dict.fromkeys(chain.from_iterable(left)), *((pace,) if pace else ()))
     return replace(made, assumptions=(*made.assumptions, *more)) if more else made
 

@@ -74,7 +74,7 @@ class Member:
         is_fetching: Whether it was let in by its parent: it reports itself what becomes of that copy.
         is_let_down: Whether a neighbour failed it: it takes the WAN.
         has_image: Whether it is known to have the image, before it is proven anew.
-        gets_nobody: Whether it gets no new children: it failed one, or could not serve.
+        takes_no_children: Whether it gets no new children: it failed one, or could not serve.
     """
 
     host: str
@@ -84,7 +84,7 @@ class Member:
     is_fetching: bool = False
     is_let_down: bool = False
     has_image: bool = False
-    gets_nobody: bool = False
+    takes_no_children: bool = False
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class SiteTree:
         """Note that a device has proven the image, and may serve where it can."""
         member = self.members[host]
         member.parent = None
-        if not member.can_serve or member.gets_nobody:
+        if not member.can_serve or member.takes_no_children:
             member.stand = Stand.OUT
         elif host not in self.serving:
             member.stand = Stand.SERVING
@@ -138,18 +138,18 @@ class SiteTree:
         parent, member.parent = member.parent, None
         member.stand, member.is_let_down = Stand.WAN, True
         if parent is not None:
-            self.members[parent].gets_nobody = True
+            self.members[parent].takes_no_children = True
         self._settle()
         return parent
 
     def blame(self, host: str) -> None:
         """Note that what a device served was not the image, or may not have been: it gets no new children."""
-        self.members[host].gets_nobody = True
+        self.members[host].takes_no_children = True
         self._settle()
 
     def release(self, host: str) -> None:
         """Note that a device could not let its children in: those wait for another, and it gets no new children."""
-        self.members[host].gets_nobody = True
+        self.members[host].takes_no_children = True
         self._turn_away(host)
         self._settle()
 
@@ -190,7 +190,7 @@ class SiteTree:
         if self.children(host):
             return True
         member = self.members[host]
-        return not member.gets_nobody and any(not one.is_let_down for one in self._in_order(*_TO_COME))
+        return not member.takes_no_children and any(not one.is_let_down for one in self._in_order(*_TO_COME))
 
     def _settle(self) -> None:
         """Give those that wait a place, until no more get one."""
@@ -198,22 +198,22 @@ class SiteTree:
             if member.is_let_down:
                 member.stand = Stand.WAN
                 continue
-            parent = self._with_room()
+            parent = self._with_space()
             if parent is not None:
                 member.stand, member.parent = Stand.CHILD, parent
         self._seed()
 
-    def _with_room(self) -> str | None:
+    def _with_space(self) -> str | None:
         """Return who serves the fewest and has room for one more; of several the one that was proven first."""
-        able = [one for one in self.serving if not self.members[one].gets_nobody]
+        able = [one for one in self.serving if not self.members[one].takes_no_children]
         found = min(able, key=lambda one: len(self.children(one)), default=None)
         return found if found is not None and len(self.children(found)) < self.degree else None
 
     def _seed(self) -> None:
         """Send one over the WAN where none serves or is about to."""
-        if any(not self.members[one].gets_nobody for one in self.serving) or self._may_serve_soon():
+        if any(not self.members[one].takes_no_children for one in self.serving) or self._may_serve_soon():
             return
-        able = [one for one in self._in_order(*_TO_COME) if one.can_serve and not one.gets_nobody]
+        able = [one for one in self._in_order(*_TO_COME) if one.can_serve and not one.takes_no_children]
         waiting = list(self._in_order(Stand.WAITING))
         if able:
             waiting = [one for one in able[:1] if one.stand is Stand.WAITING]
@@ -221,10 +221,10 @@ class SiteTree:
             member.stand = Stand.WAN
 
     def _may_serve_soon(self) -> bool:
-        under_way = [*self._in_order(Stand.WAN, Stand.CHILD), *self._in_order(Stand.ENTERED)]
+        copying = [*self._in_order(Stand.WAN, Stand.CHILD), *self._in_order(Stand.ENTERED)]
         return any(
-            one.can_serve and not one.gets_nobody and (one.stand is not Stand.ENTERED or one.has_image)
-            for one in under_way
+            one.can_serve and not one.takes_no_children and (one.stand is not Stand.ENTERED or one.has_image)
+            for one in copying
         )
 
     def _in_order(self, *stands: Stand) -> Iterable[Member]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
 from flashferry.model.limits import MOST, Limits
-from flashferry.planning.device_queue import look_ahead
+from flashferry.planning.device_queue import checked_ahead
 from flashferry.planning.neighbour_tree import degree_for
 from flashferry.planning.shared_link import SharedLink, Slots
 from tasks.step import CostPhase
@@ -226,7 +226,7 @@ class _Run:
         self._served: defaultdict[str, _Served] = defaultdict(_Served)
         joining = Counter(job.joins for job in self.jobs if job.joins)
         self._degree = {what: degree_for(devices) for what, devices in joining.items()}
-        self._ahead = Slots(MOST, lambda site: look_ahead(links[site].copies))
+        self._ahead = Slots(MOST, lambda site: checked_ahead(links[site].copies))
         self._logins = Slots(limits.logins, lambda _: MOST)
         self._copies = Slots(limits.copies, lambda site: links[site].copies)
         self._hashes = Slots(limits.hashes, lambda _: MOST)

@@ -319,8 +319,8 @@ class TransportComparison(SpeedTest):
         """Have the report say by what no copy is timed though the inventory allows it, where no names were given."""
         certificate, key = self.run.context.certificate or (None, None)
         asked, not_served = self.run.context.policy.transport, self.run.context.not_served
-        wish = transport_request(asked, certificate=certificate, key=key, not_served=not_served)
-        for sentence in unserved(self.run.host.transport_policy, wish) if wish.asked == AUTO else ():
+        request = transport_request(asked, certificate=certificate, key=key, not_served=not_served)
+        for sentence in unserved(self.run.host.transport_policy, request) if request.asked == AUTO else ():
             self.run.note(sentence)
 
     def _timed_by(self, plan: DevicePlan, before: Snapshot) -> TransportArm:

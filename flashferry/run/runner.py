@@ -11,6 +11,7 @@ others cannot use. Our threads wait, and hold Python's lock while they do not: t
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +41,10 @@ def share_arenas(devices: int) -> bool:
 
 WAKE_S = 1.0
 """A source is asked again after so long without a wake-up."""
+
+GC_THRESHOLD = 20_000
+"""New objects after which Python looks for cycles among them. Its own 700 has it look through all that a run holds,
+again and again, for a twentieth of all processor time (measured with 100 devices)."""
 
 SWITCH_S = 0.02
 """A thread that waits for the interpreter looks so often whether it is its turn. Python's own 5 ms, times the hundreds
@@ -180,10 +185,15 @@ def _start(one: Callable[[Host], None], host: Host, threads: set[threading.Threa
 
 @contextmanager
 def _unhurried() -> Iterator[None]:
-    """Have threads change places less often for as long as the block lasts; each works for milliseconds only anyhow."""
-    before_s = sys.getswitchinterval()
+    """Have threads change places, and cycles of objects be looked for, less often for as long as the block lasts."""
+    before_s, (young, *older) = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(max(before_s, SWITCH_S))
+    if young:
+        gc.set_threshold(max(young, GC_THRESHOLD), *older)
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
+        gc.set_threshold(young, *older)
         sys.setswitchinterval(before_s)

@@ -91,6 +91,7 @@ class WaveScheduler:
         self._dice = self._policy.retry.dice()
         self._lock = threading.Lock()
         self._records: dict[str, DeviceRecord] = {}
+        self._failed: set[str] = set()
         self._attempts: dict[str, int] = {}
         self._guards: dict[str, LoginGuard] = {}
         self._to_retry: set[str] = set()
@@ -151,8 +152,8 @@ class WaveScheduler:
             task=self._one, name=self._context.verb, raise_on_error=False, queue=queue
         )
         self._late = tuple(place for place in queue.left_over if place.host not in self._helpers)
-        not_begun = {host: hold for host, hold in queue.not_begun.items() if host not in self._helpers}
-        self._record_not_started(not_begun, wave)
+        not_started = {host: hold for host, hold in queue.not_started.items() if host not in self._helpers}
+        self._record_not_started(not_started, wave)
         failed = sum(host in self._records and self._records[host].outcome in _FAILED for host in wave.hosts)
         early = sum(place.again_s is None for place in self._late)
         retried = len(self._late) - early
@@ -236,12 +237,7 @@ class WaveScheduler:
 
     def _too_many_failed(self, *, with_retries: bool = False) -> Hold | None:
         with self._lock:
-            failed = {
-                host
-                for host, record in self._records.items()
-                if record.outcome in _FAILED and (with_retries or host not in self._to_retry)
-            }
-            failed |= self._failed_before
+            failed = self._failed_before | (self._failed if with_retries else self._failed - self._to_retry)
             started = self._started
         canaries = len(failed & self._canaries)
         reason = may_go_on(self._policy.waves, started, len(failed), canaries_failed=canaries)
@@ -263,7 +259,7 @@ class WaveScheduler:
             tries = attempt - self._first(host) + 1
             pause_s = pause_before_retry(record, tries, self._policy.retry, self._dice)
         with self._lock:
-            self._records[host] = record
+            self._keep(host, record)
             # Until its last try has ended its failures count for nothing: not in the pause, nor in the next try.
             if pause_s is not None:
                 self._to_retry.add(host)
@@ -275,11 +271,16 @@ class WaveScheduler:
             queue.again(host, pause_s)
         return Result(host=task.host, result=record, changed=record.transfer is not None)
 
+    def _keep(self, host: str, record: DeviceRecord) -> None:
+        """Keep what became of a device, and whether it failed; the caller holds the lock."""
+        self._records[host] = record
+        (self._failed.add if record.outcome in _FAILED else self._failed.discard)(host)
+
     def _helped(self, task: Task, before: DeviceRecord, found: DeviceRecord) -> Result:
         """Keep of a device that only served others what it was before, and whether it is as it was."""
         record = before.after_serving(found)
         with self._lock:
-            self._records[before.host] = record
+            self._keep(before.host, record)
         with suppress(JournalUnusable):  # the report outweighs its copy in the journal
             self._context.journal.record(self._context.run_id, before.host, self._as_kept(record))
         return Result(host=task.host, result=record, changed=True)
@@ -340,8 +341,10 @@ class WaveScheduler:
         )
 
     def _record_not_started(self, hosts: Mapping[str, Hold], wave: Wave) -> None:
-        records = {host: self._not_begun(host, hold) for host, hold in hosts.items()}
-        self._records |= records
+        records = {host: self._not_started(host, hold) for host, hold in hosts.items()}
+        with self._lock:
+            for host, record in records.items():
+                self._keep(host, record)
         if records:
             with suppress(JournalUnusable):  # the report outweighs its copy in the journal
                 self._context.journal.record_all(self._context.run_id, records)
@@ -361,7 +364,7 @@ class WaveScheduler:
                 )
             )
 
-    def _not_begun(self, host: str, hold: Hold) -> DeviceRecord:
+    def _not_started(self, host: str, hold: Hold) -> DeviceRecord:
         return DeviceRecord(
             host=host,
             image=self._fleet.images[host].name,

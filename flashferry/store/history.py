@@ -41,9 +41,9 @@ _NOT_THE_WINDOW = frozenset(
     }
 )
 
-_BEHIND_SHARE = 1.2
+_LATE_SHARE = 1.2
 
-_BEHIND_S = 2.0
+_LATE_S = 2.0
 
 """A device whose own clock runs on by more than both behind our last byte is held up by its flash."""
 
@@ -134,7 +134,7 @@ class Measurement:
             return True
         if self.to_null or not self.device_s or self.size_bytes < LEAST_BYTES:
             return False
-        return self.device_s > _BEHIND_SHARE * self.duration_s and self.device_s - self.duration_s > _BEHIND_S
+        return self.device_s > _LATE_SHARE * self.duration_s and self.device_s - self.duration_s > _LATE_S
 
     def says_much_of(self, size_bytes: int) -> bool:
         """Whether a copy of this size may run as this one did: it was long enough not to be mostly its start."""

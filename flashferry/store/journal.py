@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_INSERT_WISH = "INSERT INTO wishes (run_id, at, actor, via, what, wave, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_INSERT_REQUEST = "INSERT INTO wishes (run_id, at, actor, via, what, wave, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 _SET_CONTROL = (
     "UPDATE runs SET paused = COALESCE(?, paused), stopping = COALESCE(?, stopping), "
@@ -222,7 +222,7 @@ class JournalRuns:
         rows = [(run_id, now(), who.actor, who.via, what.value, wave, masked(who.reason)) for what, wave in asked]
 
         def write(database: sqlite3.Connection) -> None:
-            database.executemany(_INSERT_WISH, rows)
+            database.executemany(_INSERT_REQUEST, rows)
             database.execute(_SET_CONTROL, (paused, stopping, approved_wave, run_id))
 
         self._change(write)

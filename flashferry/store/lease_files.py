@@ -95,27 +95,38 @@ class LeaseFiles:
         with suppress(OSError):
             self._path(run_id, host).unlink(missing_ok=True)
 
-    def read(self) -> tuple[LeaseFile, ...]:
+    def read(self, *, besides: str | None = None) -> tuple[LeaseFile, ...]:
         """Return all leases that have a file; of one that cannot be read, what its name says.
 
-        Who asks again and again waits for none that is as it was: a file is written whole, under its name when it is.
+        A file that is as it was at the last call is not read again: files are written whole.
+
+        Args:
+            besides: A run whose files are not read: it has as many as it holds devices.
         """
+        left_out = None if besides is None else _stem(besides, "")
         try:
-            marks = {path: _mark(path) for path in sorted(self._folder.glob("*.json"))}
+            with os.scandir(self._folder) as found:
+                names = sorted(one.name for one in found if one.name.endswith(".json"))
         except OSError:
             return ()
+        paths = (self._folder / name for name in names if left_out is None or not name.startswith(left_out))
+        marks = {path: _mark(path) for path in paths}
         known = self._known
         self._known = {
             path: known[path] if path in known and known[path][0] == mark else (mark, _read(path))
             for path, mark in marks.items()
         }
-        return tuple(found for _, found in self._known.values())
+        return tuple(file for _, file in self._known.values())
 
     def _path(self, run_id: str, host: str) -> Path:
-        name = quote(f"{run_id}@{host}", safe=" ")
+        name = _stem(run_id, host)
         if len(name) > _LONGEST_NAME:
             name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
         return self._folder / f"{name}.json"
+
+
+def _stem(run_id: str, host: str) -> str:
+    return quote(f"{run_id}@{host}", safe=" ")
 
 
 def _mark(path: Path) -> _Mark:

@@ -70,14 +70,18 @@ def leases(directory: Path, *, besides: str | None = None) -> tuple[Lease, ...]:
         ConfigInvalid: There is a journal and it cannot be read.
     """
     with reading(directory) as database:
-        rows = held_devices(database) if database is not None else []
-    found = {(row.run_id, row.host): _lease(directory, row, stored_members(row.members)) for row in rows}
-    for file in LeaseFiles(directory).read():
-        one = file.entry
-        if (one.run_id, one.host) not in found:
-            members = one.members if isinstance(one, LeasedDevice) else frozenset()
-            found[one.run_id, one.host] = _lease(directory, one, members)
-    return tuple(one for one in found.values() if one.run_id != besides)
+        rows = held_devices(database, besides=besides) if database is not None else []
+    held: list[tuple[DeviceRow | LeasedDevice | DamagedEntry, frozenset[str]]] = [
+        (row, stored_members(row.members)) for row in rows
+    ]
+    known = {(row.run_id, row.host) for row in rows}
+    held += [
+        (one, one.members if isinstance(one, LeasedDevice) else frozenset())
+        for one in (file.entry for file in LeaseFiles(directory).read(besides=besides))
+        if (one.run_id, one.host) not in known and one.run_id != besides
+    ]
+    is_alive = {run_id: is_run_alive(directory, run_id) for run_id in {one.run_id for one, _ in held}}
+    return tuple(_lease(one, members, is_alive=is_alive[one.run_id]) for one, members in held)
 
 
 def lease_by_name(found: Iterable[Lease], device: HostView) -> Lease | None:
@@ -109,7 +113,7 @@ def stored_members(stored: str | None) -> frozenset[str]:
         return frozenset()
 
 
-def _lease(directory: Path, one: DeviceRow | LeasedDevice | DamagedEntry, members: frozenset[str]) -> Lease:
+def _lease(one: DeviceRow | LeasedDevice | DamagedEntry, members: frozenset[str], *, is_alive: bool) -> Lease:
     name, port = (None, 0) if isinstance(one, DamagedEntry) else (one.identity, one.port)
     return Lease(
         run_id=one.run_id,
@@ -117,5 +121,5 @@ def _lease(directory: Path, one: DeviceRow | LeasedDevice | DamagedEntry, member
         address=one.address,
         port=port,
         identity=Identity(name=name, members=members) if name else None,
-        is_alive=is_run_alive(directory, one.run_id),
+        is_alive=is_alive,
     )

@@ -309,9 +309,9 @@ def doubtful_devices(database: sqlite3.Connection, names: Collection[str] = ()) 
     return [one for one in dict.fromkeys(found) if not names or one[0] in names]
 
 
-def held_devices(database: sqlite3.Connection) -> list[DeviceRow]:
-    """Return the devices in a run's hands, or left by one."""
-    return _rows(database, DeviceRow, "WHERE touched = 1")
+def held_devices(database: sqlite3.Connection, *, besides: str | None = None) -> list[DeviceRow]:
+    """Return the devices that runs hold, or left; those of one run can be left out."""
+    return _rows(database, DeviceRow, "WHERE touched = 1 AND run_id IS NOT ?", (besides,))
 
 
 def lease_rows(database: sqlite3.Connection) -> list[LeaseRow]:

@@ -39,7 +39,7 @@ _INSERT_DEVICE = (
     "INSERT INTO devices (run_id, host, address, port, platform, site, wave, image, state, identity, record, "
     "updated_at) VALUES (?, ?, ?, 22, 'iosxe', ?, ?, ?, ?, ?, ?, ?)"
 )
-_INSERT_WISH = "INSERT INTO wishes (run_id, at, actor, via, what, wave, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_INSERT_REQUEST = "INSERT INTO wishes (run_id, at, actor, via, what, wave, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ def _waiting(database: sqlite3.Connection, began: datetime, digest: str | None) 
             (began + timedelta(minutes=5), "jan", "session", "continue", None, "core is quiet again"),
         )
         for at, *told in wishes:
-            database.execute(_INSERT_WISH, (run_id, _at(at), *told))
+            database.execute(_INSERT_REQUEST, (run_id, _at(at), *told))
     return run_id
 
 

@@ -425,7 +425,8 @@ class Platform:
 
     def tcp_lines(self, lines: Iterable[str]) -> tuple[str, ...]:
         """Return the lines about TCP of a configuration's global lines, with single blanks between words."""
-        found = rows(IpTcp, "\n".join(lines))
+        text = "\n".join(lines)
+        found = rows(IpTcp, text) if text else ()
         return tuple(
             " ".join(part for part in (row.negated, self.tcp.family, row.keyword, *row.value.split()) if part)
             for row in found

@@ -238,7 +238,7 @@ class SiteBoard:
         """
         with self._changed:
             members = ((host, self._tree.members.get(host)) for host in self._tree.order if host in proven)
-            able = tuple(host for host, one in members if one is None or (one.can_serve and not one.gets_nobody))
+            able = tuple(host for host, one in members if one is None or (one.can_serve and not one.takes_no_children))
             return able[: -(-devices // self._tree.degree)]
 
     def cannot_serve(self, host: str) -> None:

@@ -31,7 +31,7 @@ from flashferry.store.sites.runs import (
     parts_of,
     run_of,
 )
-from flashferry.store.sites.words import heard_of
+from flashferry.store.sites.words import received_of
 
 AGAIN_S = 15.0
 """So long an agent has to say that it has an order before it is sent again."""
@@ -187,7 +187,7 @@ class Orders:
 
     def _acknowledge(self, run: str) -> None:
         with self._ledger.reading() as database:
-            heard = [(part, heard_of(database, part)) for part in parts_of(database, run)]
+            heard = [(part, received_of(database, part)) for part in parts_of(database, run)]
         for part, found in heard:
             if part.heard_at is not None and self._is_acknowledged_again(part, has_gap=found.has_gap):
                 self.heard(wire_run(part.run, part.site, part.round), part.site, part.whole)

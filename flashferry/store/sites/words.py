@@ -18,7 +18,7 @@ from flashferry.store.sites.runs import RANK, Part, PartState, part_of, send_lat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class Received:
     """Words of a part that are here.
 
     Attributes:
@@ -39,25 +39,25 @@ class Heard:
         return offset <= self.whole or offset in self.early
 
 
-def hear(heard: Heard, offset: int) -> tuple[Heard, bool]:
+def receive(received: Received, offset: int) -> tuple[Received, bool]:
     """Return what is here once a word has come, and whether it is news; a repeat changes nothing.
 
     Args:
-        heard: What is here.
+        received: What is here.
         offset: The word's offset; below 1 it is no word of a run, and no news.
     """
-    if offset < 1 or heard.has(offset):
-        return heard, False
-    return joined(heard.whole, {*heard.early, offset}), True
+    if offset < 1 or received.has(offset):
+        return received, False
+    return joined(received.whole, {*received.early, offset}), True
 
 
-def joined(whole: int, early: Collection[int]) -> Heard:
+def joined(whole: int, early: Collection[int]) -> Received:
     """Return what is here, with those that follow the whole ones without a gap counted among them."""
     left = set(early)
     while whole + 1 in left:
         whole += 1
         left.discard(whole)
-    return Heard(whole=whole, early=frozenset(offset for offset in left if offset > whole))
+    return Received(whole=whole, early=frozenset(offset for offset in left if offset > whole))
 
 
 PROGRESS = "progress"
@@ -112,10 +112,10 @@ def take_word(database: sqlite3.Connection, word: PartWord, *, at: str) -> Taken
         return Taken.UNKNOWN_PART
     if word.agent != part.agent:
         return Taken.OTHER_AGENT
-    heard, is_news = hear(heard_of(database, part), word.offset)
+    received, is_news = receive(received_of(database, part), word.offset)
     if not is_news:
         return Taken.REPEAT
-    _keep_heard(database, part, heard, at)
+    _keep_received(database, part, received, at)
     if (order := Node(dict(word.data)).text("order")) is not None:
         take_order(database, order)
     if (write := _WRITERS.get(word.kind)) is not None:
@@ -123,19 +123,19 @@ def take_word(database: sqlite3.Connection, word: PartWord, *, at: str) -> Taken
     return Taken.NEWS
 
 
-def heard_of(database: sqlite3.Connection, part: Part) -> Heard:
+def received_of(database: sqlite3.Connection, part: Part) -> Received:
     """Return which words of a part are here."""
     where = "SELECT offset FROM early WHERE run = ? AND site = ? AND round = ?"
     rows = database.execute(where, (part.run, part.site, part.round))
     return joined(part.whole, {row["offset"] for row in rows})
 
 
-def _keep_heard(database: sqlite3.Connection, part: Part, heard: Heard, at: str) -> None:
+def _keep_received(database: sqlite3.Connection, part: Part, received: Received, at: str) -> None:
     key = (part.run, part.site, part.round)
     which = "WHERE run = ? AND site = ? AND round = ?"
-    database.execute(f"UPDATE parts SET whole = ?, heard_at = ? {which}", (heard.whole, at, *key))  # noqa: S608 -- ours
-    database.execute(f"DELETE FROM early {which} AND offset <= ?", (*key, heard.whole))  # noqa: S608 -- our own words
-    rows = [(*key, offset) for offset in heard.early]
+    database.execute(f"UPDATE parts SET whole = ?, heard_at = ? {which}", (received.whole, at, *key))  # noqa: S608 -- ours
+    database.execute(f"DELETE FROM early {which} AND offset <= ?", (*key, received.whole))  # noqa: S608 -- our own words
+    rows = [(*key, offset) for offset in received.early]
     database.executemany("INSERT OR IGNORE INTO early (run, site, round, offset) VALUES (?, ?, ?, ?)", rows)
 
 

@@ -224,3 +224,13 @@ def test_an_open_question(text, question):
 def test_a_quoted_line_is_short():
     """Nobody wants a banner in an error, nor what a terminal does with control characters."""
     assert last_line("banner\n\x1b" + "x" * 200 + "\r\n\r\n") == "x" * 80
+
+
+def test_the_prompts_of_a_large_fleet_stay_compiled() -> None:
+    """Python's own cache has 512 expressions for the whole process; more devices than that are under way."""
+    first = [exec_prompt("r0#"), any_prompt("r0#")]
+    for number in range(1, 2000):
+        exec_prompt(f"r{number}#")
+        any_prompt(f"r{number}#")
+    assert exec_prompt("r0#") is first[0]
+    assert any_prompt("r0#") is first[1]

@@ -35,7 +35,8 @@ def test_reading_ahead_waits_only_where_nothing_is_left() -> None:
         ours.settimeout(0.01)
         theirs.sendall(b"abcdef")
         reader = ReadAhead(ours)
-        assert (reader.recv(2), reader.recv(9)) == (b"ab", b"cdef")
+        assert reader.take(1) is None
+        assert (reader.recv(2), reader.take(1), reader.take(9), reader.recv(9)) == (b"ab", b"c", None, b"def")
         with pytest.raises(TimeoutError):
             reader.recv(1)
 

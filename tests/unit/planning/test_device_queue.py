@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from flashferry.model.limits import Limits
-from flashferry.planning.device_queue import DeviceQueue, Hold, QueuedDevice, look_ahead
+from flashferry.planning.device_queue import DeviceQueue, Hold, QueuedDevice, checked_ahead
 
 
 class Clock:
@@ -37,7 +37,7 @@ def test_few_are_looked_at_ahead_of_a_sites_slots():
     """One copy at a time: so many are checked as will soon have the slot, and the next when one is through."""
     site = queue(*(f"a{n}" for n in range(20)), limits=Limits(site_copies=1))
     ahead = begun(site)
-    assert len(ahead) == look_ahead(1) == 4
+    assert len(ahead) == checked_ahead(1) == 4
     site.copied("a0")
     site.copied("a0")
     assert begun(site) == ["a4"]
@@ -55,7 +55,7 @@ def test_a_device_that_ends_without_a_copy_makes_room_once():
 def test_all_sites_together_have_a_limit():
     """Copies in all bound the look-ahead over all sites, those without a site included."""
     fleet = queue(*(f"{site}{n}" for site in "abcdef-" for n in range(9)), limits=Limits(copies=4))
-    assert len(begun(fleet)) == look_ahead(4)
+    assert len(begun(fleet)) == checked_ahead(4)
 
 
 def test_it_is_over_when_all_have_ended():
@@ -98,7 +98,9 @@ def test_a_bar_for_good_leaves_the_rest_out():
     assert one.take() is None
     one.ended("a1")
     assert one.is_over()
-    assert {host: hold.reason for host, hold in one.not_begun.items()} == dict.fromkeys(["a2", "a3"], "too many failed")
+    assert {host: hold.reason for host, hold in one.not_started.items()} == dict.fromkeys(
+        ["a2", "a3"], "too many failed"
+    )
 
 
 def test_a_pause_leaves_nobody_out():
@@ -116,7 +118,7 @@ def test_who_does_not_fit_any_more_is_left_out_alone():
     closed = {"a1": Hold(reason="late", for_good=True), "a2": Hold(reason="early", for_good=False)}
     one = queue("a1", "a2", "a3", fits=closed.get)
     assert begun(one) == ["a3"]
-    assert set(one.not_begun) == {"a1"}
+    assert set(one.not_started) == {"a1"}
     closed.pop("a2")
     assert begun(one) == ["a2"]
 

@@ -137,7 +137,7 @@ def test_auto_plans_the_fastest_that_is_known_and_says_why() -> None:
     """Of a device of which nothing is known the first that is allowed; without `auto` nothing is chosen."""
     found = (_found("r1"), _found("r2"), _found("r3", clear_text=False))
     links = links_of(found, _sites(*found), NIGHT)
-    known = Known(past=_Past(), wish=TransportRequest(asked="auto"))
+    known = Known(past=_Past(), transport=TransportRequest(asked="auto"))
     planned = [
         decided(one, estimate, known) for one, estimate in zip(found, estimates_of(found, links, known), strict=True)
     ]

@@ -1,12 +1,17 @@
 """Regions of malloc that threads share."""
 
+import gc
 import platform
 import subprocess
 import sys
 
 import pytest
+from nornir.core import Nornir
+from nornir.core.inventory import Host, Hosts, Inventory
+from nornir.core.state import GlobalState
+from nornir.core.task import Result, Task
 
-from flashferry.run.runner import share_arenas
+from flashferry.run.runner import GC_THRESHOLD, FleetRunner, share_arenas
 
 _COUNTED = """
 import ctypes, sys, threading
@@ -44,3 +49,17 @@ def test_threads_of_a_large_run_share_regions() -> None:
         found = subprocess.run([sys.executable, "-c", _COUNTED, devices], capture_output=True, text=True, check=True)
         counts[devices] = found.stdout.count("<heap nr=")
     assert counts["500"] <= 2 < counts["1"]
+
+
+def test_cycles_are_looked_for_less_often_during_a_run_alone() -> None:
+    """A run holds many objects for long; the program that calls it has its own threshold back."""
+    before, seen = gc.get_threshold(), []
+
+    def look(task: Task) -> Result:
+        seen.append(gc.get_threshold())
+        return Result(host=task.host)
+
+    nornir = Nornir(Inventory(hosts=Hosts(r1=Host(name="r1"))), data=GlobalState(), runner=FleetRunner(1))
+    nornir.run(look)
+    assert seen == [(GC_THRESHOLD, *before[1:])]
+    assert gc.get_threshold() == before

@@ -208,6 +208,18 @@ def test_leases_are_known_without_the_journal(tmp_path, enter, touch):
     assert leases(tmp_path / "none") == ()
 
 
+def test_the_files_of_the_run_that_asks_are_not_read(tmp_path, enter, touch):
+    """It has one per device that it holds, and each of its devices asks: with hundreds that is most of a check."""
+    run_id = died(tmp_path, enter, touch, "r1", "r2")
+    with Journal(tmp_path) as journal:
+        enter(journal, other := journal.begin_run("stage"), "r3")
+        touch(journal, other, "r3")
+    for file in tmp_path.glob(f"leases/{run_id}*"):
+        file.write_text("damaged")
+    assert [one.entry.host for one in LeaseFiles(tmp_path).read(besides=run_id)] == ["r3"]
+    assert [(one.run_id, one.host) for one in leases(tmp_path, besides=run_id)] == [(other, "r3")]
+
+
 @pytest.mark.parametrize("name", [FILE, "recover.lock", "runs/x.lock"])
 def test_a_link_in_the_place_of_a_file_of_ours_is_not_followed(tmp_path, name):
     """What it leads to stays as it is."""

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
@@ -276,3 +277,13 @@ def test_names_of_a_file_system(prefixes, names):
     (found,) = rows(FileSystem, f"*    256487424     127959040      disk     rw   {prefixes}\n")
     assert found.names == names
     assert found.default
+
+
+def test_parsers_are_shared_and_keep_nothing_of_another_output() -> None:
+    """Several threads parse at once, and each sees the rows of its own output alone."""
+    outputs = [f"ip tcp window-size {number}\nip tcp selective-ack" for number in range(65_000, 65_040)]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda output: rows(IpTcp, output), outputs))
+    assert [[(one.keyword, one.value) for one in some] for some in found] == [
+        [("window-size", output.split()[3]), ("selective-ack", "")] for output in outputs
+    ]
