@@ -77,7 +77,7 @@ def site_queue(site: str) -> str:
 
 
 def control_queue(site: str) -> str:
-    """Return the queue of what must not wait behind work: pause, continue, stop, approve, heard."""
+    """Return the queue of what must not wait behind work: pause, continue, stop, approve, acknowledge."""
     return f"site-{site}.control"
 
 

@@ -270,7 +270,7 @@ class Transport(ABC):
         """Return every configuration line beside TCP's and its windows' that it may set on a device."""
         return () if self.source is None else (self.source,)
 
-    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
+    def needed_settings(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
         """Return which of its settings a copy needs, each with its value."""
         return () if self.source is None or source_interface is None else ((self.source, source_interface),)
 

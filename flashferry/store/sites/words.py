@@ -112,7 +112,7 @@ def take_word(database: sqlite3.Connection, word: PartWord, *, at: str) -> Taken
         return Taken.UNKNOWN_PART
     if word.agent != part.agent:
         return Taken.OTHER_AGENT
-    heard, is_news = hear(heard_of(database, part), word.offset)
+    heard, is_news = hear(received_of(database, part), word.offset)
     if not is_news:
         return Taken.REPEAT
     _keep_heard(database, part, heard, at)
@@ -123,7 +123,7 @@ def take_word(database: sqlite3.Connection, word: PartWord, *, at: str) -> Taken
     return Taken.NEWS
 
 
-def heard_of(database: sqlite3.Connection, part: Part) -> Heard:
+def received_of(database: sqlite3.Connection, part: Part) -> Heard:
     """Return which words of a part are here."""
     where = "SELECT offset FROM early WHERE run = ? AND site = ? AND round = ?"
     rows = database.execute(where, (part.run, part.site, part.round))

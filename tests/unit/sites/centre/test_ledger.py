@@ -36,7 +36,7 @@ from flashferry.store.sites.runs import (
     part_of,
     wishes_of,
 )
-from flashferry.store.sites.words import PartWord, Taken, devices_of, heard_of, news_of, outcomes_of, take_word
+from flashferry.store.sites.words import PartWord, Taken, devices_of, news_of, outcomes_of, received_of, take_word
 from flashferry.store.upkeep.copies import DATABASES
 
 AT = "2026-11-26T12:00:00.000Z"
@@ -130,7 +130,7 @@ def test_a_part_is_not_over_while_a_word_before_its_last_is_missing(ledger: Site
         assert part is not None
         assert part.state is PartState.ENDED
         assert not part.is_over
-        heard = heard_of(database, part)
+        heard = received_of(database, part)
     assert (heard.whole, heard.early, heard.has_gap) == (3, {5, 6, 7}, True)
     take(ledger, WORDS[3])
     with look(ledger) as database:

@@ -27,11 +27,22 @@ from flashferry.depot.sync.filling import Interrupted, SyncStopped
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_file import plan_from, save_plan
 from flashferry.sites.agent.depot import SiteDepot
-from flashferry.sites.agent.following import EventTail, left_held, spool_records
-from flashferry.sites.agent.judging import OrderRefused, check_begins, site_part
-from flashferry.sites.agent.processes import TryFolder, carry_through, plan_file, prepare, tries_of
-from flashferry.sites.agent.telling import WordSender
-from flashferry.sites.agent.tries import PAUSES_S, Try, TryKind, job_of_try, next_kind, recoveries_in_a_row
+from flashferry.sites.agent.order_checks import OrderRefused, check_begins, site_part
+from flashferry.sites.agent.run_reports import EventTail, left_held, spool_records
+from flashferry.sites.agent.tries import (
+    PAUSES_S,
+    Try,
+    TryFolder,
+    TryKind,
+    carry_through,
+    job_of_try,
+    next_kind,
+    plan_file,
+    prepare,
+    recoveries_in_a_row,
+    tries_of,
+)
+from flashferry.sites.agent.word_sender import WordSender
 from flashferry.sites.settings import AgentSettings
 from flashferry.sites.wire import Order, OrderJob
 from flashferry.store.control_requests import SteerKind
@@ -116,9 +127,9 @@ def restore_left(bench: Bench) -> None:
         return
     order_id = f"start-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
     one = prepare(state, order_id, 0, TryKind.RECOVER, _recover_words(bench), "site agent, at its start")
-    carry_through(one, look=bench.teller.wake, ending=bench.ending)
+    carry_through(one, on_poll=bench.teller.wake, ending=bench.ending)
     outcome = one.outcome
-    _LOG.warning("what dead runs left: %s", outcome.sentence if outcome is not None else one.folder.last_words())
+    _LOG.warning("what dead runs left: %s", outcome.sentence if outcome is not None else one.folder.last_error_line())
 
 
 def _has_left(state: Path) -> bool:
@@ -157,11 +168,11 @@ class _StagedPart:
                 return self._end(folders)
             if kind is TryKind.RECOVER and self._is_ended_within(PAUSES_S[recoveries_in_a_row(tries)]):
                 return None
-            begun = self._prepared(len(folders), kind)
-            if begun is None:
+            folder = self._prepared(len(folders), kind)
+            if folder is None:
                 return End(exit_code=None, sentence="it was stopped before it had started", data={})
-            folders.append(begun)
-            tries.append(self._carried(begun))
+            folders.append(folder)
+            tries.append(self._carried(folder))
         return None
 
     def _prepared(self, number: int, kind: TryKind) -> TryFolder | None:
@@ -222,9 +233,9 @@ class _StagedPart:
             job_id=folder.job_id,
             progress_s=settings.progress_s,
         )
-        return carry_through(folder, look=partial(self._look, tail), ending=self._bench.ending)
+        return carry_through(folder, on_poll=partial(self._report_news, tail), ending=self._bench.ending)
 
-    def _look(self, tail: EventTail) -> None:
+    def _report_news(self, tail: EventTail) -> None:
         has_news = tail.take()
         if time.monotonic() - self._records_at_s > _RECORDS_EVERY_S and (run_id := self._run_id()) is not None:
             self._records_at_s = time.monotonic()
@@ -257,7 +268,7 @@ class _StagedPart:
             "has_run": run is not None,
             "holds": run is not None and any(device.is_held for device in run.devices),
             "is_stopped": self._is_stopped_early()
-            or (run is not None and any(wish.what == SteerKind.STOP for wish in run.wishes)),
+            or (run is not None and any(one.what == SteerKind.STOP for one in run.wishes)),
         }
 
     def _run(self) -> StoredRun | None:
@@ -278,7 +289,9 @@ class _StagedPart:
         run = self._run()
         if run is None:
             # Its verb ended before it entered a run: nothing was touched.
-            why = outcome.sentence if outcome is not None else f"its process died; {folders[-1].folder.last_words()}"
+            why = (
+                outcome.sentence if outcome is not None else f"its process died; {folders[-1].folder.last_error_line()}"
+            )
             raise OrderRefused(f"order {self._order.id}: {why}", hint="Set that right at the site, and order it anew")
         self._spool_records(run.run_id)
         held = left_held(self._state, run.run_id)
@@ -286,7 +299,7 @@ class _StagedPart:
         data = {"run_id": run.run_id, "outcomes": dict(outcomes), "held": held[:_MOST_SHOWN], "tries": len(folders)}
         if outcome is not None:
             return End(exit_code=outcome.exit_code, sentence=outcome.sentence, data=data)
-        given_up = f"its process died; it is given up behind {counted(len(folders), 'try', 'tries')}"
+        given_up = f"its process died; it is given up after {counted(len(folders), 'try', 'tries')}"
         return End(exit_code=None, sentence=given_up, data=data)
 
 
@@ -351,10 +364,10 @@ def _recovered(bench: Bench, order: Order) -> End | None:
     one, actor = next(tries_of(state, order.id), None), f"site agent, order {order.id}"
     if one is None:
         one = prepare(state, order.id, 0, TryKind.RECOVER, _recover_words(bench, run_id), actor)
-    carry_through(one, look=bench.teller.wake, ending=bench.ending)
+    carry_through(one, on_poll=bench.teller.wake, ending=bench.ending)
     if (outcome := one.outcome) is None:
         raise ConfigInvalid(
-            f"order {order.id}: its process died; {one.folder.last_words() or 'it left no word'}",
+            f"order {order.id}: its process died; {one.folder.last_error_line() or 'it printed nothing'}",
             hint="Run 'flashferry recover' at the site",
         )
     return End(exit_code=outcome.exit_code, sentence=outcome.sentence, data={"run_id": run_id})

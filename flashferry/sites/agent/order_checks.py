@@ -27,7 +27,7 @@ class OrderRefused(FlashferryError):
 
 
 def check_addressee(order: Order, key_id: str) -> None:
-    """Look whether an order is for us.
+    """Check whether an order is for us.
 
     Args:
         order: The order; its signature is proven.
@@ -77,7 +77,7 @@ def check_order(order: Order, *, site: str, release: str, now: datetime, clock_d
             f"it is {moment_text(now)}",
             hint="Order it anew; if it was just sent, the clocks differ",
         )
-    if order.job is not OrderJob.HEARD and _numbers(order.release) != _numbers(release):
+    if order.job is not OrderJob.ACKNOWLEDGE and _numbers(order.release) != _numbers(release):
         raise OrderRefused(
             f"order {order.id}: expected a centre of release {_numbers(release)}, as this agent is, found "
             f"{_numbers(order.release)}",
@@ -117,10 +117,10 @@ def site_part(plan: FleetPlan, order: Order, *, folder: Path, inventory: Collect
     Raises:
         OrderRefused: A device is in no such plan, or not this site's, or none of them is to be staged.
     """
-    wanted = set(order.devices)
-    _check_known(order, wanted - {one.host for one in plan.devices}, f"the plan {plan.digest[:12]}")
-    _check_known(order, wanted - set(inventory), f"the inventory of site {order.site}")
-    part = limited_to(plan, wanted)
+    hosts = set(order.devices)
+    _check_known(order, hosts - {one.host for one in plan.devices}, f"the plan {plan.digest[:12]}")
+    _check_known(order, hosts - set(inventory), f"the inventory of site {order.site}")
+    part = limited_to(plan, hosts)
     names = {one.image for one in part.of(Action.STAGE)}
     if not names:
         raise OrderRefused(

@@ -16,7 +16,7 @@ from typing import Any
 from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import open_private
-from flashferry.sites.agent.telling import add_word
+from flashferry.sites.agent.word_sender import add_word
 from flashferry.sites.wire import WordKind, canonical
 from flashferry.store.sites import spool
 from flashferry.store.sites.agents import AgentDatabase
