@@ -16,14 +16,15 @@ from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.redaction import masked
 from flashferry.depot.catalogue.part import CatalogueBusy
 from flashferry.depot.sync.filling import SourceRefused, SourceUnreachable, SyncProgress
+from flashferry.sites.agent.bench import Bench, End
 from flashferry.sites.agent.depot import SiteDepot
-from flashferry.sites.agent.execution import Bench, End, carry_out, restore_left
+from flashferry.sites.agent.execution import carry_out, restore_left
 from flashferry.sites.agent.immediate_orders import depot_images
 from flashferry.sites.agent.order_checks import OrderRefused
 from flashferry.sites.agent.order_intake import Taker
+from flashferry.sites.agent.part_run import left_held
 from flashferry.sites.agent.presence import Claim, Presence, only_here, place_of
 from flashferry.sites.agent.retention import Retention
-from flashferry.sites.agent.run_reports import left_held
 from flashferry.sites.agent.word_sender import Identity, WordSender
 from flashferry.sites.broker import ORDER_TASK, Broker, control_queue, site_queue
 from flashferry.sites.keys import PrivateKey

@@ -8,8 +8,8 @@ from typing import Any
 
 from flashferry import api
 from flashferry.core.errors import FlashferryError
+from flashferry.sites.agent.bench import Bench, End
 from flashferry.sites.agent.depot import SiteDepot
-from flashferry.sites.agent.execution import Bench, End
 from flashferry.sites.agent.order_checks import OrderRefused
 from flashferry.sites.wire import Order, OrderJob, moment_text
 from flashferry.store.control_requests import Asker

@@ -15,7 +15,7 @@ from typing import Any
 from flashferry.core.codec import encode
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.core.redaction import masked
-from flashferry.sites.agent.execution import Bench, End
+from flashferry.sites.agent.bench import Bench, End
 from flashferry.sites.agent.immediate_orders import check_site, steer
 from flashferry.sites.agent.order_checks import OrderRefused, check_addressee, check_order, work_of
 from flashferry.sites.agent.word_sender import Identity, add_word

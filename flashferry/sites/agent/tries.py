@@ -161,6 +161,11 @@ def plan_file(state: Path, order_id: str) -> Path:
     return state / "jobs" / f"{order_id}-plan.json"
 
 
+def events_file(state: Path, order_id: str, number: int) -> Path:
+    """Return the file of the events of a try's run."""
+    return _folder(state, order_id, number).events
+
+
 def forget_tries(state: Path, order_id: str) -> None:
     """Remove the files of an order that is forgotten; what became of devices is in the journal."""
     for one in tuple(tries_of(state, order_id)):

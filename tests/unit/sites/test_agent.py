@@ -16,7 +16,7 @@ from flashferry.sites.agent.agent import Agent
 from flashferry.sites.agent.depot import SiteDepot
 from flashferry.sites.agent.order_checks import OrderRefused
 from flashferry.sites.agent.retention import Retention
-from flashferry.sites.broker import BrokerSettings
+from flashferry.sites.broker_settings import BrokerSettings
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.settings import AgentRuns, AgentSettings
 from flashferry.sites.wire import Order, OrderJob, canonical, moment_text

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import pytest
 
-from flashferry.sites.agent.execution import Bench, End, carry_out
+from flashferry.sites.agent.bench import Bench, End
+from flashferry.sites.agent.execution import carry_out
 from flashferry.sites.agent.order_checks import OrderRefused
 from flashferry.sites.agent.order_intake import Taker
 from flashferry.sites.agent.word_sender import Identity

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from flashferry.api.jobs import job_for_plan
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.fleet_plan import Action
-from flashferry.sites.broker import BrokerSettings
+from flashferry.sites.broker_settings import BrokerSettings
 from flashferry.sites.centre.settings import CentreSettings, SiteSettings
 from flashferry.sites.centre.sharing import ago, check_ready, left_out, refusals, shares, staged_from_here
 from flashferry.sites.keys import PrivateKey
