@@ -151,11 +151,11 @@ class SimulatedAgent:
         if self.conduct.is_silent:
             return
         with self._lock:
-            if order.job is OrderJob.HEARD:
+            if order.job is OrderJob.ACKNOWLEDGE:
                 self._heard(order)
             elif order.id in self._orders:
                 return
-            elif order.job is OrderJob.LOOK:
+            elif order.job is OrderJob.CHECK:
                 self._say(order, WordKind.DEPOT, {"images": [{"name": "image.bin", "size_bytes": SIZE_BYTES}]})
             else:
                 self._orders.add(order.id)

@@ -206,7 +206,7 @@ CHECK = Step(
 
 def check(
     task: Task,
-    wanted: TargetImage | None = None,
+    target: TargetImage | None = None,
     interrupted: Callable[[], bool] = lambda: False,
     signature: bool = False,
     hashing: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -216,7 +216,7 @@ def check(
     return_path = ReturnPath(vrf=host.vrf, source_interface=host.source_interface)
     report = check_device(
         session_of(task),
-        wanted,
+        target,
         return_path=return_path,
         fetching=Fetching.of(host),
         signature=signature,
@@ -228,7 +228,7 @@ def check(
 
 def check_device(
     session: DeviceSession,
-    wanted: TargetImage | None,
+    target: TargetImage | None,
     *,
     return_path: ReturnPath | None = None,
     fetching: Fetching | None = None,
@@ -240,7 +240,7 @@ def check_device(
 
     Args:
         session: An open session.
-        wanted: The image that it is to have, or None.
+        target: The image that it is to have, or None.
         return_path: VRF and source interface that it is to use, or None for neither.
         fetching: By what it may fetch, or None where that is not asked.
         signature: Whether the signature of an image that is there already is verified too.
@@ -253,7 +253,7 @@ def check_device(
     """
     session.check_privileged(STEP)
     with naming_level(session):
-        found = _DeviceCheck(session, wanted, return_path or ReturnPath(), fetching or Fetching(), interrupted, hashing)
+        found = _DeviceCheck(session, target, return_path or ReturnPath(), fetching or Fetching(), interrupted, hashing)
         return found.report(signature=signature)
 
 
@@ -263,14 +263,14 @@ class _DeviceCheck:
     def __init__(
         self,
         session: DeviceSession,
-        wanted: TargetImage | None,
+        target: TargetImage | None,
         return_path: ReturnPath,
         fetching: Fetching,
         interrupted: Callable[[], bool],
         hashing: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._session = session
-        self._target = wanted
+        self._target = target
         self._return_path = return_path
         self._fetching = fetching
         self._interrupted = interrupted
@@ -281,7 +281,7 @@ class _DeviceCheck:
         self._file_system = target_file_system(session, self._version, self._show_file_systems, STEP)
         self._listing = list_files(session, self._file_system)
         self._present = (
-            present_file(session, self._listing, wanted.image, self._file_system) if wanted is not None else None
+            present_file(session, self._listing, target.image, self._file_system) if target is not None else None
         )
         self._image = self._fit()
 
@@ -349,22 +349,22 @@ class _DeviceCheck:
 
     def _proof(self, *, signature: bool) -> VerifyReport | None:
         """Compare size, then hash: a hash takes minutes on a slow device, a size nothing."""
-        wanted, present = self._target, self._present
-        if wanted is None or present is None or present.name != wanted.image.name:
+        target, present = self._target, self._present
+        if target is None or present is None or present.name != target.image.name:
             return None
-        if present.size_bytes != wanted.image.size_bytes or present.permissions.startswith("d"):
+        if present.size_bytes != target.image.size_bytes or present.permissions.startswith("d"):
             return None
-        path = f"{self._file_system}{wanted.image.name}"
-        if wanted.proven is not None and wanted.proven.is_at(path, present.modified):
-            return wanted.proven.report
+        path = f"{self._file_system}{target.image.name}"
+        if target.proven is not None and target.proven.is_at(path, present.modified):
+            return target.proven.report
         with self._hashing():
-            return self._proof_of(wanted, path, signature=signature)
+            return self._proof_of(target, path, signature=signature)
 
-    def _proof_of(self, wanted: TargetImage, path: str, *, signature: bool) -> VerifyReport | None:
-        proof = prove_present(self._session, path, wanted.image, self._interrupted)
+    def _proof_of(self, target: TargetImage, path: str, *, signature: bool) -> VerifyReport | None:
+        proof = prove_present(self._session, path, target.image, self._interrupted)
         if proof is None or not signature:
             return proof
-        limits = hash_limits(wanted.image.size_bytes, self._platform.defaults, proof.hash_bytes_per_s)
+        limits = hash_limits(target.image.size_bytes, self._platform.defaults, proof.hash_bytes_per_s)
         seal = verify_signature(self._session, path, limits=limits, interrupted=self._interrupted)
         return replace(proof, signature=seal)
 
@@ -509,7 +509,7 @@ class _DeviceCheck:
 def prove_present(
     session: DeviceSession, path: str, image: Image, interrupted: Callable[[], bool]
 ) -> VerifyReport | None:
-    """Return the proof that a file of the right size is the wanted one, or None where it is another.
+    """Return the proof that a file of the right size is the target image, or None where it is another.
 
     Raises:
         DeviceRefused: The device could not hash it.

@@ -221,10 +221,10 @@ def network_protocols(listing: str, names: FileSystems) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(found) if name in names.network)
 
 
-def protocols_refusal(listed: Iterable[str], wanted: Iterable[Transport]) -> str | None:
+def protocols_refusal(listed: Iterable[str], transports: Iterable[Transport]) -> str | None:
     """Return why a device cannot fetch by any of some protocols, or None."""
-    there, titles = tuple(listed), [one.title for one in wanted]
-    if not there or any(one.name in there for one in wanted):
+    there, titles = tuple(listed), [one.title for one in transports]
+    if not there or any(one.name in there for one in transports):
         return None
     others = ", ".join(f"{name}:" for name in there)
     return (
@@ -233,7 +233,7 @@ def protocols_refusal(listed: Iterable[str], wanted: Iterable[Transport]) -> str
     )
 
 
-def look_again(
+def refusal_before_copy(
     session: DeviceSession, file_system: str, image: Image, *, overwrites_silently: bool = False
 ) -> str | None:
     """Return why an image cannot be put where the check found space for it, right before the copy, or None.

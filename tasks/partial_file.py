@@ -374,7 +374,7 @@ def _whole(path: str) -> tuple[str, str]:
     return system.casefold(), name
 
 
-NOT_KNOWN = "cannot tell: "
+NOT_KNOWN = "not known: "
 
 """How the answer begins where there is none, with the reason after it; never taken for the absence of a file."""
 

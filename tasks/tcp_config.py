@@ -348,20 +348,20 @@ def plan_tune(
     Raises:
         ValueError: The window is outside what the command takes, or there is no such extra.
     """
-    wanted: list[Change] = []
+    changes: list[Change] = []
     channel: tuple[Change, ...] = ()
     if window_bytes is not None:
         if transport.is_over_tcp:
-            wanted += _tuned(present, platform.tcp, window_bytes, extras)
+            changes += _tuned(present, platform.tcp, window_bytes, extras)
         channel = _channel(present, transport.windows(platform), window_bytes)
-        wanted += channel[:1]
-    needed = transport.wanted(source_interface=source_interface)
-    wanted += [_change(present, setting, value) for setting, value in needed]
-    changes = tuple(change for change in wanted if not _is_on(change))
-    if changes and mark is not None:
+        changes += channel[:1]
+    needed = transport.needed_settings(source_interface=source_interface)
+    changes += [_change(present, setting, value) for setting, value in needed]
+    missing = tuple(change for change in changes if not _is_on(change))
+    if missing and mark is not None:
         # First, so that other runs see it with the first of our lines.
-        changes = (Change(keyword=mark_of(mark), before=None, ours=mark), *changes)
-    return TunePlan(changes=changes, may_back_off=may_back_off, channel=channel[1:])
+        missing = (Change(keyword=mark_of(mark), before=None, ours=mark), *missing)
+    return TunePlan(changes=missing, may_back_off=may_back_off, channel=channel[1:])
 
 
 def _tuned(present: TcpLines, tcp: TcpSettings, window_bytes: int, extras: Iterable[str]) -> Iterator[Change]:
@@ -376,27 +376,27 @@ def _tuned(present: TcpLines, tcp: TcpSettings, window_bytes: int, extras: Itera
     yield from (_change(present, one) for one in (tcp.selective_ack, *(tcp.extras[name] for name in names)))
 
 
-def _channel(present: TcpLines, windows: tuple[ChannelWindow, ...], wanted_bytes: int) -> tuple[Change, ...]:
+def _channel(present: TcpLines, windows: tuple[ChannelWindow, ...], target_bytes: int) -> tuple[Change, ...]:
     """Return what to try so that an SSH channel has as large a window as TCP, the best first.
 
     Where the best line stands already, set or switched off, the release knows it: smaller values of it are tried where
     one is refused, and no other line. Else one try shows whether it does.
     """
     lines = [present.of(one.setting.keyword) for one in windows]
-    if any(one.window_of(line) >= wanted_bytes for one, line in zip(windows, lines, strict=True)):
+    if any(one.window_of(line) >= target_bytes for one, line in zip(windows, lines, strict=True)):
         return ()
     found: list[Change] = []
     is_known = lines[:1] != [None]
     for one, line in list(zip(windows, lines, strict=True))[: 1 if is_known else None]:
         tries_halves = is_known or one is not windows[0]
-        tries = _tries(one, wanted_bytes, one.least_try_bytes if tries_halves else None)
+        tries = _tries(one, target_bytes, one.least_try_bytes if tries_halves else None)
         found += [_change(present, one.setting, value) for value in tries if value > one.window_of(line)]
     return tuple(found)
 
 
-def _tries(window: ChannelWindow, wanted_bytes: int, least_bytes: int | None) -> Iterator[int]:
+def _tries(window: ChannelWindow, target_bytes: int, least_bytes: int | None) -> Iterator[int]:
     """Yield a value, then its halves down to a least one; None: the first value alone."""
-    value = min(max(wanted_bytes, window.smallest_bytes), window.largest_bytes)
+    value = min(max(target_bytes, window.smallest_bytes), window.largest_bytes)
     yield value
     while least_bytes is not None and value > least_bytes:
         value = max(value // 2, least_bytes)

@@ -260,10 +260,10 @@ def verify_image(
     """
     limits = hash_limits(size_bytes, session.platform.defaults, known_bytes_per_s)
     report = _hashed(session, path, expected, limits, interrupted)
-    wanted = getattr(expected, report.algorithm).lower()
-    if report.digest != wanted:
+    digest = getattr(expected, report.algorithm).lower()
+    if report.digest != digest:
         raise ImageCorrupt(
-            f"{path}: expected {_spoken(report.algorithm)} {wanted}, the device computed {report.digest}",
+            f"{path}: expected {_spoken(report.algorithm)} {digest}, the device computed {report.digest}",
             host=session.name,
             step=STEP,
             hint=f"Delete {path} on the device and stage again; do not boot from it",

@@ -222,7 +222,7 @@ class Centre:
             upto = word.offset if self.hears else 0
             has_all = all((word.agent, word.run, number) in self.words for number in range(1, upto + 1))
         if upto and has_all:
-            self.send(self.order(OrderJob.HEARD, word.run, offset=upto))
+            self.send(self.order(OrderJob.ACKNOWLEDGE, word.run, offset=upto))
 
 
 class Agents:

@@ -307,7 +307,7 @@ def _print_found(found: PathFound) -> None:
     _say(f"{found.source} to here, {units.megabytes(found.size_bytes)} each, {found.rounds} rounds that count")
     for text in _ceilings(found):
         _say(f"  {text}")
-    _say(found.shrinking.told())
+    _say(found.shrinking.sentence())
     for group in found.groups:
         _say()
         _print_group(group)
@@ -358,7 +358,7 @@ def _print_group(group: Group) -> None:
     _say(_TITLES.get(group.name, group.name))
     show((_cells(row) for row in group.rows), _WIDE_ONLY, folds="method")
     login = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in group.login_s.items())
-    _say(group.told + (f" Login, subtracted: {login}." if login else ""))
+    _say(group.ranking + (f" Login, subtracted: {login}." if login else ""))
 
 
 def _cells(row: Row) -> dict[str, str | Text]:

@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.core.redaction import redact_json
 
@@ -78,8 +80,6 @@ def stored_json(value: object) -> Any:
 
 def encode(value: Any) -> Any:
     """Turn a value into what `json.dumps` takes, the fields that hold secrets included."""
-    import msgspec  # here, for most commands end without it
-
     return msgspec.to_builtins(value, enc_hook=_path_as_text)
 
 
@@ -93,8 +93,6 @@ def decode(kind: type[T], data: Any) -> T:
     Raises:
         CodecError: A field is missing or of another type.
     """
-    import msgspec
-
     try:
         return msgspec.convert(data, kind, dec_hook=_path_of_text)
     except msgspec.ValidationError as error:
@@ -108,8 +106,6 @@ def decode_exactly(kind: type[T], data: Any) -> T:
         CodecError: A key is missing, unknown, or has a value of another kind; the message names the key.
         FlashferryError: A value itself complains of what it is to hold.
     """
-    import msgspec
-
     try:
         value = msgspec.convert(data, kind, dec_hook=_path_of_text)
     except msgspec.ValidationError as error:

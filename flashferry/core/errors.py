@@ -36,7 +36,7 @@ class Kind(StrEnum):
     QUESTION_LEFT = "QuestionLeft"
     FLASH_BUSY = "FlashBusy"
     DIALOGUE_DISTURBED = "DialogueDisturbed"
-    FILE_IN_THE_WAY = "FileExists"
+    FILE_EXISTS = "FileExists"
     COPY_FAILED = "CopyFailed"
     NOT_DELIVERED = "NotDelivered"
     DEVICE_OVERLOADED = "DeviceOverloaded"
@@ -86,12 +86,12 @@ class Kind(StrEnum):
 
     # What ended a step of a night in a lab.
     NIGHT_FAULT = "NightFault"
-    NO_ROOM = "NoRoom"
+    NO_CAPACITY = "NoRoom"
 
     # What became of asking a remote service.
     SERVICE_REFUSED = "ServiceRefused"
     SERVICE_UNUSABLE = "ServiceUnusable"
-    APPROVAL_WANTED = "ApprovalWanted"
+    APPROVAL_NEEDED = "ApprovalWanted"
 
     # What passes between a centre and its sites.
     WIRE_ERROR = "WireError"

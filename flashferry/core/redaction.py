@@ -28,17 +28,12 @@ __all__ = [
     "keep_secret",
     "keep_secrets_in",
     "masked",
-    "outward",
     "redact_json",
     "sanitize",
     "sanitize_lines",
     "sanitize_record",
-    "secret_begun",
     "secret_places",
     "secret_start",
-    "shown",
-    "shown_lines",
-    "told",
     "visible",
 ]
 
@@ -623,7 +618,3 @@ def _sign(character: str) -> str:
 
 def _escaped_for_json(found: re.Match[str]) -> str:
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
-
-
-# The earlier names, until every package uses the new ones.
-told, shown, shown_lines, outward, secret_begun = redact_json, sanitize, sanitize_lines, sanitize_record, secret_start

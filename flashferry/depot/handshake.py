@@ -25,9 +25,10 @@ import msgspec
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, make_private_directory, open_private
-from flashferry.depot.messages import PRODUCT, Greeting, decode_greeting, own_greeting
+from flashferry.depot.messages import PRODUCT, STATUS, DepotView, Greeting, decode_greeting, own_greeting
 from flashferry.depot.paths import DepotNotRunning, DepotNotUsable, is_socket
-from flashferry.fileserver.wire import encode
+from flashferry.fileserver.rpc_channel import ConnectionBroken, RpcChannel
+from flashferry.fileserver.wire import ReadStatus, Welcome, encode
 
 MOST_PATH_BYTES = 107
 _GREETING_S = 10.0
@@ -70,6 +71,19 @@ def connect(path: Path, purpose: str) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def read_view(path: Path) -> DepotView:
+    """Return the status of the depot that listens on a socket; raises what `connect` does.
+
+    Raises:
+        ConnectionBroken: It ended before it answered.
+    """
+    with contextlib.closing(RpcChannel(connect(path, STATUS), lambda _message: None)) as channel:
+        if not isinstance(channel.receive(), Welcome):
+            raise ConnectionBroken("expected a welcome")
+        found: DepotView = channel.ask_alone(ReadStatus(), DepotView)
+        return found
 
 
 def _greeted(connection: Connection, path: Path, purpose: str) -> Greeting:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,8 +41,11 @@ def find_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
     path = socket_of(wish, state)
     if path is None:
         return None
+    # Late: most hosts have no depot, and its messages take time to import.
+    from flashferry.depot.handshake import read_view
+
     try:
-        return DepotFound(socket=path, view=_view(path))
+        return DepotFound(socket=path, view=read_view(path))
     except DepotNotRunning:
         hint = "Start it ('flashferry depot'); until then each run brings its own file server, and shares no site's cap"
         return DepotFound(socket=path, trouble=f"depot {path}: no depot is running there", hint=hint)
@@ -75,17 +77,3 @@ def catalogue_summary(state: Path, named: Path | None, depot: DepotFound | None)
     from flashferry.depot.options import catalogue_in
 
     return CatalogueFolder(catalogue_in(state, folder)).summary()
-
-
-def _view(path: Path) -> DepotView:
-    # Here, for most hosts have no depot, and its messages take time to import.
-    from flashferry.depot.handshake import connect
-    from flashferry.depot.messages import STATUS, DepotView
-    from flashferry.fileserver.rpc_channel import ConnectionBroken, RpcChannel
-    from flashferry.fileserver.wire import ReadStatus, Welcome
-
-    with closing(RpcChannel(connect(path, STATUS), lambda _message: None)) as channel:
-        if not isinstance(channel.receive(), Welcome):
-            raise ConnectionBroken("expected a welcome")
-        found: DepotView = channel.ask_alone(ReadStatus(), DepotView)
-        return found

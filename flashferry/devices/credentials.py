@@ -92,7 +92,7 @@ class Source(Protocol):
 
     workers: int
 
-    def look_up(self, name: str, known: Credentials) -> Credentials:
+    def credentials_of(self, name: str, known: Credentials) -> Credentials:
         """Return what it knows of a device, besides what is known of it already."""
         ...
 
@@ -111,7 +111,7 @@ class Environment:
         self._variables = os.environ if variables is None else variables
         self._names = tuple(prefix + name.removeprefix(PREFIX) for name in (USERNAME, PASSWORD, ENABLE))
 
-    def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
+    def credentials_of(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
         """Return what the environment says.
 
         Raises:
@@ -159,7 +159,7 @@ def apply_credentials(
         _set(hosts[name], found)
     defaults = nornir.inventory.defaults
     environment = next((one for one in asked if isinstance(one, Environment)), Environment())
-    _set(defaults, _of_defaults(defaults).filled(environment.look_up("", Credentials())))
+    _set(defaults, _of_defaults(defaults).filled(environment.credentials_of("", Credentials())))
     return nornir
 
 
@@ -172,7 +172,7 @@ def _asked(source: Source, known: dict[str, Credentials], failed: Refused | None
     """Return what is known of devices after a source was asked about them."""
 
     def ask(name: str, so_far: Credentials) -> Credentials:
-        return _tried(name, lambda: _checked(name, source.look_up(name, so_far)), failed)
+        return _tried(name, lambda: _checked(name, source.credentials_of(name, so_far)), failed)
 
     with ThreadPoolExecutor(source.workers) as pool:
         found = pool.map(ask, known, known.values())
@@ -276,7 +276,7 @@ class KeyringSource:
             ) from None
         self._seen: dict[tuple[str, str | None], Credentials] = {}
 
-    def look_up(self, name: str, known: Credentials) -> Credentials:
+    def credentials_of(self, name: str, known: Credentials) -> Credentials:
         """Return what the keyring has for a device."""
         own = self._service(f"{KEYRING_SERVICE}/{name}", known.username)
         if not self._is_shared:
@@ -335,7 +335,7 @@ class CommandSource:
                 hint="Give the program and its arguments in one pair of quotes; the device's name is put behind them",
             )
 
-    def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
+    def credentials_of(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
         """Return what the program says of a device.
 
         Raises:

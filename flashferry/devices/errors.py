@@ -90,7 +90,7 @@ class DialogueDisturbed(OutputNotUnderstood):
 class FileExists(DeviceRefused):
     """The device's owner must act: a file is at the target that our copy did not put there; nothing is overwritten."""
 
-    kind: ClassVar[Kind] = Kind.FILE_IN_THE_WAY
+    kind: ClassVar[Kind] = Kind.FILE_EXISTS
 
 
 class CopyFailed(FlashferryError):

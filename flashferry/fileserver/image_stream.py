@@ -312,7 +312,7 @@ class ImageSending:
         that has handed over its last byte has a moment for its own end.
         """
         if self.transfer.all_written and not self._is_over:
-            self.look_in(_PAST_RECALL_S, lambda: self.cut(reason))
+            self.call_later(_PAST_RECALL_S, lambda: self.cut(reason))
         else:
             self.cut(reason)
 
@@ -322,11 +322,11 @@ class ImageSending:
         """Return the kernel's account of the connection; None where it is closed or lost."""
         return None if self._is_over else sockets.read_info_bytes(self._connection)
 
-    def look_in(self, seconds: float, look: "Callable[[], None]") -> None:
-        """Call `look` after some seconds; it asks by itself whether the connection is still there."""
+    def call_later(self, seconds: float, call: "Callable[[], None]") -> None:
+        """Call something after some seconds; it checks by itself whether the connection is still there."""
         # Not the library's timers that closing cancels: one that is cancelled by another in the same round of its
         # scheduler fails.
-        self._host.ioloop.call_later(seconds, look, _errback=self._host.handle_error)
+        self._host.ioloop.call_later(seconds, call, _errback=self._host.handle_error)
 
     def fails_for_change(self) -> bool:
         """End the transfer if its image changed on disk; return whether it did."""
@@ -400,7 +400,7 @@ class ImageSending:
         self._is_sending = False
         # A socket that can take more would wake the loop without end.
         self._host.leave_loop()
-        self.look_in(seconds, self._send_more)
+        self.call_later(seconds, self._send_more)
 
     def _send_more(self) -> None:
         if self._is_over:
@@ -437,7 +437,7 @@ class ImageSending:
             self.lost()
         else:
             delay_s = min(0.1, max(0.002, (self.transfer.info.rtt_s or 0.0) / 4))
-            self.look_in(delay_s, self._check_for_end)
+            self.call_later(delay_s, self._check_for_end)
 
     def _deliver(self) -> None:
         if not self.fails_for_change():

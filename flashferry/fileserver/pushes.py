@@ -151,7 +151,7 @@ class PushAccount:
             if self._transfer is not None:
                 self._transfer.wrote(count, self.tickets.clock())
 
-    def look(self, channel: ChannelReading | None = None) -> None:
+    def sample(self, channel: ChannelReading | None = None) -> None:
         """Read the kernel's account; to be called about once in `ServerSettings.sample_interval_s`.
 
         Args:

@@ -319,14 +319,14 @@ class SitePace:
 
     def decide(self, now_s: float) -> float:
         """Decide anew unless that has just been done; return the seconds until the next reading is wanted."""
-        least_s = self._pace.look_again_s / 2 if self._pace is not None else 0.0
+        least_s = self._pace.next_check_s / 2 if self._pace is not None else 0.0
         if now_s - self._decided_s >= least_s:
             reading = self._reading(now_s)
             if reading is not None:
                 self._decided_s = now_s
                 self._pace = self._pacer.take(reading)
                 self._divide(self._pace)
-        return self._pace.look_again_s if self._pace is not None else 1.0
+        return self._pace.next_check_s if self._pace is not None else 1.0
 
     def _reading(self, now_s: float) -> PathReading | None:
         """Return the sum of what the copies see; None before any has a round-trip time."""

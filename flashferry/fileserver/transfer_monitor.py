@@ -51,7 +51,7 @@ class Watched(Protocol):
     def read(self) -> bytes | None:
         """Return the kernel's account, see flashferry.tcp.info; None where there is nothing more to look at."""
 
-    def look_in(self, seconds: float, look: "Callable[[], None]") -> None:
+    def call_later(self, seconds: float, call: "Callable[[], None]") -> None:
         """Call `look` after some seconds."""
 
     def fails_for_change(self) -> bool:
@@ -89,10 +89,10 @@ class Watch:
     def begin(self) -> None:
         """Look at it from now on, until its connection is closed."""
         now_s = self._transfer.start.now_s
-        self._watched.look_in(self._to_next_sample_s(now_s), self._sample)
+        self._watched.call_later(self._to_next_sample_s(now_s), self._sample)
         if self._tuning.samples_early:
             self._tuning.reconsider(self._transfer.loss_estimate)
-            self._watched.look_in(to_next_early_sample_s(now_s), self._sample_early)
+            self._watched.call_later(to_next_early_sample_s(now_s), self._sample_early)
         if self._tuning.wants_pace:
             self._check_pace()
 
@@ -108,7 +108,7 @@ class Watch:
         if raw_info is None:
             return
         now_s: float = self._client.tickets.clock()
-        self._watched.look_in(self._to_next_sample_s(now_s), self._sample)
+        self._watched.call_later(self._to_next_sample_s(now_s), self._sample)
         self._transfer.take(raw_info, now_s, is_sample=True, channel=self._read_channel())
         if not self._watched.fails_for_change():
             self._judge_pace(now_s)
@@ -122,7 +122,7 @@ class Watch:
         self._transfer.take(raw_info, now_s, channel=self._read_channel())
         self._tuning.reconsider(self._transfer.loss_estimate)
         if self._tuning.samples_early and now_s - self._transfer.start.now_s < EARLY_SAMPLES_S:
-            self._watched.look_in(to_next_early_sample_s(now_s), self._sample_early)
+            self._watched.call_later(to_next_early_sample_s(now_s), self._sample_early)
 
     def _check_pace(self) -> None:
         """Let the search for a pace see the connection, as often as it asks to; nothing is kept of it."""
@@ -132,7 +132,7 @@ class Watch:
         now_s: float = self._client.tickets.clock()
         wait_s = self._tuning.check_pace(parse_tcp_info(raw_info), now_s)
         if wait_s is not None:
-            self._watched.look_in(to_next_moment_s(now_s, wait_s), self._check_pace)
+            self._watched.call_later(to_next_moment_s(now_s, wait_s), self._check_pace)
 
     def _judge_pace(self, now_s: float) -> None:
         transfer, tuning = self._transfer, self._tuning

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 _OTHERS_READ = stat.S_IRWXO | stat.S_IWGRP
 
 
-def check_certificate(certificate: Path, key: Path, *, told: tuple[str, ...] = (), now: datetime | None = None) -> None:
+def check_certificate(
+    certificate: Path, key: Path, *, addresses: tuple[str, ...] = (), now: datetime | None = None
+) -> None:
     """Look whether a certificate and its key will do.
 
     Args:
         certificate: File with the certificate first, in PEM.
         key: File with its private key.
-        told: Addresses or names at which devices reach us: the certificate has to have each of them.
+        addresses: Addresses or names at which devices reach us: the certificate has to have each of them.
         now: The time, with its zone; None: what this host's clock says.
 
     Raises:
@@ -44,7 +46,7 @@ def check_certificate(certificate: Path, key: Path, *, told: tuple[str, ...] = (
     server_context(certificate, key)
     _check_time(certificate, found, now or datetime.now(UTC))
     names = _names(found)
-    for one in told:
+    for one in addresses:
         if not _is_for(names, one):
             raise SettingsInvalid(
                 f"certificate {certificate}: expected it to be for {one}, which devices use, "
@@ -146,10 +148,10 @@ def _names(found: "x509.Certificate") -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _is_for(names: tuple[str, ...], told: str) -> bool:
+def _is_for(names: tuple[str, ...], address: str) -> bool:
     try:
-        return str(ipaddress.ip_address(told)) in names
+        return str(ipaddress.ip_address(address)) in names
     except ValueError:
-        wanted = told.lower().rstrip(".")
-        behind_first = wanted.partition(".")[2]
-        return any(name.lower() in (wanted, f"*.{behind_first}") for name in names)
+        name = address.lower().rstrip(".")
+        parent_domain = name.partition(".")[2]
+        return any(name.lower() in (name, f"*.{parent_domain}") for name in names)

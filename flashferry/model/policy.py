@@ -5,8 +5,7 @@ Every setting that a person can choose is here once, with all that is known of i
 A new setting is a field here. Its option of the command line, its place in the service's bodies and forms, in plans and
 their differences, in what a resumed run takes and in the tables of the documents follow from that field.
 
-A dataclass, as all that is stored is: msgspec reads and writes it (`flashferry.core.codec`), and only where that is
-needed is it imported.
+A dataclass, as all that is stored is; `flashferry.core.codec` reads and writes it.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from enum import StrEnum
 from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any, Self, get_type_hints
+
+import msgspec
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import Digests, published
@@ -350,8 +351,6 @@ def _checked(known: Setting, value: object) -> object:
     Raises:
         ConfigInvalid: It is of another type, or out of range.
     """
-    import msgspec
-
     try:
         found = msgspec.convert(value, known.kind)
     except msgspec.ValidationError as error:

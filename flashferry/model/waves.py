@@ -59,7 +59,7 @@ class WavePolicy:
 
     Attributes:
         canary: Whether one device of each model goes first, and where models are not known one of each image.
-        by: What the waves behind it follow, or None: all devices in one.
+        by: What the later waves follow, or None: all devices in one.
         size: Most devices in a wave, >= 1, or None: as many as there are. A larger one is split.
         max_failures: How many failed devices the run bears: a count (int, >= 0), or a share of those started (float in
             (0, 1]; 1.0 bears everything). One more stops it: what is under way goes on, nothing new starts.
@@ -197,11 +197,11 @@ def waves(devices: Sequence[WaveMember], policy: WavePolicy) -> tuple[Wave, ...]
     """
     canaries = _canaries(devices) if policy.canary else ()
     parts = [(CANARY, part, True) for part in [canaries] if part]
-    behind: dict[str, list[str]] = {}
+    later: dict[str, list[str]] = {}
     for device in devices:
         if device.host not in canaries:
-            behind.setdefault(_name(device, policy.by), []).append(device.host)
-    for name, hosts in behind.items():
+            later.setdefault(_name(device, policy.by), []).append(device.host)
+    for name, hosts in later.items():
         parts.extend((part_name, part, False) for part_name, part in _split(name, hosts, policy.size))
     return tuple(
         Wave(number=number, name=name, hosts=hosts, is_canary=is_canary)

@@ -218,7 +218,7 @@ class LabBackend(Protocol):
         ...
 
     def preflight(self, topology: Topology) -> Preflight:
-        """Look whether the lab can be taken up; changes nothing. `NoRoom` is raised where others fill the backend."""
+        """Check whether the lab can be taken up, changing nothing; `NoCapacity`: others fill the backend."""
         ...
 
     def up(self, topology: Topology, *, notes: str, deadline: Deadline) -> RunningLab:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
-_LOOKS_EVERY_S = 0.2
+_POLL_S = 0.2
 
 
 class NightStopped(Exception):
@@ -81,7 +81,7 @@ class StoppableClock:
         ends_at_s = self.monotonic_s() + seconds
         self.check()
         while (left_s := ends_at_s - self.monotonic_s()) > 0:
-            self._clock.sleep(min(left_s, _LOOKS_EVERY_S))
+            self._clock.sleep(min(left_s, _POLL_S))
             self.check()
 
     def check(self) -> None:

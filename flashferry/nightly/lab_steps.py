@@ -27,7 +27,7 @@ from flashferry.nightly.backend import (
 from flashferry.nightly.clean_up import ReapRules, reap, reaped_labs
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.night import Fault, MeasuredLink, NightFault, StepName
-from flashferry.nightly.routers import Look, Pings, Routers, judge_link
+from flashferry.nightly.routers import Pings, Routers, RouterState, judge_link
 from templates.version import parse_version
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ R = TypeVar("R")
 PATIENCE_S = 120.0
 """So long a backend may answer nothing but errors while it is polled."""
 DOWN_POLLS = 3
-"""A node that is DISCONNECTED, or stopped again, in so many looks on end has failed."""
+"""A node that is DISCONNECTED, or stopped again, in so many states on end has failed."""
 MOST_AT_ONCE = 16
 
 _DAY_0, _DAY_0_DONE = "%CVAC-", "CONFIG_DONE"
@@ -149,7 +149,7 @@ class Reach:
         self._backend, self._lab, self._topology, self._routers = backend, lab, topology, routers
         self.nodes: tuple[LabNode, ...] = ()
         self.addresses: dict[str, str] = {}
-        self.looks: dict[str, Look] = {}
+        self.states: dict[str, RouterState] = {}
         self._errors: dict[str, FlashferryError] = {}
 
     def wait(self, *, poll_s: float, deadline: Deadline) -> str:
@@ -163,31 +163,31 @@ class Reach:
             poll.states()
             self.nodes = poll.nodes or self.nodes
             self.addresses = dict(addresses_of(self._topology, self.nodes))
-            self._look()
-            missing = [node for node in self._topology.nodes if node.label not in self.looks]
+            self._read_states()
+            missing = [node for node in self._topology.nodes if node.label not in self.states]
             if not missing:
                 return self._sentence()
             if not deadline.pause(poll_s):
                 raise self._unreached(missing[0])
 
-    def _look(self) -> None:
-        todo = [one for one in self._topology.nodes if one.label in self.addresses and one.label not in self.looks]
+    def _read_states(self) -> None:
+        todo = [one for one in self._topology.nodes if one.label in self.addresses and one.label not in self.states]
 
-        def look(node: PlannedNode) -> Look | FlashferryError:
+        def read(node: PlannedNode) -> RouterState | FlashferryError:
             try:
-                return self._routers.look(node, self.addresses[node.label])
+                return self._routers.read_state(node, self.addresses[node.label])
             except FlashferryError as error:
                 return error
 
-        for node, found in zip(todo, in_parallel(look, todo), strict=True):
-            if isinstance(found, Look):
-                self.looks[node.label] = found
+        for node, found in zip(todo, in_parallel(read, todo), strict=True):
+            if isinstance(found, RouterState):
+                self.states[node.label] = found
             else:
                 self._errors[node.label] = found
 
     def _sentence(self) -> str:
         kinds = Counter(
-            f"{node.node_definition} {parse_version(self.looks[node.label].version).release}"
+            f"{node.node_definition} {parse_version(self.states[node.label].version).release}"
             for node in self._topology.nodes
         )
         return "; ".join(f"{count} x {kind}" for kind, count in kinds.items())
@@ -226,7 +226,7 @@ def _unreachable(node: PlannedNode, fault: Fault, reason: str, hint: str) -> Nig
     return NightFault(reason, fault=fault, step=StepName.REACH, hint=hint, host=node.label)
 
 
-def check_licences(topology: Topology, looks: Mapping[str, Look], target_bps: int | None) -> None:
+def check_licences(topology: Topology, states: Mapping[str, RouterState], target_bps: int | None) -> None:
     """Check that routers may forward what is to be measured: a licence's shaper hides any gain.
 
     Raises:
@@ -234,7 +234,7 @@ def check_licences(topology: Topology, looks: Mapping[str, Look], target_bps: in
     """
     links = {label: link.condition.bandwidth_kbps * 1000 for link in topology.links for label in link.nodes}
     for node in topology.nodes:
-        limit, target = looks[node.label].throughput_bps, target_bps or links.get(node.label, 0)
+        limit, target = states[node.label].throughput_bps, target_bps or links.get(node.label, 0)
         if limit is not None and limit < target:
             raise NightFault(
                 f"expected a throughput of {link_rate(target)} or more, its licence lets {link_rate(limit)} "
@@ -316,6 +316,6 @@ def check_links(links: Sequence[MeasuredLink]) -> str:
             f"link {off[0].name} is not as planned: {off[0].told}{more}",
             fault=Fault.LAB,
             step=StepName.CONDITION,
-            hint="The night goes on, but is not compared with others; look at the link's condition on the controller",
+            hint="The night goes on, but is not compared with others; read at the link's condition on the controller",
         )
     return "; ".join(f"{link.name}: {link.told}" for link in links) or "no link has a condition"

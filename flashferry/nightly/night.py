@@ -68,10 +68,10 @@ class NightFault(FlashferryError):
         return exit_code(self.fault, is_unrestored=self.is_unrestored)
 
 
-class NoRoom(NightFault):
+class NoCapacity(NightFault):
     """A lab does not fit beside what runs on its controller; what dead nights left there may be in its place."""
 
-    kind: ClassVar[Kind] = Kind.NO_ROOM
+    kind: ClassVar[Kind] = Kind.NO_CAPACITY
 
     def __init__(self, message: str, *, step: str, hint: str) -> None:
         super().__init__(message, fault=Fault.LAB, step=step, hint=hint)

@@ -211,7 +211,7 @@ def _verdict(measured: Document) -> str:
     return str((measured.get("verdict") or {}).get("kind") or "")
 
 
-LOOK_EVERY_S = 0.1
+POLL_S = 0.1
 
 END_S = 20.0
 
@@ -349,7 +349,7 @@ class ProductProcesses:
     def _wait(process: subprocess.Popen[bytes], deadline: Deadline, *, until: Callable[[], bool]) -> bool:
         """Wait for a process, or for something else; return whether that came in time."""
         while process.poll() is None and not until():
-            if not deadline.pause(LOOK_EVERY_S):
+            if not deadline.pause(POLL_S):
                 return False
         return True
 
@@ -384,7 +384,7 @@ def _await_end(process: subprocess.Popen[bytes], limit_s: float) -> None:
     while time.monotonic() < ends_at_s:
         process.poll()
         os.killpg(process.pid, 0)
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_S)
 
 
 def product_environment(given: Mapping[str, str], login: NodeLogin, state: Path) -> dict[str, str]:

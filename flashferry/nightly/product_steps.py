@@ -181,8 +181,8 @@ class ProductSteps:
 
     def _kill_bytes(self) -> int:
         slowest = min((one.rate_bytes_per_s for one in self.copies if one.is_tuned), default=None)
-        wanted = _FIRST_BYTES if slowest is None else round(slowest * KILL_AFTER_S)
-        return min(max(wanted, _LEAST_BYTES), _MOST_BYTES)
+        kill_at_bytes = _FIRST_BYTES if slowest is None else round(slowest * KILL_AFTER_S)
+        return min(max(kill_at_bytes, _LEAST_BYTES), _MOST_BYTES)
 
     def _rates(self, verb: str) -> str:
         """Return the median rates of a verb's copies in a sentence."""
@@ -244,7 +244,7 @@ class ConfigurationProof:
         read = in_parallel(self._read_first, self._nodes)
         self._before = {node.label: one for node, one in zip(self._nodes, read, strict=True)}
 
-    def look_again(self) -> tuple[NightFigure, ...]:
+    def check_again(self) -> tuple[NightFigure, ...]:
         """Read all again and return how many lines more each router has; what is wrong, `check` raises."""
         found = in_parallel(self._compared, self._nodes)
         self._changed = [sentence for sentence, _ in found if sentence]
@@ -255,7 +255,7 @@ class ConfigurationProof:
         )
 
     def check(self) -> str:
-        """Return a sentence about what `look_again` found.
+        """Return a sentence about what `check_again` found.
 
         Raises:
             NightFault: `PRODUCT`: a configuration is not what it was, or could not be read.

@@ -27,16 +27,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.host_keys import HostKeys
+from flashferry.devices.login import Login
+from flashferry.devices.session import DeviceSession
 from flashferry.nightly.backend import LinkCondition, PlannedNode
 from flashferry.nightly.night import Fault, NightFault, StepName
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.topology.definitions import host_name
-
-if TYPE_CHECKING:
-    from flashferry.devices.session import DeviceSession
+from inventory.access import HostKeyPolicy
 
 PINGS = 20
 
@@ -227,7 +228,7 @@ _THROUGHPUT = re.compile(r"current throughput level is\s+(?:(\d+)\s*kb(?:ps|/s)|
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class RouterState:
     """What a router said of itself.
 
     Attributes:
@@ -254,7 +255,7 @@ class Configurations:
 class Routers(Protocol):
     """The lab's routers; every method may raise `FlashferryError`."""
 
-    def look(self, node: PlannedNode, address: str) -> Look:
+    def read_state(self, node: PlannedNode, address: str) -> RouterState:
         """Log in and ask `show version`."""
         ...
 
@@ -277,7 +278,7 @@ class SshRouters:
     def __init__(self, login: NodeLogin) -> None:
         self._login = login
 
-    def look(self, node: PlannedNode, address: str) -> Look:
+    def read_state(self, node: PlannedNode, address: str) -> RouterState:
         """Log in and ask `show version`, and what the licence lets through.
 
         Raises:
@@ -291,7 +292,7 @@ class SshRouters:
                     output = session.ask("show platform hardware throughput level")
                 except DeviceRefused:
                     output = ""
-        return Look(version=version, throughput_bps=throughput_bps(output))
+        return RouterState(version=version, throughput_bps=throughput_bps(output))
 
     def configurations(self, node: PlannedNode, address: str) -> Configurations:
         """Log in and read both configurations.
@@ -308,11 +309,6 @@ class SshRouters:
 
     @contextmanager
     def _session(self, node: PlannedNode, address: str) -> Iterator[DeviceSession]:
-        from flashferry.devices.host_keys import HostKeys
-        from flashferry.devices.login import Login
-        from flashferry.devices.session import DeviceSession
-        from inventory.access import HostKeyPolicy
-
         with TemporaryDirectory(prefix="flashferry-night-") as folder:
             keys = HostKeys(path=Path(folder) / "known_hosts", policy=HostKeyPolicy.ACCEPT_NEW, device=node.label)
             session = DeviceSession(

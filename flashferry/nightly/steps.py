@@ -39,7 +39,7 @@ from flashferry.nightly.night import (
     Night,
     NightFault,
     NightStep,
-    NoRoom,
+    NoCapacity,
     Rating,
     StepName,
     StepOutcome,
@@ -170,7 +170,7 @@ class _Flow:
         """Take the lab up; return whether the product can be run on it."""
         limits = self._limits
         steps: tuple[tuple[StepName, Callable[[Deadline], str], float], ...] = (
-            (StepName.PREFLIGHT, self._look, PREFLIGHT_S),
+            (StepName.PREFLIGHT, self._check_backend, PREFLIGHT_S),
             (StepName.REAP, self._reap, REAP_S),
             (StepName.IMPORT, self._import, limits.import_s),
             (StepName.START, self._start, limits.start_s),
@@ -188,22 +188,22 @@ class _Flow:
         self._do(StepName.CONDITION, self._condition, limits.condition_s)
         return True
 
-    def _look(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
+    def _check_backend(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
         try:
-            return self._looked()
-        except NoRoom as error:
+            return self._asked_backend()
+        except NoCapacity as error:
             left = removable(self._backend, self._reap_rules, now=self._clock.now())
             if not left:
                 raise
             return f"{error.message}; looked at again once {counted(len(left), 'lab')} of dead nights went"
 
-    def _looked(self) -> str:
+    def _asked_backend(self) -> str:
         self._preflight = found = self._backend.preflight(self._topology)
         return "; ".join((f"{found.controller} {found.version}", *found.notes))
 
     def _reap(self, deadline: Deadline) -> str:
         sentence = reap_labs(self._backend, self._reap_rules, deadline)
-        return sentence if self._preflight is not None else f"{sentence}; {self._looked()}"
+        return sentence if self._preflight is not None else f"{sentence}; {self._asked_backend()}"
 
     def _import(self, deadline: Deadline) -> str:
         self._topology, brought = self._boots.bring(self._topology)
@@ -230,7 +230,7 @@ class _Flow:
         finally:
             self._nodes = reach.nodes or self._nodes
         self._addresses = addresses_of(self._topology, self._nodes)
-        check_licences(self._topology, reach.looks, self._settings.target_bps)
+        check_licences(self._topology, reach.states, self._settings.target_bps)
         return sentence
 
     def _condition(self, deadline: Deadline) -> str:
@@ -367,7 +367,7 @@ class _Flow:
     def _judge(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
         proof = self._proof if self._proof is not None and self._proof.is_taken else None
         if proof is not None and self._product_steps is not None:
-            self._product_steps.figures += proof.look_again()
+            self._product_steps.figures += proof.check_again()
         try:
             self._judged = self._parts.judge(self._night())
         finally:  # what is not restored is reported whatever became of the history

@@ -187,8 +187,8 @@ def _beside(found: _Values, trend: Trend) -> str:
     edge = ""
     if trend.side is not Side.WITHIN:
         is_low = found.middle < band.low
-        wanted = f"at least {figure(found.key, band.low)}" if is_low else f"at most {figure(found.key, band.high)}"
-        edge = f"; expected {wanted}{_MEANINGS[trend.course].format(nights=nights_in_a_row(len(found.values)))}"
+        limit = f"at least {figure(found.key, band.low)}" if is_low else f"at most {figure(found.key, band.high)}"
+        edge = f"; expected {limit}{_MEANINGS[trend.course].format(nights=nights_in_a_row(len(found.values)))}"
     return f", {how} {nights}{edge}"
 
 

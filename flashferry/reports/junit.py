@@ -248,5 +248,5 @@ def _condition(record: ReadyRecord, one: Condition, site: str) -> JunitCase:
         name=f"{record.host}: {one.name.value}{at}",
         status=_STATUS[one.met],
         message="" if one.met is Met.MET else one.sentence,
-        text="\n".join((one.command, *one.lines)) if one.is_in_the_way else "",
+        text="\n".join((one.command, *one.lines)) if one.prevents_boot else "",
     )

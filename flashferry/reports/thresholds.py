@@ -80,8 +80,8 @@ def parse_threshold(given: str) -> Threshold:
 
 def checks_of(device: DeviceReport, verb: str, thresholds: Sequence[Threshold]) -> tuple[Check, ...]:
     """Return the checks of a device, always the same ones in the same order for the same thresholds."""
-    look = {"stage": _image, "probe": _measured, "activate": _activated}.get(verb)
-    first = [look(device)] if look is not None else []
+    reader = {"stage": _image, "probe": _measured, "activate": _activated}.get(verb)
+    first = [reader(device)] if reader is not None else []
     return (*first, _configuration(device), *(_held(device, threshold) for threshold in thresholds))
 
 
@@ -135,10 +135,10 @@ def _configuration(device: DeviceReport) -> Check:
 
 def _held(device: DeviceReport, threshold: Threshold) -> Check:
     kind = THRESHOLDS[threshold.name]
-    wanted = kind.wants(threshold.limit)
+    condition = kind.wants(threshold.limit)
     status, seen = kind.judge(device, threshold.limit)
-    message = seen if status is Status.SKIPPED else f"expected {wanted}, found {seen}"
-    return Check(name=wanted, status=status, message="" if status is Status.PASSED else message)
+    message = seen if status is Status.SKIPPED else f"expected {condition}, found {seen}"
+    return Check(name=condition, status=status, message="" if status is Status.PASSED else message)
 
 
 def _at_least(value: float, limit: float, seen: str) -> tuple[Status, str]:

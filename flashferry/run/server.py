@@ -87,7 +87,7 @@ def _check_certificate(
         if address is None:
             continue
         try:
-            check_files(*files, told=(address,))
+            check_files(*files, addresses=(address,))
         except ConfigInvalid as error:
             raise ConfigInvalid(error.message, host=one.name, hint=error.hint) from None
 

@@ -82,7 +82,7 @@ class SiteRunner:
         records = job(self, frozenset(host.name for host in hosts), **task.params)
         found = AggregatedResult(task.name)
         for host in hosts:
-            found[host.name] = _told(task, records).start(host)
+            found[host.name] = _returning_record(task, records).start(host)
         return found
 
     def stage(self, hosts: frozenset[str], plan: Path | str) -> Mapping[str, DeviceRecord]:
@@ -97,7 +97,7 @@ class SiteRunner:
         found = shares(read.plan, settings, only=hosts)
         with open_centre(settings, state_folder(self._state)) as centre:
             run = centre.run_named(centre.begin(read, found, self._asker))
-            Follower(centre, run, self._asker).follow(_Ears(self._say))
+            Follower(centre, run, self._asker).follow(_EventText(self._say))
             report = run_report(merged(centre.ledger, centre.run_named(run.run)))
         return {record.host: record for record in report.devices}
 
@@ -106,7 +106,7 @@ JOBS: Mapping[Callable[..., Any], Callable[..., Mapping[str, DeviceRecord]]] = {
 """Tasks that cross, and what they come to."""
 
 
-def _told(task: Task, records: Mapping[str, DeviceRecord]) -> Task:
+def _returning_record(task: Task, records: Mapping[str, DeviceRecord]) -> Task:
     """Return a task that returns a host's record, under the name and to the processors of another."""
     return Task(
         partial(_record_of, records=records),
@@ -131,8 +131,8 @@ def _record_of(task: Task, records: Mapping[str, DeviceRecord]) -> Result:
     )
 
 
-class _Ears:
-    """Takes a run's events for a script, which hears sentences alone."""
+class _EventText:
+    """Takes a run's events for a script, as sentences alone."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

@@ -30,7 +30,7 @@ from flashferry.model.file_keys import (
     whole,
     word,
 )
-from flashferry.sites.broker import BrokerSettings, check_broker
+from flashferry.sites.broker_settings import BrokerSettings, check_broker
 from flashferry.sites.keys import PublicKey, check_secret_file
 
 FORM = toml_form("docs/sites.md")

@@ -54,16 +54,16 @@ class OrderJob(StrEnum):
 
     STAGE = "stage"
     SYNC = "sync"
-    LOOK = "look"
+    CHECK = "look"
     RECOVER = "recover"
     PAUSE = "pause"
     CONTINUE = "continue"
     STOP = "stop"
     APPROVE = "approve"
-    HEARD = "heard"
+    ACKNOWLEDGE = "heard"
 
 
-CONTROL_JOBS = frozenset({OrderJob.PAUSE, OrderJob.CONTINUE, OrderJob.STOP, OrderJob.APPROVE, OrderJob.HEARD})
+CONTROL_JOBS = frozenset({OrderJob.PAUSE, OrderJob.CONTINUE, OrderJob.STOP, OrderJob.APPROVE, OrderJob.ACKNOWLEDGE})
 """Those that go by a site's queue of their own, so that none waits behind work."""
 _WITH_A_PLAN = frozenset({OrderJob.STAGE, OrderJob.SYNC})
 
@@ -106,7 +106,7 @@ class Order:
         plan: Digest of the plan, 64 digits; empty where none is needed.
         devices: Names of devices in the plan, each once; of `recover` and `look` too, where not all are meant.
         wave: With `approve`: up to which wave, from 0.
-        offset: With `heard`: up to which word of the run the centre has all on disk, from 1.
+        offset: With `ACKNOWLEDGE`: up to which word of the run the centre has all on disk, from 1.
         valid_from: From when, UTC: as `moment_text` writes it.
         valid_until: Until when it can start.
         release: The centre's release.
@@ -136,7 +136,7 @@ class Order:
             raise _wrong("plan", "a SHA-256 in 64 hexadecimal digits", self.plan)
         _check_devices(self.devices, is_needed=self.job is OrderJob.STAGE)
         _check_number("wave", self.wave, is_needed=self.job is OrderJob.APPROVE, low=0)
-        _check_number("offset", self.offset, is_needed=self.job is OrderJob.HEARD, low=1)
+        _check_number("offset", self.offset, is_needed=self.job is OrderJob.ACKNOWLEDGE, low=1)
         if moment_of(self.valid_until, "valid_until") <= moment_of(self.valid_from, "valid_from"):
             raise _wrong("valid_until", f"a time after {self.valid_from}", self.valid_until)
         _check_release(self.release)
@@ -289,7 +289,7 @@ def opened(envelope: str, schema: str, kind: type[T], keys: Iterable[PublicKey])
     if not key.verifies(signature, _signed(schema, body)):
         raise UnknownKey(
             f"envelope: its signature is not that of key {key_id} over this {schema}: it was altered, or signed by "
-            "somebody else"
+            "another key"
         )
     content = _parsed(body, "body")
     if canonical(content) != body:

@@ -131,7 +131,7 @@ def _require_own_folder(folder: Path) -> None:
     _require_private(folder, folder.lstat(), "700")
 
 
-def _require_private(path: Path, status: os.stat_result, wanted: str) -> None:
+def _require_private(path: Path, status: os.stat_result, mode_text: str) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid != os.geteuid():
         raise SettingsInvalid(
@@ -141,8 +141,8 @@ def _require_private(path: Path, status: os.stat_result, wanted: str) -> None:
     if mode & 0o077:
         raise SettingsInvalid(
             f"SSH host keys: expected {path} to be readable by its owner alone, found mode {mode:o}",
-            hint=f"If no other user has read it: chmod {wanted} {path}. Else remove it; a new key is made, and devices "
-            "that keep the old one must forget it",
+            hint=f"If no other user has read it: chmod {mode_text} {path}. Else remove it; a new key is made, and "
+            "devices that keep the old one must forget it",
         )
 
 

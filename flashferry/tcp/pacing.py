@@ -43,12 +43,12 @@ class Pace:
     Attributes:
         bytes_per_s: Send no faster, payload bytes per second.
         phase: What the pace is doing; `yield` asks for CUBIC, all others for BBR, `free` for one that begins anew.
-        look_again_s: When the next reading is wanted.
+        next_check_s: When the next reading is wanted.
     """
 
     bytes_per_s: int
     phase: Phase
-    look_again_s: float
+    next_check_s: float
 
 
 class LinkPacer:
@@ -106,13 +106,13 @@ class LinkPacer:
         step(reading)
         self._read_s = self._retry_s(reading)
         return Pace(
-            bytes_per_s=max(figures.LEAST_BYTES_PER_S, int(self._pace)), phase=self.phase, look_again_s=self._read_s
+            bytes_per_s=max(figures.LEAST_BYTES_PER_S, int(self._pace)), phase=self.phase, next_check_s=self._read_s
         )
 
     # Looking.
 
     def _begin(self, reading: PathReading) -> None:
-        self._since_s, self._read_s = reading.at_s, figures.HOLD_LOOK_S
+        self._since_s, self._read_s = reading.at_s, figures.HOLD_CHECK_S
         self._pace = figures.FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s
         if self._known is not None:
             self._pace = max(self._pace, figures.KNOWN_SHARE * self._known)
@@ -144,7 +144,7 @@ class LinkPacer:
 
     def _is_trickle(self, reading: PathReading) -> bool:
         """Return whether so little arrives of what once did that it is the sender who waits, or the link is another."""
-        arrives = self._path.rate(reading, max(reading.base_rtt_s, figures.QUICK_LOOK_S[0]))
+        arrives = self._path.rate(reading, max(reading.base_rtt_s, figures.QUICK_CHECK_S[0]))
         self._best = max(self._best, arrives)
         return arrives < figures.TRICKLE_SHARE * min(self._best, self._pace)
 
@@ -163,11 +163,11 @@ class LinkPacer:
 
     def _retry_s(self, reading: PathReading) -> float:
         if self.phase is Phase.FREE:
-            return figures.FREE_LOOK_S
+            return figures.FREE_CHECK_S
         is_suspicious = self.phase is Phase.HOLD and self._stood_from_s < reading.at_s + 1
         if self.phase in (Phase.HOLD, Phase.YIELD) and not is_suspicious:
-            return figures.HOLD_LOOK_S
-        least_s, most_s = figures.QUICK_LOOK_S
+            return figures.HOLD_CHECK_S
+        least_s, most_s = figures.QUICK_CHECK_S
         return min(most_s, max(least_s, reading.base_rtt_s / 8))
 
     # Deciding.
@@ -181,15 +181,15 @@ class LinkPacer:
         if self._is_hopeless(base_s):
             self._begin_free(reading)
             return
-        delivered = self._path.cautious_rate(reading, max(base_s / 2, figures.QUICK_LOOK_S[0]))
+        delivered = self._path.cautious_rate(reading, max(base_s / 2, figures.QUICK_CHECK_S[0]))
         whole_s = figures.MEASURED_SEGMENTS * reading.mss_bytes / self._pace
         steady = self._path.cautious_rate(reading, max(base_s / 2, whole_s))
-        share, segments = self._path.lost(reading, max(base_s, figures.QUICK_LOOK_S[1]))
+        share, segments = self._path.lost(reading, max(base_s, figures.QUICK_CHECK_S[1]))
         loses = segments >= figures.LOST_SEGMENTS and share > max(
             figures.LOST_SHARE, figures.TIMES_THE_PATH_S_OWN * self._own_loss
         )
         by_loss = loses and not self._path.is_disturbed
-        if self._queued >= figures.CONFIRM_LOOKS or by_loss:
+        if self._queued >= figures.CONFIRM_CHECKS or by_loss:
             self._blamed = (share, self.found_bytes_per_s) if by_loss else None
             self._begin_drain(reading, min(steady, delivered), by_loss=by_loss)
         elif self._is_probe:
@@ -217,7 +217,7 @@ class LinkPacer:
         calm_s = reading.at_s - max(self._since_s, self._path.disturbed_at_s)
         if calm_s > self._calm_after_s:
             self._calm_after_s = min(figures.LAST_CALM_S, 2 * self._calm_after_s)
-            self._search_again(reading, self._path.rate(reading, max(2 * reading.rtt_s, figures.HOLD_LOOK_S)))
+            self._search_again(reading, self._path.rate(reading, max(2 * reading.rtt_s, figures.HOLD_CHECK_S)))
 
     def _search_again(self, reading: PathReading, delivered: float) -> None:
         """Search from what arrives: that is what CUBIC had beside another flow or under losses, and not the link."""
@@ -257,10 +257,10 @@ class LinkPacer:
         self._deepest_s = max(self._deepest_s, reading.queue_s)
         whole_s = figures.MEASURED_SEGMENTS * reading.mss_bytes / max(self._peak, 1.0)
         self._peak = max(
-            self._peak, self._path.cautious_rate(reading, max(base_s, 2 * figures.QUICK_LOOK_S[0], whole_s))
+            self._peak, self._path.cautious_rate(reading, max(base_s, 2 * figures.QUICK_CHECK_S[0], whole_s))
         )
         self._pace = figures.DRAIN_SHARE * self._peak
-        is_clear = self._clear >= figures.CONFIRM_LOOKS and (not self._by_loss or passed_s > base_s)
+        is_clear = self._clear >= figures.CONFIRM_CHECKS and (not self._by_loss or passed_s > base_s)
         if is_clear:
             rate = self._while_full() or self._peak
             if self._was_yielding:
@@ -308,12 +308,12 @@ class LinkPacer:
 
     def _hold(self, reading: PathReading) -> None:
         passed_s, rtt_s = reading.at_s - self._since_s, reading.rtt_s
-        delivered = self._path.rate(reading, max(rtt_s, figures.HOLD_LOOK_S))
+        delivered = self._path.rate(reading, max(rtt_s, figures.HOLD_CHECK_S))
         stood_s = reading.at_s - self._stood_from_s
         if self._is_short(reading):
             self._begin_free(reading)
             return
-        if self._queued > figures.CONFIRM_LOOKS and min(passed_s, stood_s) > figures.CONFIRM_ROUND_TRIPS * rtt_s:
+        if self._queued > figures.CONFIRM_CHECKS and min(passed_s, stood_s) > figures.CONFIRM_ROUND_TRIPS * rtt_s:
             self._queue_in_hold(reading, self._path.rate(reading, rtt_s))
             return
         if self._stood_from_s < reading.at_s or reading.at_s - self._path.disturbed_at_s < figures.BLAME_S + 2 * rtt_s:
@@ -328,7 +328,7 @@ class LinkPacer:
     def _is_short(self, reading: PathReading) -> bool:
         """Return whether this host does not reach the pace held: no other flow holds it back, and there is no queue."""
         span_s = max(figures.SHORT_S, figures.SHORT_ROUND_TRIPS * reading.rtt_s)
-        if reading.at_s - max(self._since_s, self._held_back_at_s) < span_s + figures.HOLD_LOOK_S:
+        if reading.at_s - max(self._since_s, self._held_back_at_s) < span_s + figures.HOLD_CHECK_S:
             return False
         if self._path.least_queue_s(reading, span_s) > self._queue_limit_s(reading):
             return False
@@ -375,14 +375,14 @@ class LinkPacer:
         self._pace = max(figures.YIELD_SHARE * self._alone, figures.YIELD_STEP * self._peak)
 
     def _yield(self, reading: PathReading) -> None:
-        delivered = self._path.rate(reading, max(reading.rtt_s, figures.HOLD_LOOK_S))
+        delivered = self._path.rate(reading, max(reading.rtt_s, figures.HOLD_CHECK_S))
         passed_s = reading.at_s - self._since_s
         self._yielded_at_s = reading.at_s
         # CUBIC is left room to grow, but none to fill a queue by itself, or the other's end could not be seen.
-        is_growing = self._queued > 0 and reading.queue_s >= self._path.before(reading, figures.HOLD_LOOK_S).queue_s
+        is_growing = self._queued > 0 and reading.queue_s >= self._path.before(reading, figures.HOLD_CHECK_S).queue_s
         if is_growing and delivered >= figures.PACE_REACHED * self._pace:
             self._pace = figures.YIELD_STEP * delivered
-        if self._clear >= figures.GONE_LOOKS:
+        if self._clear >= figures.GONE_CHECKS:
             self._search_again(reading, delivered)
         elif passed_s > self._check_after_s:
             self._begin_drain(reading, delivered)

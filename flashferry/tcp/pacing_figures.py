@@ -34,7 +34,7 @@ DELAYED_ACK_S = 0.04
 STANDS = 2.0
 """A search stops at the first sign of a queue; one that stands is at least so much longer, as no busy host's delays."""
 
-CONFIRM_LOOKS = 2
+CONFIRM_CHECKS = 2
 CONFIRM_ROUND_TRIPS = 2
 """A queue before a held pace has to stand in each of the quick looks of so long."""
 
@@ -77,7 +77,7 @@ LAST_YIELD_CHECK_S = 20.0
 """Beside another flow less is sent for a moment after so long, and later less often, to see whether it has ended."""
 
 YIELD_STEP, YIELD_SHARE = 1.5, 0.95
-GONE_LOOKS = 4
+GONE_CHECKS = 4
 """Another flow leaves the queue empty for a moment after each of its losses, too."""
 
 DISTURBED_TIMES, DISTURBED_S, DISTURBED_ROUND_TRIPS = 3, 0.3, 4.0
@@ -89,14 +89,14 @@ SHORT_SHARE, SHORT_S, SHORT_ROUND_TRIPS = 0.8, 1.5, 3.0
 CALM_S, LAST_CALM_S = 5.0, 40.0
 """Without any delay for so long a search is worth while again; for longer where that was in vain."""
 
-FREE_LOOK_S = 0.1
+FREE_CHECK_S = 0.1
 
 FREE_BYTES_PER_S = 10**10
 """More than any link: while free a pace holds nothing back."""
 
-QUICK_LOOK_S = (0.02, 0.1)
+QUICK_CHECK_S = (0.02, 0.1)
 """An eighth of the round trip within these bounds, while a pace changes."""
 
-HOLD_LOOK_S = 0.5
+HOLD_CHECK_S = 0.5
 LEAST_BYTES_PER_S = 1000
 """No pace and no share of a cap is below this, so that every copy moves."""

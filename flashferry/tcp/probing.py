@@ -150,7 +150,7 @@ def _sized(size_bytes: float) -> int:
 
 
 def steady_bytes_per_s(samples: Sequence[Sample]) -> float | None:
-    """Return the rate behind the first quarter of a transfer, where the start is over; None where samples are few.
+    """Return the rate after the first quarter of a transfer, where the start is over; None where samples are few.
 
     Args:
         samples: In the order they were taken, from the first byte to the last acknowledgement.
@@ -158,8 +158,8 @@ def steady_bytes_per_s(samples: Sequence[Sample]) -> float | None:
     if len(samples) < 3:
         return None
     first, last = samples[0], samples[-1]
-    behind = first.at_s + _START_SHARE * (last.at_s - first.at_s)
-    start = next(sample for sample in samples if sample.at_s >= behind)
+    settled_at_s = first.at_s + _START_SHARE * (last.at_s - first.at_s)
+    start = next(sample for sample in samples if sample.at_s >= settled_at_s)
     if last.at_s <= start.at_s or last.bytes_acked <= start.bytes_acked:
         return None
     return (last.bytes_acked - start.bytes_acked) / (last.at_s - start.at_s)

@@ -30,7 +30,7 @@ _LEFT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
+class TuningBenefit:
     """Whether tuning is worth it.
 
     Attributes:
@@ -44,14 +44,14 @@ class Worth:
     reason: str
 
 
-def nothing_to_tune() -> Worth:
+def nothing_to_tune() -> TuningBenefit:
     """Return the decision for a device whose settings are enough already."""
-    return Worth(is_worth=False, gain=1.0, reason="its TCP settings are enough for this path as they are")
+    return TuningBenefit(is_worth=False, gain=1.0, reason="its TCP settings are enough for this path as they are")
 
 
-def worth_tuning(
+def tuning_benefit(
     *, as_is_bytes_per_s: float, tuned_bytes_per_s: float, tuned_kind: VerdictKind, image_bytes: int
-) -> Worth:
+) -> TuningBenefit:
     """Decide from two copies over the same path.
 
     Args:
@@ -64,16 +64,16 @@ def worth_tuning(
         ValueError: A rate is not above zero.
     """
     if not (as_is_bytes_per_s > 0 and tuned_bytes_per_s > 0):
-        raise ValueError(f"worth_tuning: expected rates > 0, found {as_is_bytes_per_s!r} and {tuned_bytes_per_s!r}")
+        raise ValueError(f"tuning_benefit: expected rates > 0, found {as_is_bytes_per_s!r} and {tuned_bytes_per_s!r}")
     gain = tuned_bytes_per_s / as_is_bytes_per_s
     saved_s = image_bytes / as_is_bytes_per_s - image_bytes / tuned_bytes_per_s
     left = _LEFT.get(tuned_kind, "")
     found = f"{gain:.1f} times as fast, which saves {short_duration(max(saved_s, 0.0))} for {megabytes(image_bytes)}"
     if gain < LEAST_GAIN:
-        reason = f"{gain:.2f} times the speed is no gain that could be told from chance"
+        reason = f"{gain:.2f} times the speed is within the noise of a measurement"
     elif saved_s < LEAST_SAVED_S:
         reason = f"{found}: less than changing and restoring the configuration is worth"
     else:
         reason = found
     is_worth = gain >= LEAST_GAIN and saved_s >= LEAST_SAVED_S
-    return Worth(is_worth=is_worth, gain=gain, reason=f"{reason}; {left}" if left else reason)
+    return TuningBenefit(is_worth=is_worth, gain=gain, reason=f"{reason}; {left}" if left else reason)

@@ -18,7 +18,7 @@ _LEAST_QUEUE = 1.25
 _MOSTLY = 0.5
 _USUAL_MSS_BYTES = 1460
 # Of what a link carries.
-_WORTH_A_WORD = 0.01
+_LEAST_REPORTED = 0.01
 
 
 def _rtt(whole: Overview) -> str:
@@ -103,7 +103,7 @@ def _bandwidth(whole: Overview, full_bytes_per_s: float) -> str:
 
 def _beside(link: KnownLink) -> str:
     """Return what our other transfers took of a link; next to nothing is left out."""
-    if link.beside_bytes_per_s < _WORTH_A_WORD * link.bytes_per_s:
+    if link.beside_bytes_per_s < _LEAST_REPORTED * link.bytes_per_s:
         return ""
     return f" beside {exact_rate(link.beside_bytes_per_s)} of our other copies"
 

@@ -43,7 +43,7 @@ class Push(Transport):
         """Return what stands for it where others have a URL."""
         return f"{self.name}://{offer.image}"
 
-    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:  # noqa: ARG002 -- the device opens no connection
+    def needed_settings(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:  # noqa: ARG002 -- the device opens no connection
         """Return that line, on."""
         return ((SCP_SERVER, None),)
 

@@ -258,17 +258,17 @@ def is_certified(transport: Transport) -> bool:
     return transport.name == HTTPS.name
 
 
-def check_files(certificate: Path, key: Path, *, told: tuple[str, ...] = ()) -> None:
+def check_files(certificate: Path, key: Path, *, addresses: tuple[str, ...] = ()) -> None:
     """Check our certificate and its key, before any device is served.
 
-    `told` are the addresses or names for devices, as far as they are known: it is to have each of them.
+    `addresses` are the addresses or names for devices, as far as they are known: it is to have each of them.
 
     Raises:
         ConfigInvalid: They cannot be used: another's key, one that others can read, expired, or for another name.
     """
     # Late: who serves no HTTPS waits for no library of certificates to be imported.
     try:
-        import_module("flashferry.httpserver").check_certificate(certificate, key, told=told)
+        import_module("flashferry.httpserver").check_certificate(certificate, key, addresses=addresses)
     except SettingsInvalid as error:
         raise ConfigInvalid(error.message, hint=error.hint) from None
 
@@ -289,7 +289,7 @@ def certified(
     complaint: SettingsInvalid | None = None
     for address in addresses:
         try:
-            check(certificate, key, told=(address,))
+            check(certificate, key, addresses=(address,))
         except SettingsInvalid as error:
             complaint = error
         else:

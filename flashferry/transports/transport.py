@@ -19,6 +19,7 @@ from flashferry.devices.platforms.platform import (
     Setting,
     ValueKind,
 )
+from flashferry.fileserver import TransferState
 from inventory.host_view import WORD
 
 if TYPE_CHECKING:
@@ -76,8 +77,6 @@ _KINDS = {
 
 def view_of(progress: TransferProgress) -> ServerView:
     """Return what a ticket's progress shows of the device that has it."""
-    from flashferry.fileserver import TransferState
-
     return ServerView(
         client_seen=progress.state is not TransferState.WAITING,
         logged_in=progress.state not in {TransferState.WAITING, TransferState.CONNECTED},
@@ -95,8 +94,6 @@ def delivered_whole(progress: TransferProgress) -> bool:
     starts
     there: nothing is at the target before it.
     """
-    from flashferry.fileserver import TransferState
-
     record = progress.record
     has_end = progress.state is TransferState.DELIVERED or progress.bytes_acked >= progress.size_bytes
     return has_end and (record is None or record.offset_bytes == 0)
@@ -270,7 +267,7 @@ class Transport(ABC):
         """Return every configuration line beside TCP's and its windows' that it may set on a device."""
         return () if self.source is None else (self.source,)
 
-    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
+    def needed_settings(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
         """Return which of its settings a copy needs, each with its value."""
         return () if self.source is None or source_interface is None else ((self.source, source_interface),)
 

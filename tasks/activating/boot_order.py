@@ -94,8 +94,8 @@ def boot_orders(before: tuple[str, ...], path: str) -> tuple[BootOrder, ...]:
     first = before[0]
     if (switch := _SWITCH.match(first)) is not None:
         # One line for all members: the files that were there follow in it.
-        wanted = f"{switch[0]}{path};{first[switch.end() :]}"
-        return (BootOrder(before=before, wanted=(wanted, *before[1:])),)
+        line = f"{switch[0]}{path};{first[switch.end() :]}"
+        return (BootOrder(before=before, wanted=(line, *before[1:])),)
     line = _spelled_as(first.split(), file_system, name)
     kept = tuple(one for one in before if one != line)
     return (BootOrder(before=before, wanted=(line, *kept)),)
@@ -198,8 +198,8 @@ def save(session: DeviceSession, *, expected: tuple[str, ...]) -> None:
         )
 
 
-def _swapped(present: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the lines that take out what is there and put in what is wanted, in its order."""
-    if present == wanted:
+def _swapped(present: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the lines that take out what is there and put in the new ones, in their order."""
+    if present == new:
         return ()
-    return (*(f"no {line}" for line in present), *wanted)
+    return (*(f"no {line}" for line in present), *new)

@@ -55,14 +55,14 @@ _CERTIFICATE_BYTES = re.compile(r"\s+(?:[0-9A-F]{2,8}(?: [0-9A-F]{2,8})*|quit)")
 _VIRTUAL = re.compile(r"CSR1000V|C8000V|ISRV|IOSv|VIOS", re.IGNORECASE)
 
 
-def ready(task: Task, wanted: TargetImage, proven: Mapping[str, str] = MappingProxyType({}), **given: Any) -> Result:
+def ready(task: Task, target: TargetImage, proven: Mapping[str, str] = MappingProxyType({}), **given: Any) -> Result:
     """Nornir task: return a Readiness. See `check_readiness`."""
-    return Result(host=task.host, result=check_readiness(session_of(task), wanted, proven=proven, **given))
+    return Result(host=task.host, result=check_readiness(session_of(task), target, proven=proven, **given))
 
 
 def check_readiness(
     session: DeviceSession,
-    wanted: TargetImage,
+    target: TargetImage,
     *,
     signature: bool = True,
     proven: Mapping[str, str] = MappingProxyType({}),
@@ -78,7 +78,7 @@ def check_readiness(
 
     Args:
         session: An open session.
-        wanted: The image.
+        target: The image.
         signature: Whether the device verifies the vendor's signature inside it too.
         proven: Digests that the device computed before, in the same run, by path: these files are not hashed again.
         owed: Why a run still has the device by the journal, or None.
@@ -94,15 +94,15 @@ def check_readiness(
         OutputNotUnderstood: The device has no file system that could hold an image, or a prompt did not come.
     """
     session.check_privileged(STEP)
-    state = _DeviceState(session, wanted, proven, known_bytes_per_s, interrupted)
+    state = _DeviceState(session, target, proven, known_bytes_per_s, interrupted)
     with hashing():
         held = state.held()
         seal = state.sealed(held) if signature else None
     configuration, leftovers, by = state.configuration()
     return judge(
         Evidence(
-            image=wanted.image,
-            inside=wanted.inside,
+            image=target.image,
+            inside=target.inside,
             software=state.software,
             held=held,
             names=session.platform.file_systems,
@@ -126,13 +126,13 @@ class _DeviceState:
     def __init__(
         self,
         session: DeviceSession,
-        wanted: TargetImage,
+        target: TargetImage,
         proven: Mapping[str, str],
         known_bytes_per_s: float | None,
         interrupted: Callable[[], bool],
     ) -> None:
         self._session = session
-        self._target = wanted
+        self._target = target
         self._known_digests = proven
         self._known_bytes_per_s = known_bytes_per_s
         self._interrupted = interrupted

@@ -128,10 +128,13 @@ def _is_installed(evidence: Evidence) -> tuple[Met, str]:
     kind = read_file_name(evidence.image.name).kind
     if kind not in {FileKind.IMAGE, FileKind.ARCHIVE}:
         return Met.NOT_MET, f"{evidence.image.name} is a {kind.value} by its name, and no image to boot"
-    if evidence.wanted is None:
+    if evidence.image_release is None:
         return Met.UNKNOWN, f"the name of {evidence.image.name} does not show its release"
-    if evidence.is_other_feature_set and release_in(software.version.release) == evidence.wanted:
-        return Met.NOT_MET, f"the device runs {evidence.wanted} in another feature set, which no table distinguishes"
+    if evidence.is_other_feature_set and release_in(software.version.release) == evidence.image_release:
+        return (
+            Met.NOT_MET,
+            f"the device runs {evidence.image_release} in another feature set, which no table distinguishes",
+        )
     places = software.install_places
     if software.unlisted_members:
         return Met.UNKNOWN, f"it says nothing of member {', '.join(software.unlisted_members)}"
@@ -140,16 +143,16 @@ def _is_installed(evidence: Evidence) -> tuple[Met, str]:
     if len(committed := software.versions("C")) > 1:
         return Met.NOT_MET, f"expected one committed image everywhere, found {', '.join(committed)}"
     wrong = (found for place in places if (found := _wrong_at(evidence, place)) is not None)
-    right = f"{evidence.wanted} is added everywhere ({', '.join(places)}), one image is committed"
+    right = f"{evidence.image_release} is added everywhere ({', '.join(places)}), one image is committed"
     return next(wrong, None) or _lacks_packages(evidence) or _added_in_part(evidence) or (Met.MET, right)
 
 
 def _added_in_part(evidence: Evidence) -> tuple[Met, str] | None:
     """Return why an image that waits for its activation may lack parts, or None."""
-    waits = any(release_in(one) == evidence.wanted for one in evidence.software.versions("I"))
+    waits = any(release_in(one) == evidence.image_release for one in evidence.software.versions("I"))
     if evidence.failed_add is None or not waits:
         return None
-    return Met.UNKNOWN, f"{evidence.wanted} is listed as added, but {evidence.failed_add}"
+    return Met.UNKNOWN, f"{evidence.image_release} is listed as added, but {evidence.failed_add}"
 
 
 def _lacks_packages(evidence: Evidence) -> tuple[Met, str] | None:
@@ -157,19 +160,23 @@ def _lacks_packages(evidence: Evidence) -> tuple[Met, str] | None:
 
     Which packages an image has is known from those that another place has of it, and by those of the running release.
     """
+    release = evidence.image_release
     running = {_part_of(name) for name in evidence.software.package_files}
-    parts = {held.file_system: _parts_on(held, evidence.wanted) for held in evidence.held if held.listing.is_read}
+    parts = {held.file_system: _parts_on(held, release) for held in evidence.held if held.listing.is_read}
     whole = {part: size for found in parts.values() for part, size in found.items()}
     for file_system, found in parts.items():
         if not found:
-            return Met.NOT_MET, f"{file_system} has no package of {evidence.wanted}, though it is listed as added"
+            return (
+                Met.NOT_MET,
+                f"{file_system} has no package of {release}, though it is listed as added",
+            )
         if missing := min(whole.keys() - found, default=None):
-            return Met.NOT_MET, f"{missing} of {evidence.wanted} is not on {file_system}, or empty"
+            return Met.NOT_MET, f"{missing} of {release} is not on {file_system}, or empty"
         if other := min((part for part in found if found[part] != whole[part]), default=None):
             sizes = f"{found[other]} bytes on {file_system}, {whole[other]} elsewhere"
-            return Met.NOT_MET, f"{other} of {evidence.wanted} is not the same everywhere: {sizes}"
+            return Met.NOT_MET, f"{other} of {release} is not the same everywhere: {sizes}"
     if missing := min(running - whole.keys(), default=None):
-        return Met.UNKNOWN, f"what runs has a package {missing}, and none of {evidence.wanted} is on flash"
+        return Met.UNKNOWN, f"what runs has a package {missing}, and none of {release} is on flash"
     return None
 
 
@@ -197,7 +204,7 @@ def _wrong_at(evidence: Evidence, place: str) -> tuple[Met, str] | None:
         return Met.NOT_MET, f"expected one committed image on {at}, found {', '.join(committed) or 'none'}"
     if any(release_in(one) is None for one in (*committed, *inactive)):
         return Met.UNKNOWN, f"a version on {at} cannot be read as a release"
-    is_committed = release_in(committed[0]) == evidence.wanted
+    is_committed = release_in(committed[0]) == evidence.image_release
     patches = [row.version for row in here if row.type != IMAGE and row.state == "I"]
     if patches and not is_committed:
         return Met.NOT_MET, f"{patches[0]} is added on {at}, too: 'install activate' would take it with the image"
@@ -208,7 +215,7 @@ def _wrong_inactive(
     evidence: Evidence, inactive: Sequence[str], at: str, *, is_committed: bool
 ) -> tuple[Met, str] | None:
     """Return what is wrong with the images of a place that wait to be activated, or None."""
-    release = evidence.wanted
+    release = evidence.image_release
     others = [one for one in inactive if release_in(one) != release]
     if others:
         return Met.NOT_MET, f"{others[0]} is added on {at}, expected {release}: 'install activate' may take it"
@@ -222,7 +229,7 @@ def _wrong_inactive(
 
 def _is_added_at(evidence: Evidence, place: str) -> bool:
     """Return whether the packages of the release are at a member, or at each supervisor, already."""
-    software, release = evidence.software, evidence.wanted
+    software, release = evidence.software, evidence.image_release
     if software.mode is not Mode.INSTALL or release is None:
         return False
     added = (row for row in software.packages if row.type == IMAGE and row.state in {"I", "C"})
@@ -415,7 +422,7 @@ def judge(evidence: Evidence) -> Readiness:
     return Readiness(
         verdict=_verdict(evidence, conditions),
         image=evidence.image.name,
-        version=str(evidence.wanted) if evidence.wanted is not None else None,
+        version=str(evidence.image_release) if evidence.image_release is not None else None,
         running=software.version.release,
         mode=software.mode.value,
         members=tuple(unit.number for unit in software.units),
@@ -425,7 +432,7 @@ def judge(evidence: Evidence) -> Readiness:
 
 def _verdict(evidence: Evidence, conditions: tuple[Condition, ...]) -> Verdict:
     # A device that we have not left as it was is not fine, whatever it runs.
-    is_ours = any(one.name is Asked.OURS and one.is_in_the_way for one in conditions)
+    is_ours = any(one.name is Asked.OURS and one.prevents_boot for one in conditions)
     if not is_ours and runs_it(evidence, conditions):
         return Verdict.RUNS_IT
     found = {one.met for one in conditions}
@@ -438,25 +445,25 @@ def _verdict(evidence: Evidence, conditions: tuple[Condition, ...]) -> Verdict:
 
 def runs_it(evidence: Evidence, conditions: Iterable[Condition]) -> bool:
     """Return whether the device runs the image already: by its release and packages, or by its proven file."""
-    software, wanted = evidence.software, evidence.wanted
+    software, release = evidence.software, evidence.image_release
     if software.mode is Mode.INSTALL:
         committed, pending = software.versions("C"), software.versions("U", "D")
         return (
-            wanted is not None
-            and release_in(software.version.release) == wanted
+            release is not None
+            and release_in(software.version.release) == release
             and not evidence.is_other_feature_set
             and len(committed) == 1
-            and release_in(committed[0]) == wanted
+            and release_in(committed[0]) == release
             and not pending
             and (software.timer is None or software.timer.state == "inactive")
             and software.answers[Topic.INSTALL].is_read
             and not software.lacking(committed[0], "C")
-            and all(release_in(member.version) == wanted for member in software.version.members)
+            and all(release_in(member.version) == release for member in software.version.members)
         )
     if software.mode is not Mode.BUNDLE or software.running_file is None or not evidence.held:
         return False
     running = release_in(software.version.release)
-    if wanted is not None and running is not None and running != wanted:
+    if release is not None and running is not None and running != release:
         # The file was replaced under the name of what runs.
         return False
     path = f"{evidence.held[0].file_system}{evidence.image.name}"

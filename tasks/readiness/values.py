@@ -80,7 +80,7 @@ class Condition:
     place: str = ""
 
     @property
-    def is_in_the_way(self) -> bool:
+    def prevents_boot(self) -> bool:
         """Return whether it keeps the device from being ready."""
         return self.met in {Met.NOT_MET, Met.UNKNOWN}
 
@@ -205,7 +205,7 @@ class Evidence:
     is_virtual: bool = False
 
     @property
-    def wanted(self) -> ImageRelease | None:
+    def image_release(self) -> ImageRelease | None:
         """Return the release of the image; the name inside the file counts first. A patch has none."""
         own = read_file_name(self.image.name)
         inside = read_file_name(self.inside).image_release if self.inside and own.is_image else None
@@ -215,5 +215,5 @@ class Evidence:
     def is_other_feature_set(self) -> bool:
         """Return whether the device runs another feature set than the image's, which no table distinguishes."""
         names = (self.inside or "", self.image.name)
-        wanted = next((found for name in names if (found := read_file_name(name).encryption)), "")
-        return self.software.encryption != wanted
+        encryption = next((found for name in names if (found := read_file_name(name).encryption)), "")
+        return self.software.encryption != encryption

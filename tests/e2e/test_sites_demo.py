@@ -72,8 +72,8 @@ def test_its_figures(demo):
     assert all(row.rstrip().endswith("as it was") for row in some(rows))
     assert sum("its depot, ftp" in row for row in rows) == 7
     assert sum("neighbour lim-c8k-" in row for row in rows) == 2
-    assert "silent: OSL (last heard" in demo.stdout
-    assert "OSL is heard again" in demo.stdout
+    assert "silent: OSL (last message" in demo.stdout
+    assert "OSL answers again" in demo.stdout
 
 
 @pytest.mark.parametrize("ends_by", [signal.SIGINT, signal.SIGKILL])

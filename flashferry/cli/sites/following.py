@@ -110,14 +110,14 @@ def follow_run(
 
 def listen(sites: SettingsOption = None, state_dir: StateOption = None) -> None:
     """Collect what agents report and drive all runs of sites, until Ctrl-C or SIGTERM, which ends no run."""
-    from flashferry.sites.centre.listener import LOOK_S, Listener
+    from flashferry.sites.centre.following import ALL_POLL_S, FleetFollower
 
     with stop_on_signals() as ending, centre_of(sites, state_dir) as centre:
         say(f"listens to the agents of {counted(len(centre.settings.sites), 'site')}")
-        listener = Listener(centre, asker(""), say)
+        listener = FleetFollower(centre, asker(""), say)
         while not ending.is_set():
-            listener.look()
-            time.sleep(LOOK_S)
+            listener.check()
+            time.sleep(ALL_POLL_S)
 
 
 def follow(

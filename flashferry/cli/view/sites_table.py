@@ -15,7 +15,7 @@ from flashferry.model.states import label_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from flashferry.sites.centre.overview import PartOverview, RunOverview, SiteOverview, SiteWish
+    from flashferry.sites.centre.overview import PartOverview, RunOverview, SiteOverview, SiteRequest
 
 _IMAGES = 2
 _CLOCK_S = 0.5
@@ -159,7 +159,7 @@ def _part_row(part: PartOverview, *, has_canaries: bool) -> dict[str, str | Text
     }
 
 
-def _request_line(one: SiteWish) -> str:
+def _request_line(one: SiteRequest) -> str:
     what = one.wish.what if one.wish.wave is None else f"{one.wish.what} up to wave {one.wish.wave}"
     where = f" at {one.site}" if one.site else ""
     return f"{one.wish.actor or 'someone'} asked for: {what}{where}" + (

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> NoReturn:
     (name,) = arguments
     folder = JobFolder(path=Path(name))
     order = json.loads(folder.command.read_text(encoding="utf-8"))
-    if not claim(folder.begun):
+    if not claim(folder.mark_file):
         sys.exit(TAKEN)
     environment = {key: value for key, value in os.environ.items() if key not in (*_LOGIN, *_FORMS, *_ELSEWHERE)}
     environment |= {"FLASHFERRY_JOB": order["job"], "FLASHFERRY_ACTOR": order["actor"]}

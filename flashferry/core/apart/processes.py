@@ -102,10 +102,10 @@ def claim(path: Path) -> bool:
 def _stat(pid: int) -> tuple[str, str] | None:
     try:
         # A program's name may hold anything, brackets and blanks too: what follows the last bracket is exact.
-        behind = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        fields = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
-    return (behind[_STATE], behind[_BEGAN]) if len(behind) > _BEGAN else None
+    return (fields[_STATE], fields[_BEGAN]) if len(fields) > _BEGAN else None
 
 
 @cache
@@ -113,7 +113,7 @@ def _boot() -> str:
     return _BOOT.read_text(encoding="ascii").strip()
 
 
-MOST_TOLD_BYTES = 1 << 20
+MOST_RESULT_BYTES = 1 << 20
 
 """A result that is larger is fetched as a file."""
 
@@ -195,7 +195,7 @@ class JobFolder:
         return self.path / "command.json"
 
     @property
-    def begun(self) -> Path:
+    def mark_file(self) -> Path:
         """Return the file by which the first process of a job makes sure that it is the only one."""
         return self.path / "begun.json"
 
@@ -224,10 +224,10 @@ class JobFolder:
         """
         self.result.unlink(missing_ok=True)
         self.events.unlink(missing_ok=True)
-        if self.begun.exists():
-            self.begun.rename(self.path / _PUT_ASIDE.format(self.deaths + 1))
+        if self.mark_file.exists():
+            self.mark_file.rename(self.path / _PUT_ASIDE.format(self.deaths + 1))
 
-    def tell(self, path: Path, text: str) -> None:
+    def write(self, path: Path, text: str) -> None:
         """Write a file of the folder, whole, for its owner only.
 
         Raises:
@@ -256,7 +256,7 @@ class JobFolder:
         error = _ERROR.match(head, found.end())
         return Outcome(exit_code=int(found["code"]), sentence=str(json.loads(error[1] if error else found["meaning"])))
 
-    def document(self, most_bytes: int = MOST_TOLD_BYTES) -> dict[str, Any]:
+    def document(self, most_bytes: int = MOST_RESULT_BYTES) -> dict[str, Any]:
         """Return the JSON document that the verb printed; empty where there is none, not a whole one, or a large one.
 
         Args:
@@ -270,8 +270,8 @@ class JobFolder:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def last_words(self) -> str:
-        """Return the last line that the verb said to people; empty where there is none."""
+    def last_error_line(self) -> str:
+        """Return the last line of standard error; empty where there is none."""
         try:
             with open_private(self.stderr, "rb") as file:
                 file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))

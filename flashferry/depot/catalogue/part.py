@@ -360,8 +360,8 @@ class Part:
             CatalogueFull: There is not enough; what is there stays.
         """
         size_bytes, status = self.manifest.size_bytes, os.fstat(self._descriptor)
-        room = os.fstatvfs(self._descriptor)
-        missing_bytes, free_bytes = size_bytes - status.st_blocks * 512, room.f_bavail * room.f_frsize
+        file_system = os.fstatvfs(self._descriptor)
+        missing_bytes, free_bytes = size_bytes - status.st_blocks * 512, file_system.f_bavail * file_system.f_frsize
         if missing_bytes > free_bytes:
             raise disk_full(self.folder, self.manifest.name, missing_bytes, free_bytes)
         with disk_errors(self.folder, self.manifest.name, max(0, missing_bytes)):

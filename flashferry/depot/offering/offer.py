@@ -111,8 +111,8 @@ class Offering:
         self._seen: dict[str, FileIdentity] = {}
         self._latest: object = None
 
-    def look(self, interrupted: Interrupted = never) -> Offer | None:
-        """Look, read one image that is new at most; return what is offered where that is something new.
+    def update(self, interrupted: Interrupted = never) -> Offer | None:
+        """Read at most one new image and return the offer, or None where it did not change.
 
         The first time nothing is read: what is known is offered at once, be it nothing.
 

@@ -284,7 +284,7 @@ class Publisher:
         while not self._is_over.wait(pause_s):
             self._report_refusals()
             try:
-                offer = self._offering.look(self._is_over.is_set)
+                offer = self._offering.update(self._is_over.is_set)
                 pause_s = 0.0 if offer is not None and offer.is_more else SCAN_EVERY_S
                 if offer is not None:
                     self._publish(offer)

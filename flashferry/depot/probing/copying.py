@@ -98,7 +98,7 @@ def disk_here(folder: Path, size_bytes: int) -> tuple[float, float]:
     """Return what the disk here takes, written and flushed, and what it gives, in bytes per second.
 
     Raises:
-        OSError: The folder cannot be written, or has no room.
+        OSError: The folder cannot be written, or has no buffer.
     """
     path = folder / f".ferry-probe-disk-{os.getpid()}"
     try:
@@ -123,8 +123,8 @@ def _read_s(path: Path) -> tuple[float, int]:
     with path.open("rb", buffering=0) as back:
         # What is clean in the cache is dropped, so that it comes from the disk again.
         os.posix_fadvise(back.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        started_s, room, count = time.monotonic(), bytearray(_BLOCK), 0
-        while got := back.readinto(room):
+        started_s, buffer, count = time.monotonic(), bytearray(_BLOCK), 0
+        while got := back.readinto(buffer):
             count += got
         return time.monotonic() - started_s, count
 
@@ -193,14 +193,14 @@ class _Tree:
     last: dict[int, float] = field(default_factory=dict)
     started: bool = False
 
-    def look(self) -> None:
+    def sample(self) -> None:
         for pid in _below(self.roots):
-            wanted = _waited_s(pid)
-            if wanted is None:
+            waited_s = _waited_s(pid)
+            if waited_s is None:
                 continue
             # What was there before has its past; what comes later is counted from nothing.
-            self.first.setdefault(pid, 0.0 if self.started else wanted)
-            self.last[pid] = wanted
+            self.first.setdefault(pid, 0.0 if self.started else waited_s)
+            self.last[pid] = waited_s
         self.started = True
 
     def busiest_s(self) -> float | None:
@@ -251,7 +251,7 @@ class _Watcher:
         self._thread = threading.Thread(target=self._watch, name="probe-watcher", daemon=True)
 
     def __enter__(self) -> _Watcher:
-        self._watched.look()
+        self._watched.sample()
         self._thread.start()
         return self
 
@@ -261,8 +261,8 @@ class _Watcher:
 
     def _watch(self) -> None:
         while not self._over.wait(_SAMPLE_EVERY_S):
-            self._own.look()
-            self._watched.look()
+            self._own.sample()
+            self._watched.sample()
 
     def busiest_s(self) -> tuple[float | None, float | None]:
         """Return how long the busiest process of the pipeline, and of those watched besides, was busy."""

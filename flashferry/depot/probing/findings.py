@@ -43,8 +43,8 @@ class Shrinking:
         """Whether compressing could pay on a link that is slow enough."""
         return self.ratio >= LEAST_RATIO
 
-    def told(self) -> str:
-        """Say it in a sentence."""
+    def sentence(self) -> str:
+        """Return it as a sentence."""
         if not self.sample_bytes:
             return "Compression: off, for nothing of the file could be read to see whether it shrinks."
         share = f"a sample of {size(self.sample_bytes)} shrinks by a ratio of {self.ratio:.2f} (deflate)"
@@ -234,8 +234,8 @@ class Group:
     login_s: dict[str, float] = field(default_factory=dict)
 
     @property
-    def told(self) -> str:
-        """By what they are ranked, in a sentence."""
+    def ranking(self) -> str:
+        """Return by what they are ranked, in a sentence."""
         return ranking_text(self.rows)
 
 

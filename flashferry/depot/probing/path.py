@@ -135,7 +135,7 @@ _SETTING = re.compile(r"^(hostname|port|proxyjump|proxycommand) (.+)$", re.MULTI
 _SSH_PORT = 22
 
 
-def look_at(access: SshAccess) -> Offers:
+def offers_at(access: SshAccess) -> Offers:
     """Log in once, and return which ciphers and MACs both ends have.
 
     Raises:
@@ -210,13 +210,15 @@ class PathProbe:
         self._asked.check()
         with ExitStack() as stack:
             try:
-                room = stack.enter_context(tempfile.TemporaryDirectory(prefix=".ferry-probe-", dir=self._asked.folder))
+                scratch = stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix=".ferry-probe-", dir=self._asked.folder)
+                )
             except OSError as error:
                 raise ConfigInvalid(
                     f"--folder {self._asked.folder}: expected a folder to copy into ({error.strerror})",
                     hint="Name one of the disk that images are to be on",
                 ) from None
-            self._measure_to_the_end(Path(room), stack)
+            self._measure_to_the_end(Path(scratch), stack)
         return PathFound(
             source=self._asked.source,
             at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -230,29 +232,29 @@ class PathProbe:
             is_whole=not self._interrupted(),
         )
 
-    def _measure_to_the_end(self, room: Path, stack: ExitStack) -> None:
+    def _measure_to_the_end(self, scratch: Path, stack: ExitStack) -> None:
         """Measure, until it is interrupted: what was ended for that refuses nothing."""
         try:
-            self._measure(room, stack)
+            self._measure(scratch, stack)
         except ConfigInvalid:
             if not self._interrupted():
                 raise
 
-    def _measure(self, room: Path, stack: ExitStack) -> None:
+    def _measure(self, scratch: Path, stack: ExitStack) -> None:
         far: FarShell | None = None
         if self._asked.access is not None:
             self._report(f"{self._asked.access.shown}: what both ends have")
-            self._offers = look_at(self._asked.access)
+            self._offers = offers_at(self._asked.access)
             far = stack.enter_context(FarShell(self._asked.access))
         self._report("ceilings of disk and link")
-        self._measure_ceilings(room, far)
+        self._measure_ceilings(scratch, far)
         self._ceiling_notes = len(self._notes)
         if self._interrupted():
             return
         if self._offers is not None:
             self._notes += self._offers.refusals()
-        self._prepare(room, far)
-        self._by_ways(room, far)
+        self._prepare(scratch, far)
+        self._by_ways(scratch, far)
         if far is not None and self._offers is not None:
             self._by_macs(self._offers)
             self._by_compression(self._offers)
@@ -262,8 +264,8 @@ class PathProbe:
 
     # What path and ends carry.
 
-    def _measure_ceilings(self, room: Path, far: FarShell | None) -> None:
-        wrote, read = measured.disk_here(room, _DISK_BYTES)
+    def _measure_ceilings(self, scratch: Path, far: FarShell | None) -> None:
+        wrote, read = measured.disk_here(scratch, _DISK_BYTES)
         found = replace(self._ceilings, write_here_bytes_per_s=wrote, read_here_bytes_per_s=read)
         if far is None:
             self._notes.append("The source's disk: not to be seen by HTTP.")
@@ -311,15 +313,15 @@ class PathProbe:
 
     # The sample at the source, and what copies it.
 
-    def _prepare(self, room: Path, far: FarShell | None) -> None:
+    def _prepare(self, scratch: Path, far: FarShell | None) -> None:
         if self._asked.web is not None:
             self._measure_web(self._asked.web)
         if far is None:
             self._size_bytes = min(self._size_bytes, MOST_BYTES)
             return
         if self._asked.size_bytes is None:
-            self._size_bytes = self._size_by_pilot(self._copier_of(room, far, PILOT_BYTES), far)
-        self._copier = self._copier_of(room, far, self._size_bytes)
+            self._size_bytes = self._size_by_pilot(self._copier_of(scratch, far, PILOT_BYTES), far)
+        self._copier = self._copier_of(scratch, far, self._size_bytes)
         if self._asked.web is None:
             path = self._asked.sample or f"{far.folder}/sample"
             size = far.size_bytes(path) or 0
@@ -345,7 +347,7 @@ class PathProbe:
         rate = PILOT_BYTES / max(trial.wall_s - nothing.wall_s, trial.wall_s / 10)
         return int(min(max(rate * _COPY_S, LEAST_BYTES), MOST_BYTES)) >> 20 << 20
 
-    def _copier_of(self, room: Path, far: FarShell, size_bytes: int) -> Copier:
+    def _copier_of(self, scratch: Path, far: FarShell, size_bytes: int) -> Copier:
         assert self._asked.access is not None
         sample, nothing = f"{far.folder}/sample", f"{far.folder}/nothing"
         far.ask(f": > {nothing}")
@@ -357,7 +359,7 @@ class PathProbe:
                 "random": Sample(source=sample, size_bytes=self._sample_there(far, sample, size_bytes)),
                 "nothing": Sample(source=nothing, size_bytes=0),
             },
-            target=str(room / "copy"),
+            target=str(scratch / "copy"),
             port=self._asked.raw_port,
             interrupted=self._interrupted,
         )
@@ -376,7 +378,7 @@ class PathProbe:
 
     # Group by group.
 
-    def _by_ways(self, room: Path, far: FarShell | None) -> None:
+    def _by_ways(self, scratch: Path, far: FarShell | None) -> None:
         methods: list[Method] = []
         if self._asked.web is not None and self._asked.wants("http"):
             methods += [Method(name="http", control=control) for control in self._controls or ("",)]
@@ -384,7 +386,7 @@ class PathProbe:
             for name in COPIERS:
                 if self._asked.wants(name) and self._is_there(name, far):
                     methods += [Method(name=name, cipher=cipher) for cipher in self._offers.ciphers]
-        self._group("ways", methods, room)
+        self._group("ways", methods, scratch)
 
     def _is_there(self, name: str, far: FarShell) -> bool:
         """Return whether both ends have a program, and note where one has not.
@@ -450,14 +452,14 @@ class PathProbe:
     def _has(self, cipher: str) -> bool:
         return self._offers is not None and cipher in self._offers.ciphers
 
-    def _group(self, name: str, methods: Sequence[Method], room: Path | None = None) -> None:
+    def _group(self, name: str, methods: Sequence[Method], scratch: Path | None = None) -> None:
         if not methods or self._interrupted():
             return
         self._report(f"{name}: {len(methods)} methods, {units.megabytes(self._size_bytes)} each")
 
         done = in_rounds(
             methods,
-            lambda method, number: self._copy(method, number, room),
+            lambda method, number: self._copy(method, number, scratch),
             rounds=self._asked.rounds,
             seed=self._asked.seed,
             report=lambda text: self._report(f"{name}: {text}"),
@@ -472,12 +474,12 @@ class PathProbe:
         if rows:
             self._groups.append(Group(name=name, rows=_best_first(rows), login_s=login_s))
 
-    def _copy(self, method: Method, number: int, room: Path | None) -> Trial:
+    def _copy(self, method: Method, number: int, scratch: Path | None) -> Trial:
         if method.name == "http":
             assert self._asked.web is not None
-            assert room is not None
+            assert scratch is not None
             return self._asked.web.copy(
-                method, number, size_bytes=self._size_bytes, target=room / "copy", interrupted=self._interrupted
+                method, number, size_bytes=self._size_bytes, target=scratch / "copy", interrupted=self._interrupted
             )
         assert self._copier is not None
         return self._copier.copy(method, number)

@@ -137,30 +137,30 @@ class RsyncSource:
         part = filling.part
         # No disk is filled by what is larger than it says.
         most = f"--max-size={part.manifest.size_bytes}"
-        self._look(filling, is_new=False)
+        self._verify(filling, is_new=False)
         while (gap := part.gap()) is not None:
             before_bytes, before = part.size_bytes, _existing(filling)
             ways = ("--append-verify",) if gap[1] == part.manifest.size_bytes else ("--no-W", "--ignore-times")
             command = self.command(part.manifest.name, part.path, "--partial", "--inplace", most, *ways)
 
-            def look(before_bytes: int = before_bytes) -> None:
+            def report_progress(before_bytes: int = before_bytes) -> None:
                 filling.report(SyncPhase.COPY, max(part.verified_bytes, part.size_bytes))
                 if part.size_bytes > before_bytes + filling.came_bytes:
                     filling.came(part.size_bytes - before_bytes - filling.came_bytes)
 
             try:
-                self._run(command, part.manifest.name, filling.interrupted, look)
+                self._run(command, part.manifest.name, filling.interrupted, report_progress)
             except CatalogueFull:
-                self._look(filling, is_new=False)
+                self._verify(filling, is_new=False)
                 raise
-            self._look(filling, is_new=True)
+            self._verify(filling, is_new=True)
             if _existing(filling) == before:
                 raise SourceWrong(
                     f"{self.where}: {part.manifest.name}: expected {part.manifest.size_bytes} bytes, as the manifest "
                     f"says, found a file of another size; {part.size_bytes} bytes came of it"
                 )
 
-    def _look(self, filling: Filling, *, is_new: bool) -> None:
+    def _verify(self, filling: Filling, *, is_new: bool) -> None:
         """Have those chunks count that are right in the file, and cut away what cannot be gone on with.
 
         Args:
@@ -185,15 +185,15 @@ class RsyncSource:
     # One run of the program
 
     def _run(
-        self, command: list[str], name: str, interrupted: Interrupted, look: Callable[[], None] = lambda: None
+        self, command: list[str], name: str, interrupted: Interrupted, on_turn: Callable[[], None] = lambda: None
     ) -> None:
         with tempfile.TemporaryFile() as words, _running(command, words.fileno()) as process:
             while process.poll() is None:
                 check(interrupted)
-                look()
+                on_turn()
                 with _waiting():
                     process.wait(TURN_S)
-            look()
+            on_turn()
             words.seek(0)
             said = words.read().decode("utf-8", "replace")
         if process.returncode:

@@ -138,11 +138,11 @@ class Source:
 
     def _fill_gap(self, filling: Filling, manifest: Manifest, first: int, end: int) -> None:
         size_bytes = manifest.size_bytes
-        wanted: dict[str, str] = {}
+        headers: dict[str, str] = {}
         if (first, end) != (0, size_bytes):
             last = "" if end == size_bytes else str(end - 1)
-            wanted = {"Range": f"bytes={first}-{last}", "If-Range": manifest.tag}
-        with self.asked(manifest.name, wanted, filling.interrupted) as answer:
+            headers = {"Range": f"bytes={first}-{last}", "If-Range": manifest.tag}
+        with self.asked(manifest.name, headers, filling.interrupted) as answer:
             self.check_status(answer, manifest.name, {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT})
             tag = answer.getheader("ETag")
             if tag is not None and tag != manifest.tag:
@@ -246,7 +246,7 @@ class Source:
         if status in _TEMPORARY:
             raise SourceUnreachable(f"{self.where}: {name}: it answers {said}")
         if status in (HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, HTTPStatus.PRECONDITION_FAILED):
-            raise SourceChanged(f"{self.where}: {name}: expected the image to have the bytes wanted, found {said}")
+            raise SourceChanged(f"{self.where}: {name}: expected the image to have the bytes headers, found {said}")
         if status // 100 == 3:
             raise SourceRefused(
                 f"{self.where}: {name}: expected the file, found {said}: it sends us elsewhere",

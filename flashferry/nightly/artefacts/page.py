@@ -122,10 +122,10 @@ _NOTICED = frozenset({Rating.RED, Rating.AMBER, Rating.CHANGED_UP})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Router:
-    """A router with what it did; `told` and `figures` are words."""
+    """A router with what it did; `summary` and `figures` are words."""
 
     label: str
-    told: str
+    summary: str
     figures: str
     copies: tuple[NightCopy, ...]
 
@@ -215,7 +215,7 @@ def _routers(night: Night) -> Iterator[_Router]:
         words_of_node = [node.node_definition, node.image_definition, node.state.value, *node.addresses] if node else []
         yield _Router(
             label=label,
-            told=", ".join(filter(None, words_of_node)),
+            summary=", ".join(filter(None, words_of_node)),
             figures=", ".join(f"{one.what} {figure(one.key, one.value)}" for one in figures),
             copies=copies,
         )
@@ -292,7 +292,7 @@ def history_html(
             **inlined(style("night.css")),
             rows=rows,
             drawn=[(one, drawn_series(one)) for one in found if one.unit in DRAWN],
-            told=_summary,
+            summary=_summary,
             written_by=written_by,
             written_at=(now or datetime.now(UTC)).isoformat(timespec="seconds"),
         )

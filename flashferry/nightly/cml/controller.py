@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 from flashferry.core.errors import ConfigInvalid
@@ -28,11 +28,17 @@ from flashferry.nightly.cml.trace import Trace
 from flashferry.nightly.deadline import Clock, Deadline
 from flashferry.nightly.night import Fault, NightFault
 
-if TYPE_CHECKING:
+_MISSING: ModuleNotFoundError | None = None
+try:
     import httpx
 
-    from flashferry.nightly.cml.client import NightClient, Watcher
-    from flashferry.nightly.cml.troubles import Trouble
+    from flashferry.nightly.cml.client import NightClient, VersionUnusable, Watcher
+    from flashferry.nightly.cml.troubles import EXPECTED, RAISED, NotJson, Trouble, brief, trouble_of
+except ModuleNotFoundError as error:
+    # Without the extra `cml` all else can be imported; `connect` reports it.
+    if error.name is None or error.name.partition(".")[0] not in {"virl2_client", "httpx"}:
+        raise
+    _MISSING = error
 
 Expected = Literal["json", "text", "bytes", "nothing"]
 
@@ -127,8 +133,6 @@ class Controller:
         Raises:
             NightFault: With `Fault.LAB`: it cannot be done.
         """
-        from flashferry.nightly.cml.troubles import RAISED
-
         # A call that may take long by itself is not out of patience with its first answer that is late.
         patience_s = self.access.retry_s + (call.timeout_s or 0.0)
         until = Deadline.after(patience_s, self.clock) if deadline is None else deadline.within(patience_s)
@@ -150,25 +154,19 @@ class Controller:
 
     def close(self) -> None:
         """Log out and let go of the connection; that it fails is of no consequence."""
-        from flashferry.nightly.cml.troubles import EXPECTED
-
         with suppress(*EXPECTED, ValueError):
             self.client.session.delete("logout", timeout=_LOGOUT_S)
         self.client.session.close()
 
     def _once(self, call: Call, deadline: Deadline | None) -> Answer:
-        import httpx
-
-        from flashferry.nightly.cml.troubles import NotJson
-
         timeout_s = call.timeout_s or self.access.timeout_s
         if deadline is not None:
             timeout_s = max(_LEAST_TIMEOUT_S, min(timeout_s, deadline.left_s))
         given = {"params": call.params, "json": call.json, "content": call.content, "files": call.files}
-        wanted: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        body: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         try:
             response = self.client.session.request(
-                call.method, call.path, headers=call.headers, timeout=httpx.Timeout(timeout_s), **wanted
+                call.method, call.path, headers=call.headers, timeout=httpx.Timeout(timeout_s), **body
             )
         except ValueError:
             # A token that was to be renewed, and a page came instead.
@@ -209,12 +207,13 @@ def connect(
         ConfigInvalid: The extra `cml` is not installed, or the file of certificates cannot be used.
         NightFault: With `Fault.LAB`: it cannot be reached, refuses the login, or has a version that is not taken.
     """
+    _check_installed()
     trace, versions = Trace(), list[CmlVersion]()
 
     def accept(text: str) -> None:
         versions.append(_accepted(text, access, step))
 
-    make = partial(_client_class(), access, watchers=(trace, *watchers), accept=accept)
+    make = partial(NightClient, access, watchers=(trace, *watchers), accept=accept)
     until = Deadline.after(connect_s, clock)
     tries = 0
     while True:
@@ -246,9 +245,6 @@ class _Trouble:
 
 def _made(make: Callable[[], NightClient], access: ControllerAccess, trace: Trace, step: str) -> NightClient | _Trouble:
     """Make a client that is logged in, or say why it cannot be."""
-    from flashferry.nightly.cml.client import VersionUnusable
-    from flashferry.nightly.cml.troubles import EXPECTED, NotJson
-
     try:
         return make()
     except VersionUnusable as error:
@@ -260,17 +256,11 @@ def _made(make: Callable[[], NightClient], access: ControllerAccess, trace: Trac
         return _Trouble(_traced_trouble(NotJson(""), access, trace))
 
 
-def _client_class() -> type[NightClient]:
-    try:
-        from flashferry.nightly.cml.client import NightClient
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in {"virl2_client", "httpx"}:
-            raise
+def _check_installed() -> None:
+    if _MISSING is not None:
         raise ConfigInvalid(
-            "nights on Cisco Modeling Labs need virl2-client, which is not installed",
-            hint=extra_hint("cml"),
-        ) from None
-    return NightClient
+            "nights on Cisco Modeling Labs need virl2-client, which is not installed", hint=extra_hint("cml")
+        )
 
 
 def _accepted(text: str, access: ControllerAccess, step: str) -> CmlVersion:
@@ -285,8 +275,6 @@ def _accepted(text: str, access: ControllerAccess, step: str) -> CmlVersion:
 
 
 def _no_controller(access: ControllerAccess, step: str, text: str) -> NightFault:
-    from flashferry.nightly.cml.troubles import brief
-
     found = f"found {brief(text)!r}" if text else "found none"
     hint = "Check the address of nightly.yaml's controller: something else may answer there"
     return NightFault(f"{access.host}: expected a version of CML, {found}", fault=Fault.LAB, step=step, hint=hint)
@@ -294,8 +282,6 @@ def _no_controller(access: ControllerAccess, step: str, text: str) -> NightFault
 
 def _read(response: httpx.Response, expects: Expected) -> Any:
     """Return an answer's body as it was expected."""
-    from flashferry.nightly.cml.troubles import NotJson
-
     if expects == "bytes":
         return response.content
     if expects == "json":
@@ -309,10 +295,6 @@ def _read(response: httpx.Response, expects: Expected) -> Any:
 
 
 def _traced_trouble(error: Exception, access: ControllerAccess, trace: Trace) -> Trouble:
-    import httpx
-
-    from flashferry.nightly.cml.troubles import trouble_of
-
     inner = error.args[0] if error.args and isinstance(error.args[0], httpx.HTTPError) else error
     if isinstance(inner, httpx.RequestError):
         with suppress(RuntimeError):

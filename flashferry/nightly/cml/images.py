@@ -35,7 +35,7 @@ _ENDLESS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class TopologyNeeds:
     """What a topology asks for.
 
     Attributes:
@@ -54,7 +54,7 @@ class Wanted:
         return sum(count for name, count in self.node_definitions.items() if name not in _UNCOUNTED)
 
 
-def wanted(text: str) -> Wanted:
+def topology_needs(text: str) -> TopologyNeeds:
     """Return what a topology asks for.
 
     Raises:
@@ -62,7 +62,7 @@ def wanted(text: str) -> Wanted:
     """
     nodes = Node(_parsed(text)).list("nodes")
     images = ((node.text("node_definition") or "", node.text("image_definition")) for node in nodes)
-    return Wanted(
+    return TopologyNeeds(
         node_definitions=Counter(node.text("node_definition") or "" for node in nodes),
         image_definitions=Counter((definition, image) for definition, image in images if image is not None),
         connectors=tuple(dict.fromkeys(_connectors(nodes))),
@@ -256,13 +256,13 @@ def _definition(image: UploadedImage, disk: DiskFile, node_definition: str) -> d
 class _ProgressFile:
     """A file that reports how far it was read. A form that is sent again begins at its first byte."""
 
-    def __init__(self, file: IO[bytes], size: int, tell: Progress) -> None:
-        self._file, self._size, self._tell = file, size, tell
+    def __init__(self, file: IO[bytes], size: int, report: Progress) -> None:
+        self._file, self._size, self._report = file, size, report
 
     def read(self, count: int = -1) -> bytes:
         """Return the next bytes."""
         data = self._file.read(count)
-        self._tell(self._file.tell(), self._size)
+        self._report(self._file.tell(), self._size)
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:

@@ -43,7 +43,7 @@ from flashferry.nightly.description.logins import controller_access
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.inventory_files import one_word
 from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS
-from flashferry.nightly.topology.own import patty_port, way_out
+from flashferry.nightly.topology.own import links_to_connector, patty_port
 from inventory.host_view import set_fault
 
 STEP = "inventory"
@@ -117,7 +117,7 @@ class CMLInventory:
                 f"option '{both}': expected none beside 'description', found one",
                 hint="The description says who the controller is and where its login comes from",
             )
-        self._wanted = tuple(_texts(nodes, "nodes"))
+        self._labels = tuple(_texts(nodes, "nodes"))
         self._static = {label: _endpoint(label, value) for label, value in _mapping(static, "static").items()}
         known = {name: kind.platform for name, kind in ROUTERS.items()}
         self._platforms = known | _mapping(platforms, "platforms")
@@ -236,8 +236,8 @@ class CMLInventory:
                 f"lab {sanitize(lab.title)!r}: expected each label once, found more routers called {_some(twice)}",
                 hint="Give each node of the lab a label of its own",
             )
-        wanted = (*self._wanted, *self._static)
-        if unknown := next((label for label in wanted if label not in routers), None):
+        asked = (*self._labels, *self._static)
+        if unknown := next((label for label in asked if label not in routers), None):
             raise ConfigInvalid(
                 f"lab {sanitize(lab.title)!r}: expected a router {sanitize(unknown)!r}, "
                 f"found {_some(routers) or 'none'}",
@@ -252,7 +252,7 @@ class CMLInventory:
             )
         for label in routers:
             _check_label(lab, label)
-        return tuple(node for label, node in routers.items() if not self._wanted or label in self._wanted)
+        return tuple(node for label, node in routers.items() if not self._labels or label in self._labels)
 
     def _reached(self, node: LabNode, controller: str) -> tuple[str, int] | None:
         """Return where SSH reaches a router: as given, as the controller sees it, else by PATty."""
@@ -268,7 +268,7 @@ class CMLInventory:
     ) -> tuple[str, LinkCondition] | None:
         """Return the name and the condition of the nearest link with one, on the way from a router out of the lab."""
         connectors = {one.node_id for one in lab.nodes if one.node_definition == CONNECTOR}
-        for number in way_out(node.node_id, [link.ends for link in lab.links], connectors):
+        for number in links_to_connector(node.node_id, [link.ends for link in lab.links], connectors):
             link = lab.links[number]
             if link.link_id not in known:
                 known[link.link_id] = condition_in_force(controller, lab.lab_id, link, step=STEP)

@@ -11,6 +11,7 @@ Facts
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -265,8 +266,6 @@ def console_log(controller: Controller, lab_id: str, node_id: str) -> str:
 
 def console_text(answer: str | None) -> str:
     """Return a console's log of any of the shapes that it may have."""
-    import json
-
     try:
         found = json.loads(answer or '""')
     except ValueError:
@@ -399,7 +398,7 @@ class _Descent:
         self.state = ""
 
     def is_gone(self) -> bool:
-        """Look, and do the next thing; return whether the lab is gone.
+        """Check, and do the next thing; return whether the lab is gone.
 
         Raises:
             NightFault: With `Fault.LAB`: the controller does not answer. With `Fault.CLEANUP`: it is not our lab.

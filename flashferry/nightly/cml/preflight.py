@@ -18,8 +18,8 @@ from flashferry.core.json_access import Node
 from flashferry.core.redaction import sanitize
 from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.cml.controller import Answer, Call, Controller
-from flashferry.nightly.cml.images import Wanted, wanted
-from flashferry.nightly.night import Fault, NightFault, NoRoom
+from flashferry.nightly.cml.images import TopologyNeeds, topology_needs
+from flashferry.nightly.night import Fault, NightFault, NoCapacity
 
 STEP = "preflight"
 _NOT_OURS = (403, 404)
@@ -33,10 +33,10 @@ def preflight(controller: Controller, topology: Topology) -> Preflight:
 
     Raises:
         ConfigInvalid: It is no topology.
-        NoRoom: It does not fit beside what runs there.
+        NoCapacity: It does not fit beside what runs there.
         NightFault: With `Fault.LAB`: it cannot, in one sentence, the first that was found.
     """
-    needs = wanted(topology.text)
+    needs = topology_needs(topology.text)
     notes = list(controller.notes)
     _ready(controller)
     notes += _licensed(controller)
@@ -74,7 +74,7 @@ def _licensed(controller: Controller) -> tuple[str, ...]:
     return tuple(word for word, is_so in zip(words, found, strict=True) if is_so)
 
 
-def _definitions(controller: Controller, needs: Wanted) -> None:
+def _definitions(controller: Controller, needs: TopologyNeeds) -> None:
     known = _ids(_get(controller, "node_definitions", "read its node definitions").value)
     for name in needs.node_definitions:
         if name not in known:
@@ -95,7 +95,7 @@ def _definitions(controller: Controller, needs: Wanted) -> None:
             )
 
 
-def _connectors(controller: Controller, needs: Wanted) -> tuple[str, ...]:
+def _connectors(controller: Controller, needs: TopologyNeeds) -> tuple[str, ...]:
     answer = _get(controller, "system/external_connectors", "read its external connectors", allows=_NOT_OURS)
     found = Node(answer.value).list()
     if not found or not needs.connectors:
@@ -112,22 +112,22 @@ def _connectors(controller: Controller, needs: Wanted) -> tuple[str, ...]:
     return tuple(f"{sanitize(name)}: addresses are not snooped, so none are found behind it" for name in unseen)
 
 
-def _enough_nodes(controller: Controller, needs: Wanted) -> int | None:
+def _enough_nodes(controller: Controller, needs: TopologyNeeds) -> int | None:
     """Return how many nodes may still be started; None: unknown."""
     free = _nodes_free(controller)
     if free is not None and free < needs.counted_nodes:
-        raise _no_room(
+        raise _no_capacity(
             f"expected room for {needs.counted_nodes} nodes, found {free} of the licence's left",
             "Stop other labs, or give the night fewer nodes; 'flashferry nightly reap' removes what nights left",
         )
     return free
 
 
-def _enough_memory(controller: Controller, needs: Wanted) -> int | None:
+def _enough_memory(controller: Controller, needs: TopologyNeeds) -> int | None:
     """Return how much memory is free, in bytes; None: unknown."""
     free, needed = _memory_free(controller), _memory_needed(controller, needs)
     if free is not None and needed is not None and free < needed:
-        raise _no_room(
+        raise _no_capacity(
             f"expected {needed // _MIB:,} MiB of free memory, found {free // _MIB:,} MiB",
             "Stop other labs, or give the night fewer nodes",
         )
@@ -153,7 +153,7 @@ def _memory_free(controller: Controller) -> int | None:
     return sum(found) if found else None
 
 
-def _memory_needed(controller: Controller, needs: Wanted) -> int | None:
+def _memory_needed(controller: Controller, needs: TopologyNeeds) -> int | None:
     """Return the memory of all nodes in bytes, or None where a definition does not state its own."""
     found = Node(_get(controller, "node_definitions", "read its node definitions").value).list()
     ram = {one.text("id"): one.number("sim", "linux_native", "ram") for one in found}
@@ -180,5 +180,5 @@ def _refused(message: str, hint: str) -> NightFault:
     return NightFault(message, fault=Fault.LAB, step=STEP, hint=hint)
 
 
-def _no_room(message: str, hint: str) -> NoRoom:
-    return NoRoom(message, step=STEP, hint=hint)
+def _no_capacity(message: str, hint: str) -> NoCapacity:
+    return NoCapacity(message, step=STEP, hint=hint)

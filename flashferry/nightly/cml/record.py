@@ -143,8 +143,8 @@ def from_json(value: Any) -> Shape:
     return Shape(kinds=frozenset(value["is"].split("|")), keys=keys, may=may, each=each)
 
 
-def telling(value: object, *, is_refusal: bool, name: str = "") -> Any:
-    """Return JSON types with those values only that may leave a house: figures, and the interface's own words.
+def publishable(value: object, *, is_refusal: bool, name: str = "") -> Any:
+    """Return JSON types with those values only that may be published: figures, and the interface's own words.
 
     Args:
         value: JSON types.
@@ -152,10 +152,10 @@ def telling(value: object, *, is_refusal: bool, name: str = "") -> Any:
         name: The key under which it stands.
     """
     if isinstance(value, Mapping):
-        named = {str(key): telling(one, is_refusal=is_refusal, name=str(key)) for key, one in value.items()}
+        named = {str(key): publishable(one, is_refusal=is_refusal, name=str(key)) for key, one in value.items()}
         return {f"id-{place}" if _ID.fullmatch(key) else key: one for place, (key, one) in enumerate(named.items(), 1)}
     if isinstance(value, list | tuple):
-        return [telling(one, is_refusal=is_refusal, name=name) for one in value]
+        return [publishable(one, is_refusal=is_refusal, name=name) for one in value]
     if not isinstance(value, str):
         return value
     is_word = name in _WORDS and (name != "description" or is_refusal)
@@ -325,7 +325,7 @@ def _seen(response: httpx.Response) -> tuple[Shape, Any]:
         value = response.json()
     except ValueError:
         return Shape(kinds=frozenset({_kind(response)})), None
-    return shape_of(value), telling(value, is_refusal=response.is_error)
+    return shape_of(value), publishable(value, is_refusal=response.is_error)
 
 
 def _kind(response: httpx.Response) -> str:
@@ -357,7 +357,7 @@ links:
 
 _NODE = "- {{id: n2, label: three, node_definition: {name}, x: 400, y: 0, interfaces: []}}\nlinks:\n"
 
-_LOOKS = (
+_READ_PATHS = (
     "system_information",
     "system_health",
     "system_stats",
@@ -452,7 +452,7 @@ def _played(
     controller = connect(access, step=STEP, watchers=(recorder,), clock=clock)
     script = _Script(controller, recorder)
     try:
-        _look(script)
+        _read(script)
         if has_lab:
             _with_lab(script, node)
     finally:
@@ -473,9 +473,9 @@ def write_record(path: Path, recorded: Recorded) -> None:
         raise ConfigInvalid(f"{path}: cannot be written: {error.strerror}", hint="Name another file") from None
 
 
-def _look(script: _Script) -> None:
+def _read(script: _Script) -> None:
     """Ask what changes nothing."""
-    for path in _LOOKS:
+    for path in _READ_PATHS:
         script.ask("look", "GET", path)
     labs = Node(script.ask("look", "GET", "labs", params={"show_all": "true"})).texts()
     if labs:

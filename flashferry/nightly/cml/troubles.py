@@ -26,7 +26,7 @@ EXPECTED: tuple[type[Exception], ...] = (VirlException, httpx.HTTPError, httpx.I
 
 _TOO_MANY, _SERVERS_OWN = 429, 500
 _LONGEST = 300
-_LOOK = "Look at the controller; 'flashferry nightly run' again when it answers"
+_HINT = "Look at the controller; 'flashferry nightly run' again when it answers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def trouble_of(error: Exception, *, is_proxy_used: bool = False) -> Trouble:
         return _page(200, str(error))
     if isinstance(error, httpx.HTTPError):
         return _transport_trouble(error, is_proxy_used=is_proxy_used)
-    return Trouble(reason=f"Cisco's client gave up: {brief(str(error)) or type(error).__name__}", hint=_LOOK)
+    return Trouble(reason=f"Cisco's client gave up: {brief(str(error)) or type(error).__name__}", hint=_HINT)
 
 
 def status_trouble(response: httpx.Response) -> Trouble:
@@ -83,7 +83,7 @@ def status_trouble(response: httpx.Response) -> Trouble:
     elif status == 403:
         reason, hint = "its user may not", "Give the user the right, or name another one in nightly.yaml"
     else:
-        reason, hint = f"it answered {status}", _LOOK
+        reason, hint = f"it answered {status}", _HINT
     return Trouble(reason=f"{reason}: {said}" if said else reason, hint=hint, status=status)
 
 
@@ -104,7 +104,7 @@ def brief(text: str) -> str:
 
 
 def _passing(reason: str, status: int | None = None) -> Trouble:
-    return Trouble(reason=reason, hint=_LOOK, status=status, is_passing=True)
+    return Trouble(reason=reason, hint=_HINT, status=status, is_passing=True)
 
 
 def _page(status: int, text: str) -> Trouble:
@@ -122,7 +122,7 @@ def _login_trouble(error: InitializationError, *, is_proxy_used: bool) -> Troubl
             hint="Check the user and the password of nightly.yaml's controller",
             status=403,
         )
-    return Trouble(reason=f"Cisco's client refused it: {brief(str(error))}", hint=_LOOK)
+    return Trouble(reason=f"Cisco's client refused it: {brief(str(error))}", hint=_HINT)
 
 
 def _transport_trouble(error: httpx.HTTPError, *, is_proxy_used: bool) -> Trouble:
@@ -148,7 +148,7 @@ def _transport_trouble(error: httpx.HTTPError, *, is_proxy_used: bool) -> Troubl
         return Trouble(reason=f"it answers as no controller does: {type(error).__name__}", hint=hint)
     said = brief(str(error)) or type(error).__name__
     if isinstance(error, httpx.ConnectError):
-        hint = f"Check the address of nightly.yaml's controller and the way to it from here. {_LOOK}"
+        hint = f"Check the address of nightly.yaml's controller and the way to it from here. {_HINT}"
         return Trouble(reason=f"it cannot be reached: {said}", hint=hint, is_passing=True)
     return _passing(f"it broke off: {said}")
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret
+from flashferry.devices.credentials import CommandSource, Credentials, Environment, KeyringSource, Source
 from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.description.reading import load_description
@@ -24,9 +24,6 @@ from flashferry.nightly.description.values import Controller, LoginFrom, LoginSo
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.topology.made import made_topology
 from inventory.values import check_login
-
-if TYPE_CHECKING:
-    from flashferry.devices.credentials import Credentials, Source
 
 CML_PREFIX = "FLASHFERRY_CML_"
 
@@ -99,10 +96,8 @@ def generated_password() -> str:
 def _asked(
     login: LoginSource, name: str, prefix: str, environment: Mapping[str, str] | None, section: str
 ) -> Credentials:
-    from flashferry.devices.credentials import Credentials
-
     known = Credentials(username=login.username)
-    credentials = _source(login, prefix, environment).look_up(name, known)
+    credentials = _source(login, prefix, environment).credentials_of(name, known)
     check_login(credentials.username, credentials.password, credentials.enable_secret)
     _check_user(login, credentials, name, prefix, section)
     found = known.filled(credentials)
@@ -110,7 +105,7 @@ def _asked(
     if missing is not None:
         raise ConfigInvalid(
             f"{section}.login: expected a {missing} from {_source_name(login, name, prefix, missing)}, found none",
-            hint=_way_out(login, name),
+            hint=_login_hint(login, name),
         )
     return found
 
@@ -124,8 +119,6 @@ def _check_user(login: LoginSource, credentials: Credentials, name: str, prefix:
 
 
 def _source(login: LoginSource, prefix: str, environment: Mapping[str, str] | None) -> Source:
-    from flashferry.devices.credentials import CommandSource, Environment, KeyringSource
-
     if login.source is LoginFrom.KEYRING:
         return KeyringSource(named="login: keyring", is_shared=prefix == NODE_PREFIX)
     if login.source is LoginFrom.COMMAND:
@@ -139,12 +132,12 @@ def _source_name(login: LoginSource, name: str, prefix: str, missing: str) -> st
     return "the keyring" if login.source is LoginFrom.KEYRING else f"login_command for '{name}'"
 
 
-def _way_out(login: LoginSource, name: str) -> str:
+def _login_hint(login: LoginSource, name: str) -> str:
     if login.source is LoginFrom.ENVIRONMENT:
         return "Set it where the night is started from, or name another source by 'login'"
     if login.source is LoginFrom.KEYRING:
         return f"Store it with: keyring set flashferry/{name} {login.username}"
-    return f"Run it by hand with '{name}' behind it: it must print JSON with username and password"
+    return f"Run it by hand with '{name}' as its last argument: it must print JSON with username and password"
 
 
 TEMPLATE = "template.yaml"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext, SSLError
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,8 +64,6 @@ def load_description(path: Path) -> NightDescription:
 
 def _ca_file(place: Place) -> Path:
     """Return a file of certificates that Python's TLS takes for authorities."""
-    from ssl import PROTOCOL_TLS_CLIENT, SSLContext, SSLError
-
     path = present_file(place)
     try:
         SSLContext(PROTOCOL_TLS_CLIENT).load_verify_locations(path)

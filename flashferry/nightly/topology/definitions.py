@@ -23,6 +23,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Any
 
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import LiteralScalarString
+
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
 from flashferry.nightly.backend import LinkCondition
@@ -156,8 +159,6 @@ def topology_text(*, title: str, schema: str, nodes: Sequence[WrittenNode], link
 
 def yaml_text(content: Mapping[str, object]) -> str:
     """Return a document as YAML: in blocks, and no line is folded."""
-    from ruamel.yaml import YAML
-
     yaml = YAML()
     yaml.default_flow_style = False
     yaml.width = 4096
@@ -178,8 +179,6 @@ def conditioning(condition: LinkCondition) -> dict[str, object]:
 
 
 def _node(node: WrittenNode, *, has_files: bool) -> dict[str, object]:
-    from ruamel.yaml.scalarstring import LiteralScalarString
-
     files = [{"name": name, "content": _text(content)} for name, content in node.files]
     alone = files[0]["content"] if files else LiteralScalarString("")
     return {
@@ -217,8 +216,6 @@ def _link(number: int, link: WrittenLink, shift: Mapping[str, int]) -> dict[str,
 
 
 def _text(content: str) -> str:
-    from ruamel.yaml.scalarstring import LiteralScalarString
-
     return LiteralScalarString(content) if "\n" in content else content
 
 

@@ -60,19 +60,19 @@ def own_topology(description: NightDescription, *, title: str) -> Topology:
     nodes = {text(node.below("id")): node for node in top.below("nodes").entries()}
     links = tuple(_links(top.below("links"), nodes, description.topology.conditions))
     routers = _routers(description, top, nodes)
-    behind = {node_id: _condition_of(node, node_id, nodes, links) for node_id, node in routers.items()}
+    condition_of = {node_id: _condition_of(node, node_id, nodes, links) for node_id, node in routers.items()}
     return Topology(
         title=title,
         text=path.read_text(encoding="utf-8"),
-        nodes=tuple(_planned(description, node, behind[node_id]) for node_id, node in routers.items()),
-        links=tuple(_planned_links(links, {text(routers[one].below("label")): behind[one] for one in routers})),
+        nodes=tuple(_planned(description, node, condition_of[node_id]) for node_id, node in routers.items()),
+        links=tuple(_planned_links(links, {text(routers[one].below("label")): condition_of[one] for one in routers})),
     )
 
 
-def _planned_links(links: tuple[_Link, ...], behind: Mapping[str, _Link | None]) -> Iterator[PlannedLink]:
+def _planned_links(links: tuple[_Link, ...], condition_of: Mapping[str, _Link | None]) -> Iterator[PlannedLink]:
     """Yield the links with conditions to which routers are behind, given by their labels."""
     for link in links:
-        nodes = tuple(label for label, found in behind.items() if found is link)
+        nodes = tuple(label for label, found in condition_of.items() if found is link)
         if link.condition is not None and nodes:
             yield PlannedLink(
                 label=link.label, condition_name=_condition_name(link), condition=link.condition, nodes=nodes
@@ -94,14 +94,14 @@ def _check_lab(lab: Place) -> None:
 def _routers(description: NightDescription, top: Place, nodes: Mapping[str, Place]) -> dict[str, Place]:
     """Return the routers of the night by id, each with a configuration that lets SSH in."""
     known = {node_id: node for node_id, node in nodes.items() if node.below("node_definition").value in ROUTERS}
-    wanted = description.topology.routers
+    labels_asked = description.topology.routers
     labels = {text(node.below("label")): node_id for node_id, node in known.items()}
-    if missing := next((label for label in wanted if label not in labels), None):
+    if missing := next((label for label in labels_asked if label not in labels), None):
         raise ConfigInvalid(
             f"{description.file}: key 'topology.routers': expected routers of {top.file}, found {missing}",
             hint=f"It has {', '.join(sorted(labels)) or 'none of a known kind'}",
         )
-    routers = {labels[label]: known[labels[label]] for label in wanted} or known
+    routers = {labels[label]: known[labels[label]] for label in labels_asked} or known
     if not routers:
         raise top.below("nodes").problem(
             f"expected at least one node of {', '.join(ROUTERS)}, found none", "A night stages to such routers only"
@@ -163,8 +163,8 @@ def _figure(place: Place, read: Reader) -> Any:
 def _condition_of(node: Place, node_id: str, nodes: Mapping[str, Place], links: tuple[_Link, ...]) -> _Link | None:
     """Return the link with a condition on the way from a connector to a router; None where there is none."""
     connectors = {one for one, found in nodes.items() if found.below("node_definition").value == CONNECTOR}
-    way = (links[one] for one in way_out(node_id, [link.ends for link in links], connectors))
-    found = [link for link in way if link.condition is not None]
+    path = (links[one] for one in links_to_connector(node_id, [link.ends for link in links], connectors))
+    found = [link for link in path if link.condition is not None]
     if len(found) > 1:
         raise node.problem(
             f"router {node.below('label').value}: expected one link with a condition on the way to it, found "
@@ -174,7 +174,7 @@ def _condition_of(node: Place, node_id: str, nodes: Mapping[str, Place], links: 
     return found[0] if found else None
 
 
-def way_out(node_id: str, links: Sequence[frozenset[str]], connectors: Collection[str]) -> tuple[int, ...]:
+def links_to_connector(node_id: str, links: Sequence[frozenset[str]], connectors: Collection[str]) -> tuple[int, ...]:
     """Return the links from a node to the nearest connector; without a way to one, all of its own.
 
     Args:

@@ -76,7 +76,7 @@ def _checked(run: DeviceRun) -> CheckReport:
     report: CheckReport = run.run_step(
         CHECK,
         check_task,
-        wanted=wanted,
+        target=wanted,
         signature=context.policy.verify_signature,
         interrupted=context.interrupted,
         hashing=lambda: hash_slot_in_check(run),

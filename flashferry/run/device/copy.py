@@ -49,7 +49,7 @@ from flashferry.transports import PUSH
 from flashferry.transports.transport import ServerView, view_of
 from tasks.copy import COPY, STEP, CopyLimits, copy_limits, least_rate_bytes_per_s
 from tasks.copy import copy as copy_task
-from tasks.fetch_check import look_again
+from tasks.fetch_check import refusal_before_copy
 from tasks.partial_file import file_at
 from tasks.tcp_config import WINDOW_SIZE
 
@@ -203,7 +203,7 @@ class _Sending:
         sender.start()
         try:
             while not self._done.wait(_POLL_S):
-                self._account.look(self._source.channel())
+                self._account.sample(self._source.channel())
                 self._check(time.monotonic())
         finally:
             # Whatever was raised, sending ends.
@@ -430,7 +430,7 @@ def check_target_again(run: DeviceRun, order: CopyOrder) -> None:
     """
     if order.target == "null:":
         return
-    refusal = look_again(
+    refusal = refusal_before_copy(
         run.session(),
         run.checked.file_system,
         order.image,

@@ -51,7 +51,7 @@ def _check_readiness(run: DeviceRun) -> None:
         found: Readiness = run.run_step(
             READY,
             ready,
-            wanted=TargetImage.of(context.image, is_insisted=context.policy.any_image),
+            target=TargetImage.of(context.image, is_insisted=context.policy.any_image),
             proven=_proven(record),
             failed_add=_failed_before(run) if record.added is None else None,
             signature=context.policy.verify_signature,

@@ -105,7 +105,7 @@ def _check_certificate(run: DeviceRun) -> None:
     if run.context.certificate is None or not is_certified(run.transport):
         return
     address = run.context.server_address or run.host.server_address or run.checked.server_address
-    check_files(*run.context.certificate, told=(address,))
+    check_files(*run.context.certificate, addresses=(address,))
 
 
 STEP = "transport"

@@ -68,7 +68,7 @@ class ServiceUnusable(FlashferryError):
 class ApprovalWanted(FlashferryError):
     """A plan needs an approval at a remote service; nothing was started."""
 
-    kind: ClassVar[Kind] = Kind.APPROVAL_WANTED
+    kind: ClassVar[Kind] = Kind.APPROVAL_NEEDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -264,11 +264,11 @@ def prepare(service: Service, job: Job) -> None:
     if job.kind in _HAVE_A_PLAN and job.digest is not None:
         with service.database.reading() as database:
             text = text_of(database, job.digest)
-        folder.tell(folder.plan, text)
+        folder.write(folder.plan, text)
     if job.rules:
-        folder.tell(folder.rules, job.rules)
+        folder.write(folder.rules, job.rules)
     details = {"job": job.job_id, "actor": job.requested_by, "words": list(job.words)}
-    folder.tell(folder.command, json.dumps(details, indent=1) + "\n")
+    folder.write(folder.command, json.dumps(details, indent=1) + "\n")
 
 
 def start(service: Service, job: Job) -> subprocess.Popen[bytes] | None:
@@ -397,13 +397,13 @@ class Supervisor:
     def _follow(self, service: Service, job: Job) -> None:
         """Handle a job that was started."""
         folder = JobFolder.of(service.state, job.job_id)
-        mark = read_mark(folder.begun) or _mark_of(job)
+        mark = read_mark(folder.mark_file) or _mark_of(job)
         if mark is None:
             if not _is_given_up(service, job):
                 self._start(service, job)
                 return
             # From here on no process can take it any more.
-            if not claim(folder.begun):
+            if not claim(folder.mark_file):
                 return
             end(service, job, state=JobState.DEAD, exit_code=None, sentence="its process did not start")
             return
@@ -416,7 +416,7 @@ class Supervisor:
         if (outcome := folder.outcome()) is not None:
             end(service, job, state=JobState.ENDED, exit_code=outcome.exit_code, sentence=outcome.sentence)
             return
-        words = folder.last_words()
+        words = folder.last_error_line()
         sentence = "its process died" + (f"; last output: {words}" if words else " without output")
         deaths, resumes = folder.deaths, service.settings.runs.resumes
         if starts_again(job, deaths=deaths, resumes=resumes, now=service.now()):

@@ -16,15 +16,16 @@ from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.redaction import masked
 from flashferry.depot.catalogue.part import CatalogueBusy
 from flashferry.depot.sync.filling import SourceRefused, SourceUnreachable, SyncProgress
-from flashferry.sites.agent.carrying import Bench, End, carry_out, restore_left
+from flashferry.sites.agent.bench import Bench, End
 from flashferry.sites.agent.depot import SiteDepot
-from flashferry.sites.agent.following import left_held
-from flashferry.sites.agent.forgetting import Forgetting
-from flashferry.sites.agent.judging import OrderRefused
-from flashferry.sites.agent.looking import depot_images
+from flashferry.sites.agent.execution import carry_out, restore_left
+from flashferry.sites.agent.immediate_orders import depot_images
+from flashferry.sites.agent.order_checks import OrderRefused
+from flashferry.sites.agent.order_intake import Taker
+from flashferry.sites.agent.part_run import left_held
 from flashferry.sites.agent.presence import Claim, Presence, only_here, place_of
-from flashferry.sites.agent.taking import Taker
-from flashferry.sites.agent.telling import Identity, WordSender
+from flashferry.sites.agent.retention import Retention
+from flashferry.sites.agent.word_sender import Identity, WordSender
 from flashferry.sites.broker import ORDER_TASK, Broker, control_queue, site_queue
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.settings import AgentSettings
@@ -35,7 +36,7 @@ from flashferry.store.sites.agents import AgentDatabase, agent_name
 _LOG = logging.getLogger("flashferry.sites")
 _LANES = ((OrderJob.STAGE, OrderJob.SYNC), (OrderJob.RECOVER,))
 """Orders of a lane go one behind the other; what restores devices waits for no part."""
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _AGAIN_S = 5.0
 _ENDS_WITHIN_S = 4.0
 _REFUSED_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
@@ -91,7 +92,7 @@ class Agent:
         self._refusals: dict[str, int] = {}
         self._troubles: dict[str, str] = {}
         self._depot_images: list[dict[str, Any]] = []
-        self._forgetting = Forgetting(self._database, settings.state)
+        self._retention = Retention(self._database, settings.state)
         self._presence: Presence | None = None
         self._started_at = datetime.now(UTC)
 
@@ -133,18 +134,18 @@ class Agent:
     def _take_orders(self, presence: Presence, report: Report) -> None:
         """Take orders for as long as the site is ours."""
         while not presence.is_ours():
-            if self._ending.wait(_LOOK_S):
+            if self._ending.wait(_POLL_S):
                 return
         self._settle_control()
         queues = (site_queue(self._settings.site), control_queue(self._settings.site))
         report(f"takes orders from {' and '.join(queues)}")
         with self._broker.worker(queues, ORDER_TASK, self._taker.take, ends_within_s=_ENDS_WITHIN_S):
-            looks_at_s = 0.0
-            while presence.is_ours() and not self._ending.wait(_LOOK_S):
-                if time.monotonic() >= looks_at_s:
-                    looks_at_s = time.monotonic() + self._settings.beat_s
-                    self._look_at_depot()
-                    self._forgetting.look()
+            next_check_s = 0.0
+            while presence.is_ours() and not self._ending.wait(_POLL_S):
+                if time.monotonic() >= next_check_s:
+                    next_check_s = time.monotonic() + self._settings.beat_s
+                    self._check_depot()
+                    self._retention.apply()
 
     def _work(self, jobs: tuple[OrderJob, ...]) -> None:
         """Carry out the orders of a lane, one behind the other; what cannot be now is tried again."""
@@ -157,7 +158,7 @@ class Agent:
                 _LOG.error("orders cannot be looked for: %s", masked(repr(error)))
                 self._ending.wait(_AGAIN_S)
             with self._news:
-                self._news.wait(_LOOK_S)
+                self._news.wait(_POLL_S)
 
     def _next(self, jobs: tuple[OrderJob, ...]) -> Order | None:
         return next(iter(self._left(jobs)), None)
@@ -222,10 +223,10 @@ class Agent:
 
     def _settle_control(self) -> None:
         """Carry out what an agent before this one had put on disk and not got to: steering, and looks."""
-        for order in self._left((*CONTROL_JOBS, OrderJob.LOOK)):
+        for order in self._left((*CONTROL_JOBS, OrderJob.CHECK)):
             self._taker.carry_at_once(order)
 
-    def _look_at_depot(self) -> None:
+    def _check_depot(self) -> None:
         self._depot_images = depot_images(self._bench.depot)
 
     def _beat(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.redaction import masked
 from flashferry.core.state_folder import lock, make_private_directory, open_private
-from flashferry.sites.agent.telling import Identity
+from flashferry.sites.agent.word_sender import Identity
 from flashferry.sites.broker import Broker, BrokerUnreachable
 from flashferry.sites.wire import WireError, moment_of, moment_text, opened, sealed
 
@@ -36,7 +36,7 @@ CLAIM_SCHEMA = "flashferry.claim/1"
 _LOG = logging.getLogger("flashferry.sites")
 _LEAST_S = 30.0
 _REPEAT_S = 60.0
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _AGAIN_S = 5.0
 _GIVES_UP_WITHIN_S = 2.0
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -256,7 +256,7 @@ class Presence:
     def start(self) -> None:
         """Begin, and wait until it is known whether the site is ours, or that the broker does not say."""
         self._thread.start()
-        while not self._is_tried.wait(_LOOK_S) and not self._ending.is_set():
+        while not self._is_tried.wait(_POLL_S) and not self._ending.is_set():
             pass
 
     def is_ours(self) -> bool:
@@ -302,7 +302,7 @@ class Presence:
                 "another agent with this key had the site lately: waiting up to "
                 f"{self._claim.ends_after_s:.0f} s to see whether it still runs"
             )
-            if self._ending.wait(_LOOK_S):
+            if self._ending.wait(_POLL_S):
                 return 0.0
         self._is_ours.set()
         return self._beat_s

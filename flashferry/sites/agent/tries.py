@@ -1,14 +1,29 @@
-"""What follows the death of a run of an order: its devices are restored, then it is gone on with. Pure.
+"""An order's tries: which comes next, and each as a process of its own.
 
-Each try is a job of its own, `ORDER`, `ORDER.1`, `ORDER.2` ..., whose folder is there before its process is: what was
-tried is known from disk alone, whichever process was killed in between.
+Each try is a job, `ORDER`, `ORDER.1`, `ORDER.2` ..., whose folder is there before its process is: what was tried is
+known from disk alone. The agent owns no process: killed at any moment it finds them again, or their results, and
+nothing is started twice (`flashferry.core.apart`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
+
+from flashferry.core.apart.processes import JobFolder, Outcome, ProcessMark, claim, read_mark
+from flashferry.core.state_folder import open_private
+from flashferry.model.exit_codes import ExitCode
 
 PAUSES_S = (0.0, 10.0, 60.0, 300.0)
 """So long before each recovery in a row: a device may be away for a while. Then people are needed."""
@@ -71,3 +86,151 @@ def recoveries_in_a_row(tries: Sequence[Try]) -> int:
             break
         count += 1
     return count
+
+
+POLL_S = 0.5
+
+_BEGINS_WITHIN_S = 60.0
+_AGAIN_S = 2.0
+_ACTOR = "actor"
+_KIND = "kind"
+_INTERRUPTED = "interrupted"
+"""A file of a try's folder: the agent has asked its process to end, for it ends itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryFolder:
+    """A try on disk.
+
+    Attributes:
+        job_id: Its name.
+        folder: Its folder.
+    """
+
+    job_id: str
+    folder: JobFolder
+
+    @property
+    def kind(self) -> TryKind:
+        """Return what it does."""
+        return TryKind(json.loads(self.folder.command.read_text(encoding="utf-8"))[_KIND])
+
+    @property
+    def mark(self) -> ProcessMark | None:
+        """Return the process that does it, or did; None where none has started."""
+        return read_mark(self.folder.mark_file)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """Return what it said at its end, or None."""
+        return self.folder.outcome()
+
+    def over(self) -> Try:
+        """Return it as one that is over."""
+        outcome = self.outcome
+        # What had ended well before it received that was not ended by us.
+        is_cut = (self.folder.path / _INTERRUPTED).exists() and (outcome is None or outcome.exit_code != ExitCode.OK)
+        return Try(kind=self.kind, is_dead=outcome is None, is_interrupted=is_cut)
+
+    def interrupt(self) -> None:
+        """Ask its process to end in order, which restores devices; noted first."""
+        mark = self.mark
+        if mark is None or not mark.is_alive():
+            return
+        note = self.folder.path / _INTERRUPTED
+        if note.exists():
+            return
+        with open_private(note, "w"):
+            pass
+        with suppress(ProcessLookupError):
+            os.kill(mark.pid, signal.SIGINT)
+
+
+def tries_of(state: Path, order_id: str) -> Iterator[TryFolder]:
+    """Yield the tries of an order that are on disk, the first first."""
+    number = 0
+    while (
+        one := TryFolder(job_id=job_of_try(order_id, number), folder=_folder(state, order_id, number))
+    ).folder.command.exists():
+        yield one
+        number += 1
+
+
+def plan_file(state: Path, order_id: str) -> Path:
+    """Return the file of a part's plan, by which its run is started."""
+    return state / "jobs" / f"{order_id}-plan.json"
+
+
+def events_file(state: Path, order_id: str, number: int) -> Path:
+    """Return the file of the events of a try's run."""
+    return _folder(state, order_id, number).events
+
+
+def forget_tries(state: Path, order_id: str) -> None:
+    """Remove the files of an order that is forgotten; what became of devices is in the journal."""
+    for one in tuple(tries_of(state, order_id)):
+        shutil.rmtree(one.folder.path, ignore_errors=True)
+    with suppress(OSError):
+        plan_file(state, order_id).unlink(missing_ok=True)
+
+
+def prepare(state: Path, order_id: str, number: int, kind: TryKind, words: Sequence[str], actor: str) -> TryFolder:
+    """Write what a try's process is to do into its folder; nothing is started yet.
+
+    Raises:
+        ConfigInvalid: The folder belongs to another user.
+        OSError: It cannot be written.
+    """
+    folder, job_id = _folder(state, order_id, number), job_of_try(order_id, number)
+    folder.make()
+    command = {"job": job_id, _ACTOR: actor, _KIND: kind.value, "words": list(words)}
+    folder.write(folder.command, json.dumps(command, indent=1) + "\n")
+    return TryFolder(job_id=job_id, folder=folder)
+
+
+def carry_through(
+    one: TryFolder, *, on_poll: Callable[[], None], ending: threading.Event, begins_within_s: float = _BEGINS_WITHIN_S
+) -> Try:
+    """Start a try unless it was started, follow it to its end, and return it.
+
+    Args:
+        one: The try.
+        on_poll: Called now and then while it is under way, and once after its end.
+        ending: Set when the agent is to end: the try's process is asked to end in order then, and waited for.
+        begins_within_s: A process that has not started after so long will not.
+    """
+    child, started_s, again_s = None, time.monotonic(), 0.0
+    while (mark := one.mark) is None:
+        if (child is None or child.poll() is not None) and time.monotonic() >= again_s:
+            child, again_s = _start(one.folder), time.monotonic() + _AGAIN_S
+        if time.monotonic() - started_s > begins_within_s and claim(one.folder.mark_file):
+            # From here on no process can take it any more.
+            return one.over()
+        time.sleep(0.05)
+    while mark.is_alive() and mark.pid != os.getpid():
+        if child is not None:
+            child.poll()
+        if ending.is_set():
+            one.interrupt()
+        on_poll()
+        # Not by the event: once it is set it would not wait any more.
+        time.sleep(POLL_S)
+    if child is not None:
+        child.wait()
+    on_poll()
+    return one.over()
+
+
+def _start(folder: JobFolder) -> subprocess.Popen[bytes]:
+    with open_private(folder.stderr, "ab") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "flashferry.core.apart.child", str(folder.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=stderr,
+            stderr=stderr,
+            start_new_session=True,
+        )
+
+
+def _folder(state: Path, order_id: str, number: int) -> JobFolder:
+    return JobFolder.of(state, job_of_try(order_id, number))

@@ -22,7 +22,7 @@ from flashferry.core.redaction import masked
 from flashferry.images.manifest import MOST_PLAN_BYTES, plan_name
 from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
 from flashferry.model.plan_file import plan_from
-from flashferry.sites.centre.collecting import CANARIES, LOOK, OTHERS, Collector, now
+from flashferry.sites.centre.collecting import CANARIES, CHECK_PREFIX, OTHERS, Collector, now
 from flashferry.sites.centre.gate import first_wave
 from flashferry.sites.centre.listening import ListeningBroker
 from flashferry.sites.centre.ordering import Orders, fresh_id
@@ -64,7 +64,7 @@ SYSTEM = Asker(actor="system", via="centre")
 """In whose name the centre decides by itself; people's names are never that one alone."""
 LONGEST_S = 12 * 3600.0
 """So long a part can start where the plan has no end of its own, seconds."""
-_LOOK_S = 0.25
+_POLL_S = 0.25
 _MOST_EVENTS = 50_000
 """So many old events go at a time: so it is short."""
 _JOBS = {
@@ -176,17 +176,17 @@ class Centre:
         """
         # As the ledger keeps times, to the millisecond: an answer within the same one is no answer from before.
         asked_at = moment_of(moment(now()))
-        run = fresh_id(LOOK.removesuffix("-"))
+        run = fresh_id(CHECK_PREFIX.removesuffix("-"))
         self.collector.ask(run)
-        self.orders.look(run, sites)
+        self.orders.ask(run, sites)
         until_s = time.monotonic() + self.settings.answer_s
         while time.monotonic() < until_s and not interrupted():
             known = self.agents()
             if all(site in known and moment_of(known[site].heard_at) >= asked_at for site in sites):
                 break
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         for site, (called, offset) in self.collector.answers().items():
-            self.orders.heard(called, site, offset)
+            self.orders.acknowledge(called, site, offset)
         return asked_at
 
     def begin(self, read: ReadPlan, found: Sequence[Share], asker: Asker, left_out: Sequence[str] = ()) -> str:
@@ -366,17 +366,17 @@ class Centre:
                 end_held(database, run.run, f"not given: {why}", at=moment(now()), site=site)
                 if site is None:
                     set_stopped(database, run.run, why)
-        begun = [part for part in parts if part.state is not PartState.HELD]
+        given = [part for part in parts if part.state is not PartState.HELD]
         if what is SteerKind.APPROVE:
-            self._approve(run, begun, waves, until, wave, is_for_all=site is None)
+            self._approve(run, given, waves, until, wave, is_for_all=site is None)
         else:
-            self.orders.made(begun, _JOBS[what], until)
+            self.orders.made(given, _JOBS[what], until)
         return tuple(dict.fromkeys(part.site for part in parts))
 
     def _approve(
         self,
         run: SiteRun,
-        begun: Sequence[Part],
+        given: Sequence[Part],
         waves: Mapping[tuple[str, int], Sequence[int]],
         until: datetime,
         wave: int | None,
@@ -384,7 +384,7 @@ class Centre:
         is_for_all: bool,
     ) -> None:
         """Allow each site its waves up to this one; what was held for that wave is given out."""
-        for part in begun:
+        for part in given:
             mine = [one for one in waves[part.site, part.round] if wave is None or one <= wave]
             if mine and mine[-1] > part.from_wave:
                 self.orders.made([part], OrderJob.APPROVE, until, wave=mine[-1])
@@ -407,8 +407,8 @@ def run_in(ledger: SitesDatabase, given: str) -> SiteRun:
     return found
 
 
-def wave_to_approve(run: SiteRun, wanted: int | None) -> int:
-    """Return up to which wave a run may begin now: what is wanted, else the one behind those that may already.
+def wave_to_approve(run: SiteRun, asked: int | None) -> int:
+    """Return up to which wave a run may begin now: the wave asked for, else the one after those that may already.
 
     Raises:
         ConfigInvalid: The plan has no such wave, or all may begin already.
@@ -418,12 +418,12 @@ def wave_to_approve(run: SiteRun, wanted: int | None) -> int:
         raise ConfigInvalid(
             f"run {run.run}: expected a wave that waits, found that all may begin", hint="Nothing is to be approved"
         )
-    if wanted is not None and not run.approved_wave < wanted <= last:
+    if asked is not None and not run.approved_wave < asked <= last:
         raise ConfigInvalid(
-            f"--wave: expected one from {run.approved_wave + 1} to {last}, found {wanted}",
+            f"--wave: expected one from {run.approved_wave + 1} to {last}, found {asked}",
             hint="Leave it out for the next one",
         )
-    return wanted if wanted is not None else run.approved_wave + 1
+    return asked if asked is not None else run.approved_wave + 1
 
 
 def plan_in(run: SiteRun) -> FleetPlan:
@@ -443,13 +443,13 @@ def in_rounds(devices: Sequence[PlannedDevice], first: frozenset[str]) -> dict[i
 
 
 def _open_parts(run: str, parts: Sequence[Part], site: str | None) -> tuple[Part, ...]:
-    wanted = [part for part in parts if site in (None, part.site)]
-    found = tuple(part for part in wanted if not part.is_over)
+    named = [part for part in parts if site in (None, part.site)]
+    found = tuple(part for part in named if not part.is_over)
     if not found:
         known = ", ".join(dict.fromkeys(part.site for part in parts))
         what = f"site {site} to have something of run {run} in hand" if site else f"run {run} to be under way"
         raise ConfigInvalid(
-            f"expected {what}, found none{'' if wanted else f' of that name: {known}'}; nothing was sent",
+            f"expected {what}, found none{'' if named else f' of that name: {known}'}; nothing was sent",
             hint=f"'flashferry sites show {run}' shows where it stands",
         )
     return found

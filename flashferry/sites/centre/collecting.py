@@ -31,7 +31,7 @@ CANARIES, OTHERS = 0, 1
 """The rounds of a run: the first devices of the whole fleet, then all others."""
 _CANARY = ".canary"
 _MOST_REASONS = 100
-LOOK = "look-"
+CHECK_PREFIX = "look-"
 """Runs whose name begins so are no runs: a centre asked agents how they are."""
 
 
@@ -71,15 +71,15 @@ class Clock:
     within_s: float
 
 
-def clock_by(asked: datetime, said: datetime, heard: datetime) -> Clock | None:
+def clock_by(asked: datetime, said: datetime, received: datetime) -> Clock | None:
     """Return what an answer shows of an agent's clock, as NTP takes it (RFC 5905, 8): either way may be the longer.
 
     Args:
         asked: When it was asked, by our clock.
         said: What its clock said then.
-        heard: When that was here, by our clock; before `asked` where ours was set back, and nothing is known.
+        received: When that was here, by our clock; before `asked` where ours was set back, and nothing is known.
     """
-    both_ways_s = (heard - asked).total_seconds()
+    both_ways_s = (received - asked).total_seconds()
     if both_ways_s < 0:
         return None
     return Clock((said - asked).total_seconds() - both_ways_s / 2, both_ways_s / 2)
@@ -120,7 +120,7 @@ class Collector:
         self.taken: Counter[str] = Counter()
 
     def ask(self, run: str) -> None:
-        """Expect words that answer a look."""
+        """Expect words that answer a check."""
         with self._lock:
             self._asked[run] = self._clock()
 
@@ -143,7 +143,7 @@ class Collector:
             for word in words:
                 if word.kind is WordKind.BEAT:
                     self._beat(database, word)
-                elif word.run.startswith(LOOK):
+                elif word.run.startswith(CHECK_PREFIX):
                     self._answer(database, word)
                 else:
                     self._word(database, word)
@@ -194,14 +194,14 @@ class Collector:
         at, said = self._clock(), datetime.fromisoformat(word.at)
         return at if at - said <= timedelta(seconds=self._settings.clock_bound_s) else said
 
-    def _speaks(self, database: sqlite3.Connection, word: Word, heard: datetime, clock: Clock | None) -> bool:
+    def _speaks(self, database: sqlite3.Connection, word: Word, received: datetime, clock: Clock | None) -> bool:
         """Take what a word says of its agent; return whether it is news."""
         beat = AgentBeat(
             site=word.site,
             agent=word.agent,
             instance=Node(word.data).text("started_at") or "",
             release=word.release,
-            heard_at=moment(heard),
+            heard_at=moment(received),
             said_at=moment(datetime.fromisoformat(word.at)),
             clock_ahead_s=clock.ahead_s if clock else None,
             clock_within_s=clock.within_s if clock else 0.0,

@@ -1,12 +1,13 @@
-"""A run followed from the ledger until all its parts have ended, whichever process hears of them.
+"""Runs followed from the ledger until all their parts have ended.
 
-Who follows also keeps the run going: orders that no agent has acknowledged are sent again, agents' words are
-acknowledged, and all sites go on once the canaries are good. A killed centre loses none of that: `sites follow` reads
-the same ledger.
+Following also keeps a run going: orders that no agent has acknowledged are sent again, agents' words are
+acknowledged, and all sites continue once the canaries are good. A killed centre loses none of that: `sites follow`
+reads the same ledger.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from flashferry.core.codec import CodecError, decode
+from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import size
@@ -28,10 +30,10 @@ from flashferry.sites.centre.sharing import ago
 from flashferry.store.control_requests import Asker, SteerKind
 from flashferry.store.database import moment, moment_of
 from flashferry.store.sites.agents import AgentState
-from flashferry.store.sites.runs import Part, PartState, SiteRun, end_run, parts_of, run_of
+from flashferry.store.sites.runs import Part, PartState, SiteRun, end_run, open_runs, parts_of, run_of
 from flashferry.store.sites.words import DeviceOutcome, News, news_of, outcomes_of
 
-LOOK_S = 0.5
+POLL_S = 0.5
 _GATE_EVERY_S = 2.0
 _REMIND_S = 300.0
 """So often it is said again that a site is silent."""
@@ -80,7 +82,7 @@ class Follower:
     def __init__(self, centre: Centre, run: SiteRun, asker: Asker, clock: Callable[[], float] = time.monotonic) -> None:
         self._centre, self._run, self._asker, self._clock = centre, run, asker, clock
         self._plan = plan_in(run)
-        self._begun_at, self._shown_s = moment_of(run.begun_at), 0.0
+        self._started_at, self._shown_s = moment_of(run.begun_at), 0.0
         self._seen = News(lines=(), event_seq=0, changed=0)
         self._states: dict[tuple[str, int], tuple[PartState, str]] = {}
         self._silent: dict[str, float] = {}
@@ -104,7 +106,7 @@ class Follower:
         A view calls it with each frame; it reads nothing.
         """
         at = now()
-        return {site: _last_word(last, at) for site, last in self._last_at.items()}
+        return {site: _last_message(last, at) for site, last in self._last_at.items()}
 
     def fetching(self) -> dict[str, str]:
         """Return which image comes into the depot of each site whose part is under way, and how far it is, in words.
@@ -128,16 +130,16 @@ class Follower:
         """
         view(Event(host=None, step="run", status="started", text=self._run.run, at_s=0.0, run_id=self._run.run))
         while True:
-            if self.look(view):
+            if self.check(view):
                 return True
             if left():
                 self.has_left = True
                 return False
             if interrupted() and not self._is_stopping:
                 self._stop(view)
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
-    def look(self, view: View) -> bool:
+    def check(self, view: View) -> bool:
         """Take what is new to the view and to the sites, once; return whether all parts have ended."""
         # The parts first: what ended a part is then among the news of the same look.
         with self._centre.ledger.reading() as database:
@@ -150,7 +152,7 @@ class Follower:
         self._tend(view)
         if self._clock() - self._gate_at >= _GATE_EVERY_S:
             self._gate_at = self._clock()
-            self._look_at_waves(view, has_held=any(part.state is PartState.HELD for part in parts))
+            self._check_waves(view, has_held=any(part.state is PartState.HELD for part in parts))
         if is_over := all(part.is_over for part in parts):
             self._end()
         return is_over
@@ -214,9 +216,9 @@ class Follower:
                 last_at[part.site] = last
                 if self._clock() - self._silent.get(part.site, float("-inf")) >= _REMIND_S:
                     self._silent[part.site] = self._clock()
-                    fresh.append(f"{part.site} ({_last_word(last, at)})")
+                    fresh.append(f"{part.site} ({_last_message(last, at)})")
             elif not is_silent and self._silent.pop(part.site, None) is not None:
-                view.say(f"site {part.site} is heard again")
+                view.say(f"site {part.site} answers again")
         # At once, for another thread may be drawing.
         self._last_at = last_at
         if fresh:
@@ -247,8 +249,8 @@ class Follower:
             self._trouble_at = float("-inf")
             view.say("the broker takes orders again")
 
-    def _look_at_waves(self, view: View, *, has_held: bool) -> None:
-        """Let sites begin what may begin now, and report which wave waits for an approval."""
+    def _check_waves(self, view: View, *, has_held: bool) -> None:
+        """Let sites start what can start now, and report which wave waits for an approval."""
         if has_held:
             # What a centre that died had entered, and not given out yet.
             self._centre.give_out(self._run.run)
@@ -285,8 +287,8 @@ class Follower:
         self._is_stopping = True
         sites = self._centre.steer(self._run, SteerKind.STOP, self._asker)
         view.say(
-            f"{counted(len(sites), 'site')} told to stop: what is under way is ended, every device restored. "
-            f"Once more, and they are left to themselves; 'flashferry sites follow {self._run.run}' looks on again"
+            f"{counted(len(sites), 'site')} asked to stop: copies under way end, every device is restored. "
+            f"Press it once more to leave the run to them; 'flashferry sites follow {self._run.run}' follows it again"
         )
 
     def _end(self) -> None:
@@ -304,13 +306,91 @@ class Follower:
             at: When it happened, ISO 8601; anything else: not known.
         """
         try:
-            happened_s = (moment_of(at) - self._begun_at).total_seconds()
+            happened_s = (moment_of(at) - self._started_at).total_seconds()
         except (ValueError, TypeError):
             happened_s = self._shown_s
-        latest_s = (now() - self._begun_at).total_seconds()
+        latest_s = (now() - self._started_at).total_seconds()
         self._shown_s = max(self._shown_s, min(happened_s, latest_s))
         return self._shown_s
 
 
-def _last_word(last: datetime | None, at: datetime) -> str:
-    return "never heard" if last is None else f"last heard {ago(last, at)}"
+def _last_message(last: datetime | None, at: datetime) -> str:
+    return "no message yet" if last is None else f"last message {ago(last, at)}"
+
+
+ALL_POLL_S = 1.0
+_PRUNE_EVERY_S = 3600.0
+
+
+class FleetFollower:
+    """Follows every run that is open, those too that start meanwhile.
+
+    Args:
+        centre: Open, so that it collects.
+        asker: Who runs it.
+        say: Takes what people should know: of each run its sites' states, silence, and what failed.
+        clock: Seconds, going up.
+    """
+
+    def __init__(
+        self, centre: Centre, asker: Asker, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._centre, self._asker, self._say, self._clock = centre, asker, say, clock
+        self._prune_at_s = clock()
+        self._followers: dict[str, Follower] = {}
+        self._broken: set[str] = set()
+
+    def check(self) -> tuple[str, ...]:
+        """Check every open run once, and now and then old events; return the runs that ended with this check."""
+        try:
+            self._prune()
+            with self._centre.ledger.reading() as database:
+                found = open_runs(database)
+            return tuple(run for run in found if run not in self._broken and self._has_ended(run))
+        except sqlite3.Error as error:
+            self._say(f"the ledger cannot be used for now: {masked(str(error))}")
+            return ()
+
+    def _prune(self) -> None:
+        if self._clock() < self._prune_at_s:
+            return
+        found = self._centre.drop_old_events()
+        if found.events:
+            days = self._centre.settings.keep_days
+            self._say(f"{counted(found.events, 'event')} of runs that ended over {days} days ago went; records stay")
+        # What is left goes with the next look: runs under way come first.
+        self._prune_at_s = self._clock() + (_PRUNE_EVERY_S if found.is_all else 0.0)
+
+    def _has_ended(self, run: str) -> bool:
+        try:
+            if run not in self._followers:
+                self._followers[run] = Follower(self._centre, self._centre.run_named(run), self._asker)
+                self._say(f"run {run} is followed")
+            if not self._followers[run].check(_Spoken(run, self._say)):
+                return False
+        except ConfigInvalid as error:
+            # Its plan in the ledger is damaged: others go on.
+            self._broken.add(run)
+            self._say(f"run {run} is left alone: {error}")
+            return False
+        del self._followers[run]
+        self._say(f"run {run} has ended at all sites")
+        return True
+
+
+class _Spoken:
+    """Report a run in sentences alone."""
+
+    def __init__(self, run: str, say: Callable[[str], None]) -> None:
+        self._run, self._say = run, say
+
+    def __call__(self, event: Event) -> None:
+        """Take an event: of devices only failures are reported."""
+        if event.host is None and event.text and event.step.startswith("site "):
+            self.say(f"{event.step}: {event.text}")
+        elif event.host is not None and event.step == "device" and event.status == "failed":
+            self.say(f"{event.host}: {event.text}")
+
+    def say(self, text: str) -> None:
+        """Report a sentence."""
+        self._say(f"run {self._run}: {text}")

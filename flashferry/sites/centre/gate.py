@@ -1,4 +1,4 @@
-"""Whether all sites may go on behind the canaries. Pure.
+"""Whether all sites may go on after the canaries. Pure.
 
 Each site goes through the waves of its own devices by itself. What is for the whole fleet alone is decided here: the
 first wave, which shows what is wrong with an image before the others have it.
@@ -51,12 +51,12 @@ def decide(plan: FleetPlan, approved: int | None, outcomes: Sequence[DeviceOutco
     """
     if is_stopped or approved is None:
         return Decision()
-    begun = [one for one in outcomes if one.wave <= approved]
-    failed = [one.host for one in begun if one.outcome in FAILED]
+    started = [one for one in outcomes if one.wave <= approved]
+    failed = [one.host for one in started if one.outcome in FAILED]
     canaries_failed = len(plan.canaries & set(failed))
-    if why := may_go_on(plan.policy, len(begun), len(failed), canaries_failed=canaries_failed):
+    if why := may_go_on(plan.policy, len(started), len(failed), canaries_failed=canaries_failed):
         return Decision(stop=why)
-    return Decision(goes_on=not plan.policy.approve and all(one.outcome is not None for one in begun))
+    return Decision(goes_on=not plan.policy.approve and all(one.outcome is not None for one in started))
 
 
 def wave_that_waits(

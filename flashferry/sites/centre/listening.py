@@ -1,4 +1,4 @@
-"""The centre's ear: words read from the broker in one thread, many in one transaction.
+"""Words read from the broker in one thread, many in one transaction.
 
 Words are taken out of the queue at once and never given back: what a centre that dies had in hand is said again by the
 agent, which keeps each word until it is acknowledged. A worker of Celery's, which acknowledges each message
@@ -32,7 +32,7 @@ Take = Callable[[Sequence[str]], None]
 
 
 class ListeningBroker(Broker):
-    """The broker with an ear for words."""
+    """The broker that also receives words."""
 
     @contextmanager
     def listening(self, take: Take) -> Iterator[None]:
@@ -41,15 +41,15 @@ class ListeningBroker(Broker):
         Args:
             take: Called with envelopes, from one thread. What it raises is logged; these words come again.
         """
-        ear = _Ear(self._app, take, self._settings.place)
-        ear.start()
+        reader = _QueueReader(self._app, take, self._settings.place)
+        reader.start()
         try:
             yield
         finally:
-            ear.stop()
+            reader.stop()
 
 
-class _Ear:
+class _QueueReader:
     """Reads one queue.
 
     Args:
@@ -63,7 +63,7 @@ class _Ear:
         self._end = threading.Event()
         self._reported_s = -_REPORTS_AGAIN_S
         self._found: list[str] = []
-        self._thread = threading.Thread(target=self._listen, name="centre-ear", daemon=True)
+        self._thread = threading.Thread(target=self._listen, name="centre-reader", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -101,7 +101,7 @@ class _Ear:
         with (
             self._app.connection_for_read() as connection,
             connection.channel() as channel,
-            kombu.Consumer(channel, [queue], on_message=self._hear, no_ack=True, accept=["json"]),
+            kombu.Consumer(channel, [queue], on_message=self._on_message, no_ack=True, accept=["json"]),
         ):
             while not self._end.is_set():
                 self._drain(connection)
@@ -117,7 +117,7 @@ class _Ear:
                 return
             wait_s = _MORE_S
 
-    def _hear(self, message: Any) -> None:
+    def _on_message(self, message: Any) -> None:
         with suppress(Exception):
             content = message.decode()
             arguments: Any = content[0]
@@ -130,5 +130,5 @@ class _Ear:
             return
         try:
             self._take(found)
-        except Exception as error:  # noqa: BLE001 -- the ear lives on, and the words come again
+        except Exception as error:  # noqa: BLE001 -- the thread lives on, and the words come again
             _LOG.error("%d words could not be kept, they come again: %s", len(found), masked(str(error)))

@@ -63,13 +63,13 @@ def merged(ledger: SitesDatabase, run: SiteRun) -> Merged:
         ConfigInvalid: Its copy of the plan is damaged.
     """
     with ledger.reading() as database:
-        wishes = [wish for site, wish in wishes_of(database, run.run) if site is None]
+        requests = [one for site, one in wishes_of(database, run.run) if site is None]
         return Merged(
             run=run,
             plan=plan_in(run),
             parts={(part.site, part.round): part for part in parts_of(database, run.run)},
             devices={one.host: one for one in devices_of(database, run.run)},
-            is_interrupted=any(one.what == SteerKind.STOP and one.actor != SYSTEM.actor for one in wishes),
+            is_interrupted=any(one.what == SteerKind.STOP and one.actor != SYSTEM.actor for one in requests),
         )
 
 
@@ -130,7 +130,7 @@ def _silent(part: Part, planned: PlannedDevice) -> DeviceRecord:
         return _without(planned, Outcome.FAILED, why, "Look into the journal of the site's agent")
     hint = f"'flashferry sites follow {part.run}' collects it once the site answers"
     return _without(
-        planned, Outcome.NOT_BEGUN, f"site {part.site} has it in hand, or will: no word of it came yet", hint
+        planned, Outcome.NOT_BEGUN, f"site {part.site} has it in hand, or will: no report of it came yet", hint
     )
 
 

@@ -47,7 +47,7 @@ def fresh_id(prefix: str = "order") -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tended:
+class OrderCheck:
     """What came of a look after a run's orders.
 
     Attributes:
@@ -83,11 +83,11 @@ class Orders:
         self._broker, self._ledger, self._settings = broker, ledger, settings
         self._key, self._release, self._clock = key, release, clock
         self._sent_at: dict[str, float] = {}
-        self._told: dict[tuple[str, str, int], tuple[int, float]] = {}
+        self._acknowledged_to: dict[tuple[str, str, int], tuple[int, float]] = {}
         self._gap_since: dict[tuple[str, str, int], tuple[int, float]] = {}
         self._lock = threading.Lock()
 
-    def look(self, run: str, sites: Iterable[str]) -> None:
+    def ask(self, run: str, sites: Iterable[str]) -> None:
         """Ask agents how they are.
 
         Args:
@@ -99,7 +99,7 @@ class Orders:
         """
         until = now() + timedelta(seconds=2 * self._settings.answer_s + self._settings.clock_bound_s)
         for site in sites:
-            self._send(self._fresh(OrderJob.LOOK, run, site, until))
+            self._send(self._fresh(OrderJob.CHECK, run, site, until))
 
     def made(self, parts: Sequence[Part], job: OrderJob, until: datetime, wave: int | None = None) -> None:
         """Keep an order for each of some parts; `tend` sends them."""
@@ -123,24 +123,24 @@ class Orders:
             for part in parts
         ]
 
-    def tend(self, run: str) -> Tended:
+    def tend(self, run: str) -> OrderCheck:
         """Send what no agent has said to have, and acknowledge agents' words."""
         with self._lock:
             try:
                 sent = self._send_kept(run)
                 self._acknowledge(run)
             except BrokerUnreachable as error:
-                return Tended(trouble=error.message)
-        return Tended(sent=sent)
+                return OrderCheck(trouble=error.message)
+        return OrderCheck(sent=sent)
 
-    def heard(self, called: str, site: str, offset: int) -> None:
+    def acknowledge(self, called: str, site: str, offset: int) -> None:
         """Acknowledge an agent's words up to an offset.
 
         Raises:
             BrokerUnreachable: The broker does not take it.
         """
         until = now() + timedelta(hours=1)
-        self._send(self._fresh(OrderJob.HEARD, called, site, until, offset=offset))
+        self._send(self._fresh(OrderJob.ACKNOWLEDGE, called, site, until, offset=offset))
 
     def _send_kept(self, run: str) -> int:
         with self._ledger.reading() as database:
@@ -187,18 +187,18 @@ class Orders:
 
     def _acknowledge(self, run: str) -> None:
         with self._ledger.reading() as database:
-            heard = [(part, received_of(database, part)) for part in parts_of(database, run)]
-        for part, found in heard:
+            received = [(part, received_of(database, part)) for part in parts_of(database, run)]
+        for part, found in received:
             if part.heard_at is not None and self._is_acknowledged_again(part, has_gap=found.has_gap):
-                self.heard(wire_run(part.run, part.site, part.round), part.site, part.whole)
-                self._told[part.run, part.site, part.round] = (part.whole, self._clock())
+                self.acknowledge(wire_run(part.run, part.site, part.round), part.site, part.whole)
+                self._acknowledged_to[part.run, part.site, part.round] = (part.whole, self._clock())
 
     def _is_acknowledged_again(self, part: Part, *, has_gap: bool) -> bool:
         key, clock = (part.run, part.site, part.round), self._clock()
-        told, at_s = self._told.get(key, (-1, float("-inf")))
+        offset, at_s = self._acknowledged_to.get(key, (-1, float("-inf")))
         if clock - at_s < ACKNOWLEDGE_EVERY_S:
             return False
-        if told != part.whole:
+        if offset != part.whole:
             self._gap_since.pop(key, None)
             return part.whole > 0
         if not has_gap or not part.whole:

@@ -41,7 +41,7 @@ class SiteOverview:
         key: The identifier of the key whose words count.
         release: The agent's release; empty where it is not known.
         heard_at: When its last word came, ISO 8601, UTC; None: never.
-        heard: The same for people: `4 min ago`.
+        heard: The same as text: `4 min ago`.
         clock_ahead_s: How far its clock is ahead of ours; negative: behind; None if unknown.
         clock_within_s: By so much at most that is wrong; None if unknown.
         images: What its depot has proven.
@@ -115,7 +115,7 @@ class PartOverview:
         sentence: Why it was refused, or how it ended; else empty.
         agent: To which agent it was given.
         heard_at: When a word of it came last; None: none did.
-        heard: The same for people.
+        heard: The same as text.
         is_whole: Whether all its words are here and none is still to come.
         fetching: While it is under way: the image that comes into the site's depot, by its agent's last word of that.
         devices: How many of its devices came to what; `open` for those without a record yet.
@@ -136,7 +136,7 @@ class PartOverview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SiteWish:
+class SiteRequest:
     """A request about a run.
 
     Attributes:
@@ -164,7 +164,7 @@ class RunOverview:
         paused: Sites that are not through and were asked to start nothing for now.
         left_out: Devices of the plan that were left out when it was given.
         parts: By site.
-        wishes: What people wanted, the oldest first.
+        wishes: What people asked for, the oldest first.
     """
 
     run_id: str
@@ -178,14 +178,14 @@ class RunOverview:
     paused: tuple[str, ...]
     left_out: tuple[str, ...]
     parts: tuple[PartOverview, ...]
-    wishes: tuple[SiteWish, ...]
+    wishes: tuple[SiteRequest, ...]
 
 
 def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None) -> RunOverview:
     """Return where a run stands at each of its sites; arguments as those of `overview`."""
     moment_now = at or now()
     with ledger.reading() as database:
-        parts, wishes = parts_of(database, run.run), wishes_of(database, run.run)
+        parts, requests = parts_of(database, run.run), wishes_of(database, run.run)
         devices, agents = outcomes_of(database, run.run), agents_by_site(database)
         held = frozenset(left_in_hand(database, run.run))
     tallies: dict[tuple[str, int], Counter[str]] = {(part.site, part.round): Counter() for part in parts}
@@ -200,7 +200,7 @@ def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None
         stopped=run.stopped,
         approved_wave=run.approved_wave,
         waiting_wave=_waiting(run, devices),
-        paused=paused_sites([part.site for part in parts if not part.is_over], wishes),
+        paused=paused_sites([part.site for part in parts if not part.is_over], requests),
         left_out=run.left_out,
         parts=tuple(
             PartOverview(
@@ -222,7 +222,7 @@ def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None
             )
             for part in parts
         ),
-        wishes=tuple(SiteWish(site=site, wish=wish) for site, wish in wishes),
+        wishes=tuple(SiteRequest(site=site, wish=one) for site, one in requests),
     )
 
 
@@ -250,13 +250,13 @@ def _waiting(run: SiteRun, devices: Sequence[DeviceOutcome]) -> int | None:
     return wave_that_waits(plan_in(run).policy, run.approved_wave, devices, is_stopped=run.stopped is not None)
 
 
-def paused_sites(sites: Sequence[str], wishes: Sequence[tuple[str | None, SteerRequest]]) -> tuple[str, ...]:
+def paused_sites(sites: Sequence[str], requests: Sequence[tuple[str | None, SteerRequest]]) -> tuple[str, ...]:
     """Return which of some sites were last asked to pause, not to continue."""
-    told: dict[str, bool] = {}
-    for site, wish in wishes:
-        if wish.what in (SteerKind.PAUSE, SteerKind.CONTINUE):
-            told |= dict.fromkeys(sites if site is None else [site], wish.what == SteerKind.PAUSE)
-    return tuple(dict.fromkeys(site for site in sites if told.get(site)))
+    paused: dict[str, bool] = {}
+    for site, one in requests:
+        if one.what in (SteerKind.PAUSE, SteerKind.CONTINUE):
+            paused |= dict.fromkeys(sites if site is None else [site], one.what == SteerKind.PAUSE)
+    return tuple(dict.fromkeys(site for site in sites if paused.get(site)))
 
 
 def fetching_for(part: Part, agents: Mapping[str, AgentState]) -> Fetching | None:

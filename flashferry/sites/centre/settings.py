@@ -27,7 +27,7 @@ from flashferry.core.codec import CodecError, decode_exactly
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
 from flashferry.model.file_keys import parsed_toml
-from flashferry.sites.broker import BrokerSettings, check_broker
+from flashferry.sites.broker_settings import BrokerSettings, check_broker
 from flashferry.sites.keys import PublicKey
 from flashferry.sites.wire import is_word
 

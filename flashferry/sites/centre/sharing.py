@@ -112,8 +112,8 @@ def left_out(plan: FleetPlan, settings: CentreSettings, names: Collection[str]) 
         ConfigInvalid: A name is neither.
     """
     called = {one.host: {one.host, one.site, *owners_of(one, settings)} for one in plan.devices}
-    wanted, known = set(names), {name for each in called.values() for name in each if name is not None}
-    if unknown := sorted(wanted - known):
+    asked, known = set(names), {name for each in called.values() for name in each if name is not None}
+    if unknown := sorted(asked - known):
         sites = sorted({one.site for one in plan.devices if one.site is not None})
         more = f" and {len(sites) - _MOST_SHOWN} more" if len(sites) > _MOST_SHOWN else ""
         raise ConfigInvalid(
@@ -121,7 +121,7 @@ def left_out(plan: FleetPlan, settings: CentreSettings, names: Collection[str]) 
             "was sent",
             hint=f"The plan's sites are {', '.join(sites[:_MOST_SHOWN]) or 'none'}{more}",
         )
-    return tuple(one for one in plan.devices if called[one.host] & wanted)
+    return tuple(one for one in plan.devices if called[one.host] & asked)
 
 
 def staged_from_here(plan: FleetPlan, hosts: Collection[str], called: str) -> str:
@@ -192,10 +192,10 @@ def _refusal(
 ) -> str:
     if agent is None:
         return "expected its agent to answer, found that it never has"
-    heard = datetime.fromisoformat(agent.heard_at)
+    last = datetime.fromisoformat(agent.heard_at)
     since = asked_at if asked_at is not None else now - timedelta(seconds=settings.silent_after_s)
-    if heard < since:
-        return f"expected its agent to answer, found it silent; last heard {ago(heard, now)}"
+    if last < since:
+        return f"expected its agent to answer, found it silent; last message {ago(last, now)}"
     if agent.release != release:
         return f"expected an agent of release {release}, found {agent.release or 'one that does not say'}"
     if agent.clock_ahead_s is not None and agent.clock_off_s > settings.clock_bound_s:

@@ -53,7 +53,7 @@ def add(database: sqlite3.Connection, *, run: str, kind: str, at: str, data: str
     return offset
 
 
-def heard(database: sqlite3.Connection, run: str, offset: int) -> int:
+def acknowledge(database: sqlite3.Connection, run: str, offset: int) -> int:
     """Take what the centre has on disk out of the spool; return how many words went.
 
     An offset beyond what was ever said here is no proof of anything: it is taken as what was said.

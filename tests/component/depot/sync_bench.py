@@ -58,7 +58,7 @@ class SyncBench:
 
     def publish(self) -> None:
         """Offer what there is now."""
-        while (offer := self.offering.look()) is not None:
+        while (offer := self.offering.update()) is not None:
             self.server.admit(FixedLogin(username=USER, password=WORD, site=SITE), offer.files)
 
     def put(self, data: bytes) -> None:
@@ -108,7 +108,7 @@ class SyncBench:
 
     def offered_files(self) -> tuple[ImageFile, ...]:
         """Return what is offered now, as another offering finds it."""
-        offer = type(self.offering)(self.offering._folders, clock=lambda: 2e10).look()
+        offer = type(self.offering)(self.offering._folders, clock=lambda: 2e10).update()
         assert offer is not None
         return offer.files
 

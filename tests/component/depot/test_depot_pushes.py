@@ -29,9 +29,9 @@ def test_a_push_and_another_run_s_copy_share_a_cap(shared_depot):
         copy = depot.ticket(other, site=SITE)
         with depot.fetching(other, copy):
             depot.until_sending(other, copy)
-            until(lambda: (account.look(), _pacing(ours))[1] == CAP // 2)
+            until(lambda: (account.sample(), _pacing(ours))[1] == CAP // 2)
             other.revoke(copy.ticket_id)
-        until(lambda: (account.look(), _pacing(ours))[1] == CAP)
+        until(lambda: (account.sample(), _pacing(ours))[1] == CAP)
         account.conclude("the device went away")
     seen = pusher.wait_final(account.ticket_id, PATIENCE_S)
     assert (seen.state, seen.record.sender.cap_bytes_per_s) == (TransferState.FAILED, CAP)

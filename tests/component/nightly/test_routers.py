@@ -40,7 +40,7 @@ def test_a_router_is_looked_at_and_read(world: World, login: NodeLogin) -> None:
     """By the product's own session, `enable` and all; two readings of one router are equal but for its stamps."""
     routers, address = SshRouters(login), world.devices[0].address
     with in_core(world):
-        look = routers.look(NODE, address)
+        look = routers.read_state(NODE, address)
         found = routers.configurations(NODE, address)
     assert parse_version(look.version).release == "16.11.1a"
     assert found.running.rstrip().endswith("end")
@@ -51,7 +51,7 @@ def test_a_wrong_password_is_an_error_of_ours(world: World) -> None:
     """Not one of a library, and without the password in it."""
     routers = SshRouters(NodeLogin(username="ferry", password="not-the-password"))
     with in_core(world), pytest.raises(FlashferryError) as caught:
-        routers.look(NODE, world.devices[0].address)
+        routers.read_state(NODE, world.devices[0].address)
     assert "not-the-password" not in str(caught.value)
 
 

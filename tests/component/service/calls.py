@@ -289,7 +289,7 @@ def _ended_job(world: World, name: str) -> Mapping[str, str]:
     made, service = _job(world, name), world.served.service
     folder = JobFolder.of(service.state, made["job_id"])
     folder.make()
-    folder.tell(folder.result, "{}")
+    folder.write(folder.result, "{}")
     with service.database.writing() as database:
         end_job(database, made["job_id"], at="", state=JobState.ENDED, exit_code=0, sentence="")
     return made

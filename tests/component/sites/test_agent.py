@@ -142,7 +142,7 @@ def test_an_order_of_somebody_else_is_neither_carried_out_nor_answered(ground: G
     """Whoever has the broker learns nothing by it."""
     forged = stage(ground, "forged")
     ground.centre.send(forged, PrivateKey.make())
-    look = ground.asked(ground.centre.order(OrderJob.LOOK, ""))
+    look = ground.asked(ground.centre.order(OrderJob.CHECK, ""))
     assert look.kind is WordKind.ENDED
     assert ground.centre.offsets("forged") == []
     assert "not answered" in (ground.agents.folder / "agent.log").read_text()
@@ -167,7 +167,7 @@ def test_a_part_goes_through_a_run_of_its_own_once(ground: Ground) -> None:
 
 def test_a_look_tells_what_a_site_has(ground: Ground) -> None:
     """Its depot and its inventory; no device is touched. Its words are numbered under the order's own name."""
-    order = ground.centre.order(OrderJob.LOOK, "", devices=("r1", "r7"))
+    order = ground.centre.order(OrderJob.CHECK, "", devices=("r1", "r7"))
     ground.asked(order)
     (depot,) = ground.centre.about(order.id, WordKind.DEPOT)
     assert (depot.run, depot.data["inventory"]) == (order.id, {"devices": 2, "missing": ["r7"], "error": ""})
@@ -197,7 +197,7 @@ def test_a_beat_tells_the_clock_the_depot_and_the_last_order(ground: Ground) -> 
 
 def test_what_the_centre_heard_goes_from_the_spool(ground: Ground) -> None:
     """And only that: it is empty once all is heard."""
-    ground.asked(ground.centre.order(OrderJob.LOOK, ""))
+    ground.asked(ground.centre.order(OrderJob.CHECK, ""))
     until(lambda: ground.centre.beats[-1].data["spooled"] == 0, "the spool is empty")
 
 
@@ -226,7 +226,7 @@ def test_another_agent_for_the_site_with_a_key_of_its_own_does_nothing(ground: G
 
 def _has_left_one(ground: Ground, other: Agents) -> bool:
     """Send an order until the right agent answers it; tell whether the other one had one in its hands by now."""
-    order, turns = ground.centre.order(OrderJob.LOOK, ""), count()
+    order, turns = ground.centre.order(OrderJob.CHECK, ""), count()
     until(
         lambda: (next(turns) % 25 or ground.centre.send(order)) and ground.centre.about(order.id, WordKind.ENDED),
         "it is answered by the right one",
@@ -258,7 +258,7 @@ def test_words_wait_for_a_centre_and_come_again_until_they_are_heard(tmp_path: P
         ground = Ground(tmp_path, stack)
         ground.centre.hears = False
         with ground.agents.started() as agent:
-            order = ground.centre.order(OrderJob.LOOK, "")
+            order = ground.centre.order(OrderJob.CHECK, "")
             ground.asked(order)
             os.killpg(agent.pid, signal.SIGKILL)
         first = ground.centre.offsets(order.id)

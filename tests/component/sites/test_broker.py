@@ -20,11 +20,11 @@ from flashferry.sites.broker import (
     ORDER_TASK,
     WORD_TASK,
     Broker,
-    BrokerSettings,
     BrokerUnreachable,
     control_queue,
     site_queue,
 )
+from flashferry.sites.broker_settings import BrokerSettings
 from tests.patience import PATIENCE_S, until
 from tests.sites_ground import Redis, redis_in
 

@@ -12,7 +12,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.sites.agent.presence import CLAIM_SCHEMA, Claim, Claimed, place_of
-from flashferry.sites.agent.telling import Identity
+from flashferry.sites.agent.word_sender import Identity
 from flashferry.sites.broker import Broker, BrokerUnreachable
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import WireError, opened, sealed_word

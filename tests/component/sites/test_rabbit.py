@@ -108,7 +108,7 @@ def test_orders_and_words_go_by_it_and_a_site_works(rabbit: Rabbit, tmp_path: Pa
         ground = Ground(tmp_path, stack, rabbit)
         with ground.agents.started() as agent:
             until(lambda: ground.centre.beats, "the agent beats")
-            order = ground.centre.order(OrderJob.LOOK, "")
+            order = ground.centre.order(OrderJob.CHECK, "")
             assert ground.asked(order).kind is WordKind.ENDED
             assert ground.centre.about(order.id, WordKind.DEPOT)
             told = ground.asked(stage(ground, "part-1", devices=("r1", "r2")))

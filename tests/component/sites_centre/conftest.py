@@ -19,7 +19,7 @@ from flashferry.lab.broker import missing_broker
 from flashferry.model.fleet_plan import PlannedDevice
 from flashferry.model.plan_file import save_plan
 from flashferry.model.waves import WavePolicy
-from flashferry.sites.broker import BrokerSettings
+from flashferry.sites.broker_settings import BrokerSettings
 from flashferry.sites.centre.centre import run_in
 from flashferry.sites.centre.overview import RunOverview, run_overview
 from flashferry.sites.keys import PrivateKey

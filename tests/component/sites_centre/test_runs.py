@@ -105,7 +105,7 @@ def test_ctrl_c_stops_all_sites_and_waits(centre: Centre) -> None:
     interrupt(command)
     code, result, said = ended(command)
     assert code == ExitCode.INTERRUPTED, said
-    assert "2 sites told to stop" in said
+    assert "2 sites asked to stop" in said
     assert {"interrupted", "not begun"} <= set(outcomes(result).values())
     assert {part.state for part in centre.overview().parts} == {"ended"}
 

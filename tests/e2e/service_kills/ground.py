@@ -130,7 +130,7 @@ class Ground:
 
     def has_begun(self) -> bool:
         """Return whether the job's process has taken it."""
-        return JobFolder.of(self.state, self.job().job_id).begun.exists()
+        return JobFolder.of(self.state, self.job().job_id).mark_file.exists()
 
     def hold(self, cell: Cell) -> None:
         """Have the routers stand still at the cell's moment."""
@@ -157,7 +157,7 @@ class Ground:
             self.services[-1].kill()
             self.services[-1].wait()
         if RUN in cell.killed:
-            mark = read_mark(JobFolder.of(self.state, self.job().job_id).begun)
+            mark = read_mark(JobFolder.of(self.state, self.job().job_id).mark_file)
             assert mark is not None
             os.kill(mark.pid, signal.SIGKILL)
 
@@ -167,7 +167,7 @@ class Ground:
             one.kill()
             one.wait()
         for job in self.jobs():
-            mark = read_mark(JobFolder.of(self.state, job.job_id).begun)
+            mark = read_mark(JobFolder.of(self.state, job.job_id).mark_file)
             if mark is not None and mark.is_alive():
                 os.kill(mark.pid, signal.SIGINT)
 

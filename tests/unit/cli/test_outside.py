@@ -75,7 +75,7 @@ from flashferry.run.clean import CleanRecord
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
 from flashferry.sites.centre.centre import Centre
-from flashferry.sites.centre.ordering import Tended
+from flashferry.sites.centre.ordering import OrderCheck
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.keys import PrivateKey
 from flashferry.store.bulk_paths import BulkPath, BulkPaths
@@ -886,7 +886,7 @@ def test_sites_are_told(ground, flashferry_says, as_json):
 def test_a_run_of_sites_is_followed_and_steered(ground, monkeypatch, flashferry_says, as_json):
     """A run of sites followed to its end, and told to pause, go on, approve and stop: nothing of it is obeyed."""
     settings = sites_in_the_ledger(ground, is_over=not as_json)
-    orders = SimpleNamespace(made=lambda *_, **__: None, kept=lambda *_, **__: [], tend=lambda _: Tended())
+    orders = SimpleNamespace(made=lambda *_, **__: None, kept=lambda *_, **__: [], tend=lambda _: OrderCheck())
 
     @contextmanager
     def opened(given: CentreSettings, state: Path) -> Iterator[Centre]:
@@ -904,7 +904,7 @@ def test_a_run_of_sites_is_followed_and_steered(ground, monkeypatch, flashferry_
 def test_a_centre_that_is_always_there(ground, monkeypatch, flashferry_says):
     """What it says of runs with nobody at them: their sites' sentences, shown and not obeyed."""
     settings = sites_in_the_ledger(ground, is_over=True)
-    orders = SimpleNamespace(tend=lambda _: Tended())
+    orders = SimpleNamespace(tend=lambda _: OrderCheck())
 
     @contextmanager
     def opened(given: CentreSettings, state: Path) -> Iterator[Centre]:
@@ -917,7 +917,7 @@ def test_a_centre_that_is_always_there(ground, monkeypatch, flashferry_says):
 
     monkeypatch.setattr("flashferry.cli.sites.following.open_centre", opened)
     monkeypatch.setattr("flashferry.cli.sites.following.stop_on_signals", one_look)
-    monkeypatch.setattr("flashferry.sites.centre.listener.LOOK_S", 0.0)
+    monkeypatch.setattr("flashferry.sites.centre.following.ALL_POLL_S", 0.0)
     _, err = flashferry_says("sites", "listen", "--sites", str(settings))
     assert secrets_in(err) == []
     assert f"run {SITES_RUN} has ended at all sites" in err

@@ -88,7 +88,7 @@ def test_a_push_is_told_as_any_transfer(at: Desk) -> None:
     push = at.open()
     at.begin(push)
     at.send(push, _SIZE + 3000)
-    push.look(ChannelReading(waiting_bytes=7, window_bytes=131_072))
+    push.sample(ChannelReading(waiting_bytes=7, window_bytes=131_072))
     push.conclude("", ChannelReading(waiting_bytes=0))
     kinds = [event.kind for event in at.events if event.kind is not EventKind.NOTICE]
     assert (kinds[0], kinds[-1]) == (EventKind.START, EventKind.DONE)
@@ -106,7 +106,7 @@ def test_only_the_devices_word_makes_all_of_it_acknowledged(at: Desk) -> None:
     push = at.open()
     at.begin(push)
     at.send(push, _SIZE)
-    push.look()
+    push.sample()
     told = at.events[-1].progress
     assert told is not None
     assert 0 < told.bytes_acked < _SIZE
@@ -136,7 +136,7 @@ def test_a_push_has_its_share_of_what_its_site_may_take(at: Desk) -> None:
     assert push._tuning is not None
     assert push._tuning.cap_bytes_per_s == 300_000
     at.service.take(SetLoadElsewhere(load=SiteLoad(site="s1", transfers=0, moved_bytes=0)))
-    push.look()
+    push.sample()
     assert push._tuning.cap_bytes_per_s == 900_000
     push.conclude()
     assert at.loads[-1].transfers == 0

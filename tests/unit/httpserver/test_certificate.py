@@ -14,7 +14,7 @@ Pair = Callable[..., tuple[Path, Path]]
 
 def complaint(certificate: Path, key: Path, *told: str) -> SettingsInvalid:
     with pytest.raises(SettingsInvalid) as found:
-        check_certificate(certificate, key, told=told)
+        check_certificate(certificate, key, addresses=told)
     assert found.value.hint
     return found.value
 
@@ -22,7 +22,9 @@ def complaint(certificate: Path, key: Path, *told: str) -> SettingsInvalid:
 def test_a_good_pair_is_taken(pair: Pair, tmp_path: Path) -> None:
     """For each of its names: address, name, any name below another one, and its common name, as IOS has it."""
     certificate, key = pair(tmp_path)
-    check_certificate(certificate, key, told=("192.0.2.1", "ferry.example", "FERRY.example", "a.hq.example", "ferry"))
+    check_certificate(
+        certificate, key, addresses=("192.0.2.1", "ferry.example", "FERRY.example", "a.hq.example", "ferry")
+    )
 
 
 @pytest.mark.parametrize("told", ["192.0.2.2", "hq.example", "a.b.hq.example", "other.example", "2001:db8::1"])

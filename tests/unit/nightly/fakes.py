@@ -22,7 +22,7 @@ from flashferry.nightly.backend import (
 )
 from flashferry.nightly.night import Fault, Night, NightFault, StepOutcome
 from flashferry.nightly.product import ProductRun
-from flashferry.nightly.routers import Configurations, Look, Pings
+from flashferry.nightly.routers import Configurations, Pings, RouterState
 from flashferry.nightly.settings import NightLimits, NightSettings, NodeLogin
 from flashferry.nightly.steps import NightParts
 
@@ -175,12 +175,12 @@ class FakeRouters:
     unreadable: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def look(self, node, address):
+    def read_state(self, node, address):
         with self._lock:
             if self.silent.get(node.label, 0) > 0:
                 self.silent[node.label] -= 1
                 raise DeviceUnreachable("no SSH session: connection refused", host=node.label, hint="Look")
-        return Look(version=self.version, throughput_bps=self.throughput_bps)
+        return RouterState(version=self.version, throughput_bps=self.throughput_bps)
 
     def configurations(self, node, address):
         if node.label in self.unreadable:

@@ -12,7 +12,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import LinkCondition, NodeState
-from flashferry.nightly.night import Fault, Judgement, NightFault, NoRoom, Rating, StepName, StepOutcome
+from flashferry.nightly.night import Fault, Judgement, NightFault, NoCapacity, Rating, StepName, StepOutcome
 from flashferry.nightly.product import ProductRun
 from flashferry.nightly.steps import run_night
 from flashferry.store.reader import lock_of
@@ -401,7 +401,7 @@ def full(rig):
 
     def preflight(topology):
         if rig.backend.labs:
-            raise NoRoom("expected room for 2 nodes, found 0", step="preflight", hint="Stop other labs")
+            raise NoCapacity("expected room for 2 nodes, found 0", step="preflight", hint="Stop other labs")
         return plain(topology)
 
     rig.backend.preflight = preflight

@@ -56,7 +56,7 @@ def test_sites_are_told_with_their_agents(served: Served) -> None:
     assert (ams["site"], ams["agent"], ams["heard"]) == ("ams", None, "never")
     assert (lima["release"], lima["heard_at"], lima["clock_ahead_s"]) == ("0.0.1", AT, 2.0)
     assert lima["images"] == ["image.bin"]
-    assert str(lima["trouble"]).startswith("expected its agent to answer, found it silent; last heard 12 min ago")
+    assert str(lima["trouble"]).startswith("expected its agent to answer, found it silent; last message 12 min ago")
 
 
 def test_sites_that_were_never_heard_are_told_before_there_is_a_ledger(served: Served) -> None:

@@ -14,9 +14,9 @@ from flashferry.core.codec import encode
 from flashferry.depot.sync.filling import SourceUnreachable
 from flashferry.sites.agent.agent import Agent
 from flashferry.sites.agent.depot import SiteDepot
-from flashferry.sites.agent.forgetting import Forgetting
-from flashferry.sites.agent.judging import OrderRefused
-from flashferry.sites.broker import BrokerSettings
+from flashferry.sites.agent.order_checks import OrderRefused
+from flashferry.sites.agent.retention import Retention
+from flashferry.sites.broker_settings import BrokerSettings
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.settings import AgentRuns, AgentSettings
 from flashferry.sites.wire import Order, OrderJob, canonical, moment_text
@@ -129,16 +129,16 @@ def test_what_is_long_over_is_forgotten_with_its_folders_once_the_clock_is_stead
     for name in ("o1", "o1.1", "o2"):
         folder = JobFolder.of(settings.state, name)
         folder.make()
-        folder.tell(folder.command, "{}")
+        folder.write(folder.command, "{}")
     (settings.state / "jobs" / "o1-plan.json").write_text("{}")
     wall_s, steady_s = NOW.timestamp() - 90_000, 0.0
-    forgetting = Forgetting(
+    forgetting = Retention(
         AgentDatabase(settings.state), settings.state, wall_s=lambda: wall_s, steady_s=lambda: steady_s
     )
     for days_ahead, hours in ((365, 0), (365, 12), (0, 13), (0, 36)):
         wall_s, steady_s = NOW.timestamp() + days_ahead * 86_400 + hours * 3600, hours * 3600.0
-        forgetting.look()
+        forgetting.apply()
         assert len(list((settings.state / "jobs").iterdir())) == 4
     wall_s, steady_s = NOW.timestamp() + 38 * 3600, 38 * 3600.0
-    forgetting.look()
+    forgetting.apply()
     assert sorted(one.name for one in (settings.state / "jobs").iterdir()) == ["o2"]

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from flashferry.sites.broker import _guarded, in_words, unreachable
+from flashferry.sites.broker import in_words, unreachable
+from flashferry.sites.celery_app import guarded
 
 
 @pytest.mark.parametrize("message", [{"envelope": "x"}, 7, None])
 def test_what_is_no_envelope_is_dropped_and_told_once(message: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever has the broker can send so much of it as he likes."""
     taken: list[str] = []
-    task = _guarded(taken.append)
+    task = guarded(taken.append)
     with caplog.at_level(logging.WARNING):
         for _ in range(300):
             task(message)

@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.sites import settings
-from flashferry.sites.broker import BrokerSettings, check_broker
+from flashferry.sites.broker_settings import BrokerSettings, check_broker
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.settings import TEMPLATE, load_agent_settings, write_agent_template
 

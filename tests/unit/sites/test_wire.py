@@ -84,7 +84,7 @@ def test_a_known_keys_name_over_another_keys_signature_is_refused() -> None:
     content = json.loads(forged)
     content.pop("key_name", None)
     content["key"] = KEY.public.key_id
-    with pytest.raises(UnknownKey, match="altered, or signed by somebody else"):
+    with pytest.raises(UnknownKey, match="altered, or signed by another key"):
         wire.opened_order(wire.canonical(content), [KEY.public])
 
 

@@ -14,7 +14,7 @@ from flashferry.images.image import Image
 from flashferry.transports import transport_named
 from inventory.transport_policy import TransportPolicy
 from tasks.check import Fetching, ProvenFile, ReturnPath, TargetImage, check_device
-from tasks.fetch_check import look_again
+from tasks.fetch_check import refusal_before_copy
 from tasks.read_config import read_running
 from tasks.verify import VerifyReport
 
@@ -195,7 +195,7 @@ def test_a_device_that_asks_nothing_needs_a_listing_that_proves(table_device, wo
 def test_a_device_that_asks_nothing_is_asked_twice_right_before_the_copy(table_device, by_name, shown, words):
     """The whole listing and the name alone must both say that no such file is there."""
     device = table_device({f"dir bootflash:{LONG}": by_name, "dir bootflash:": shown})
-    found = look_again(device, "bootflash:", LONG_IMAGE.image, overwrites_silently=True)
+    found = refusal_before_copy(device, "bootflash:", LONG_IMAGE.image, overwrites_silently=True)
     assert found is None if words is None else words in str(found)
 
 
@@ -217,7 +217,7 @@ def test_a_file_whose_name_differs_in_case_only_is_in_the_way(table_device, name
 )
 def test_the_look_right_before_the_copy(table_device, shown, refusal):
     """A file may have come since the check, or the room gone."""
-    found = look_again(table_device({"dir bootflash:": shown}), "bootflash:", IMAGE.image)
+    found = refusal_before_copy(table_device({"dir bootflash:": shown}), "bootflash:", IMAGE.image)
     assert found is None if refusal is None else refusal in str(found)
 
 

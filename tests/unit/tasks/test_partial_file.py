@@ -191,8 +191,8 @@ def test_what_is_at_a_path():
     [
         (listing(1234567), "flash:x.bin, 1,234,567 bytes"),
         (GONE, None),
-        ("%Error opening flash:/x.bin (I/O error)", "cannot tell: 'dir flash:x.bin': expected the file"),
-        ("%Error opening flash:/x.bin (Device or resource busy)", "cannot tell: 'dir flash:x.bin': expected the file"),
+        ("%Error opening flash:/x.bin (I/O error)", "not known: 'dir flash:x.bin': expected the file"),
+        ("%Error opening flash:/x.bin (Device or resource busy)", "not known: 'dir flash:x.bin': expected the file"),
     ],
 )
 def test_what_is_left_in_words(answer, words):
@@ -204,5 +204,5 @@ def test_what_is_left_in_words(answer, words):
 def test_what_may_not_be_listed_is_not_absent(table_device):
     """A user who may not list a file cannot tell that there is none."""
     device = table_device({"dir": "Command authorization failed.\n"})
-    assert str(describe_partial_file(device, "flash:x.bin")).startswith("cannot tell: ")
+    assert str(describe_partial_file(device, "flash:x.bin")).startswith("not known: ")
     assert describe_partial_file(device, "null:") is None

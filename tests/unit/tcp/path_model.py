@@ -77,7 +77,7 @@ class Path:
         self._look_s = 0.0
         self._was_held_back = False
         self._in_flight = 0.0
-        self.pace = Pace(bytes_per_s=0, phase=Phase.SEARCH, look_again_s=0.0)
+        self.pace = Pace(bytes_per_s=0, phase=Phase.SEARCH, next_check_s=0.0)
 
     def run(self, seconds: float) -> Path:
         """Let time pass."""
@@ -110,7 +110,7 @@ class Path:
         if not self.phases or self.phases[-1] is not self.pace.phase:
             self.phases.append(self.pace.phase)
         self._was_held_back = False
-        self._look_s = self.now_s + self.pace.look_again_s
+        self._look_s = self.now_s + self.pace.next_check_s
 
     def _send(self, *, is_delayed: bool) -> None:
         wanted = 0.0 if is_delayed else min(self.pace.bytes_per_s, self.starved_to_bytes_per_s) * STEP_S

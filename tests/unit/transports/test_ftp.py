@@ -39,7 +39,7 @@ def test_how_the_data_connection_was_asked_for(commands, mode):
 
 def test_only_the_source_interface_is_ever_set():
     """And only where the inventory names one."""
-    assert list(FTP.wanted(source_interface=None)) == []
-    lines = [setting.line(value) for setting, value in FTP.wanted(source_interface="Gi0/0")]
+    assert list(FTP.needed_settings(source_interface=None)) == []
+    lines = [setting.line(value) for setting, value in FTP.needed_settings(source_interface="Gi0/0")]
     assert lines == ["ip ftp source-interface Gi0/0"]
     assert not any(setting.is_tuning for setting in FTP.settings)

@@ -83,8 +83,8 @@ def test_a_vrf_without_a_source_interface_is_refused_where_nothing_else_decides(
 def test_each_has_its_line_for_the_source(name, line):
     """And only where the inventory names one; it changes no speed."""
     transport = transport_named(name)
-    assert list(transport.wanted(source_interface=None)) == []
-    ((setting, value),) = transport.wanted(source_interface="Gi0")
+    assert list(transport.needed_settings(source_interface=None)) == []
+    ((setting, value),) = transport.needed_settings(source_interface="Gi0")
     assert setting.line(value) == line
     assert not setting.is_tuning
     assert transport.data_mode(("GET /x.bin", "PASV")) is None

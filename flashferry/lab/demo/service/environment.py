@@ -186,7 +186,7 @@ def listening(port: int = USUAL_PORT) -> tuple[socket.socket, int | None]:
 def _started_jobs(state: Path) -> list[ProcessMark]:
     """Return the processes that have taken jobs; one that has not yet finds its job taken, by us, and ends."""
     folders = [JobFolder(path=path) for path in state.glob("jobs/*")]
-    return [mark for one in folders if not claim(one.begun) and (mark := read_mark(one.begun)) is not None]
+    return [mark for one in folders if not claim(one.mark_file) and (mark := read_mark(one.mark_file)) is not None]
 
 
 def _end_jobs(marks: list[ProcessMark], hurry: threading.Event) -> None:

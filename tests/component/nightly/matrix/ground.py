@@ -146,9 +146,9 @@ class LabRouters(FakeRouters):
 
     ground: Ground | None = None
 
-    def look(self, node, address):
+    def read_state(self, node, address):
         self._check(node.label)
-        return super().look(node, address)
+        return super().read_state(node, address)
 
     def configurations(self, node, address):
         self._check(node.label)

@@ -51,7 +51,7 @@ def offering(folders: OfferFolders, ahead_s: float = 10) -> Offering:
 def all_of(made: Offering) -> Offer:
     """Look until there is nothing new."""
     last: Offer | None = None
-    while (found := made.look()) is not None:
+    while (found := made.update()) is not None:
         last = found
     assert last is not None
     return last
@@ -79,7 +79,7 @@ def test_nothing_new_is_told_once(folders: OfferFolders) -> None:
     put(folders)
     made = offering(folders)
     all_of(made)
-    assert made.look() is None
+    assert made.update() is None
 
 
 def test_a_change_is_offered_without_a_restart(folders: OfferFolders) -> None:

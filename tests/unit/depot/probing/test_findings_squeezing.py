@@ -11,14 +11,14 @@ def test_random_bytes_do_not_shrink():
     """As images are: compression off, in words."""
     found = shrinking([os.urandom(PIECE_BYTES) for _ in range(4)])
     assert not found.helps
-    assert found.told().startswith("Compression: off, for a sample of 262.1 kB shrinks by a ratio of 1.00")
+    assert found.sentence().startswith("Compression: off, for a sample of 262.1 kB shrinks by a ratio of 1.00")
 
 
 def test_words_shrink():
     """It may pay, on a link that is slow enough; the sentence says how slow."""
     found = shrinking([b"interface GigabitEthernet0/0\n" * 2000])
     assert found.helps
-    assert "it pays only where the link is slower" in found.told()
+    assert "it pays only where the link is slower" in found.sentence()
 
 
 @pytest.mark.parametrize(("ratio", "helps"), [(1.049, False), (1.05, True)])
@@ -41,4 +41,4 @@ def test_a_file_that_cannot_be_read_is_told():
     """Nothing is claimed of what nobody saw."""
     found = shrinking_of(10, lambda _: b"")
     assert not found.helps
-    assert "nothing of the file could be read" in found.told()
+    assert "nothing of the file could be read" in found.sentence()

@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.cml.images import wanted, with_image, with_notes
+from flashferry.nightly.cml.images import topology_needs, with_image, with_notes
 
 OLD = """\
 lab: {title: mine, description: "", notes: "", version: 0.2.2}   # as downloaded
@@ -34,7 +34,7 @@ NEW = OLD.replace("configuration: System Bridge", "configuration: [{name: defaul
 @pytest.mark.parametrize("text", [OLD, NEW], ids=["0.2.2", "0.3.0"])
 def test_what_it_asks_for_is_found(text):
     """In both schemas; connectors and switches are not counted."""
-    found = wanted(text)
+    found = topology_needs(text)
     assert found.node_definitions == Counter(external_connector=1, iosv=1, unmanaged_switch=1)
     assert found.image_definitions == Counter({("iosv", "iosv-159-3-m3"): 1})
     assert (found.connectors, found.counted_nodes) == (("System Bridge",), 1)

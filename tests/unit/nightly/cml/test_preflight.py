@@ -9,7 +9,7 @@ import pytest
 from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.cml.access import NOT_PROVEN
 from flashferry.nightly.cml.preflight import preflight
-from flashferry.nightly.night import Fault, NightFault, NoRoom
+from flashferry.nightly.night import Fault, NightFault, NoCapacity
 from tests.unit.nightly.cml.scripted import ACCESS, TITLE, Scripted, controller, error
 
 TEXT = """\
@@ -128,13 +128,13 @@ def test_what_is_newer_than_known_is_a_note():
 
 def test_a_lack_of_room_is_told_apart():
     """What dead nights left may fill it; a missing definition it does not."""
-    with pytest.raises(NoRoom):
+    with pytest.raises(NoCapacity):
         looked(diagnostics__licensing={"quota": 5, "started": 4})
-    with pytest.raises(NoRoom):
+    with pytest.raises(NoCapacity):
         looked(system_stats={"all": {"memory": {"free": 5000 * MIB}}})
     with pytest.raises(NightFault) as other:
         looked(image_definitions=[])
-    assert not isinstance(other.value, NoRoom)
+    assert not isinstance(other.value, NoCapacity)
 
 
 def test_a_certificate_that_is_not_proven_is_told_first_and_loudly():

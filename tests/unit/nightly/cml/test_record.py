@@ -6,7 +6,16 @@ import json
 
 import pytest
 
-from flashferry.nightly.cml.record import Shape, differences, from_json, merged, shape_of, telling, template, to_json
+from flashferry.nightly.cml.record import (
+    Shape,
+    differences,
+    from_json,
+    merged,
+    publishable,
+    shape_of,
+    template,
+    to_json,
+)
 
 ONE, OTHER = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"
 
@@ -86,7 +95,7 @@ def test_only_figures_and_the_interfaces_own_words_are_told():
         "nodes": {ONE: "BOOTED", OTHER: "QUEUED"},
         "ip4": ["192.0.2.1"],
     }
-    assert telling(told, is_refusal=False) == {
+    assert publishable(told, is_refusal=False) == {
         "lab_title": "<text>",
         "owner_username": "<text>",
         "description": "<text>",
@@ -96,7 +105,7 @@ def test_only_figures_and_the_interfaces_own_words_are_told():
         "ip4": ["<text>"],
     }
     refusal = {"code": 404, "description": f"Lab not found: {ONE}"}
-    assert telling(refusal, is_refusal=True) == {"code": 404, "description": "Lab not found: <id>"}
+    assert publishable(refusal, is_refusal=True) == {"code": 404, "description": "Lab not found: <id>"}
 
 
 @pytest.mark.parametrize(

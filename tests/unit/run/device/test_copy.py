@@ -20,7 +20,7 @@ from tests.unit.store.conftest import TRANSFER
 
 @pytest.fixture(autouse=True)
 def nothing_in_the_way(monkeypatch):
-    monkeypatch.setattr(device_copy, "look_again", lambda *given, **named: None)
+    monkeypatch.setattr(device_copy, "refusal_before_copy", lambda *given, **named: None)
 
 
 def copying(*, pull, found=None):
@@ -62,7 +62,7 @@ def test_a_device_that_is_back_at_its_prompt_writes_nothing(error, is_theirs):
 
 def test_a_file_that_came_since_the_check_is_left_alone(monkeypatch):
     """No ticket is issued, nothing is told to the device."""
-    monkeypatch.setattr(device_copy, "look_again", lambda *given, **named: "x.bin is there")
+    monkeypatch.setattr(device_copy, "refusal_before_copy", lambda *given, **named: "x.bin is there")
     run = copying(pull=raising())
     with pytest.raises(DeviceRefused, match=r"since the check: x\.bin is there"):
         copy(run, order(run.context))

@@ -93,7 +93,7 @@ class Account:
     def wrote(self, count):
         self.noted.append(f"wrote {count}")
 
-    def look(self, channel):
+    def sample(self, channel):
         if self.readings is not None:
             self.readings()
 

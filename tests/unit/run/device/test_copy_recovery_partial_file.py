@@ -141,7 +141,7 @@ def test_no_login_for_the_leftover_of_a_device_that_could_not_be_restored(monkey
     run.update(restore_failure=failure_of("restore", LoginRefused("password")))
     monkeypatch.setattr(device_run, "session_of", lambda task: pytest.fail("another login"))
     clean_up(run)
-    assert run.record.partial_file.startswith("cannot tell: ")
+    assert run.record.partial_file.startswith("not known: ")
 
 
 def test_a_file_of_another_author_is_neither_named_nor_removed(monkeypatch):

@@ -58,7 +58,7 @@ class Copies:
         monkeypatch.setattr("flashferry.run.device.transports.plan_now", lambda run, before: self.plan(before))
         file = FlashFile(path="flash:x.bin", size_bytes=on_flash)
         monkeypatch.setattr("flashferry.run.device.transports.file_at", lambda session, path: file)
-        monkeypatch.setattr("flashferry.run.device.copy.look_again", lambda *given, **named: None)
+        monkeypatch.setattr("flashferry.run.device.copy.refusal_before_copy", lambda *given, **named: None)
 
     def plan(self, before):
         name = self.run.transport.name

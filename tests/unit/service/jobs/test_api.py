@@ -261,7 +261,7 @@ def test_what_a_jobs_verb_printed_is_told_once_it_ended(call, service):
     job_id = call("/checks", {}).json()["job_id"]
     folder = JobFolder.of(service.state, job_id)
     folder.make()
-    folder.tell(folder.result, '{"exit_code": 3, "devices": []}')
+    folder.write(folder.result, '{"exit_code": 3, "devices": []}')
     assert call(f"/jobs/{job_id}").json()["result"] is None
     assert call(f"/jobs/{job_id}/result").status_code == 404
     with service.database.writing() as database:
@@ -269,7 +269,7 @@ def test_what_a_jobs_verb_printed_is_told_once_it_ended(call, service):
     found = call(f"/jobs/{job_id}").json()
     assert (found["exit_code"], found["result"]) == (3, {"exit_code": 3, "devices": []})
     assert call(f"/jobs/{job_id}/result").text == '{"exit_code": 3, "devices": []}'
-    folder.tell(folder.result, '"' + "x" * 2_000_000 + '"')
+    folder.write(folder.result, '"' + "x" * 2_000_000 + '"')
     assert call(f"/jobs/{job_id}").json()["result"] is None
     assert len(call(f"/jobs/{job_id}/result").content) == 2_000_002
 
@@ -346,7 +346,7 @@ def test_who_sees_one_site_sees_its_part_of_a_run(call, service, eve, journal, r
         end_job(database, job.job_id, at=AT, state=JobState.ENDED, exit_code=3, sentence="lim-r2 failed")
     folder = JobFolder.of(service.state, job.job_id)
     folder.make()
-    folder.tell(folder.result, '{"devices": ["lim-r2"]}')
+    folder.write(folder.result, '{"devices": ["lim-r2"]}')
     paths = [f"/runs/{run_id}", f"/runs/{run_id}/devices", "/runs", "/jobs", f"/jobs/{job.job_id}"]
     paths += [f"/runs/{run_id}/report.{form}" for form in ("html", "json", "csv", "xml")]
     for path in paths:

@@ -44,7 +44,7 @@ class Processes:
 
     def take(self, folder, child):
         mark = ProcessMark.of(child.pid)
-        with suppress(FileExistsError), (folder.begun).open("x") as file:
+        with suppress(FileExistsError), (folder.mark_file).open("x") as file:
             json.dump(asdict(mark), file)
 
     def end(self, service, job_id, *, exit_code=None, words=""):
@@ -157,7 +157,7 @@ def test_a_service_killed_between_start_and_row_finds_the_process(service, anna,
     Supervisor(processes).run_once(service)
     assert seen(service, job_id).state is JobState.RUNNING
     assert len(processes.begun) == 1
-    assert not claim(JobFolder.of(service.state, job_id).begun)
+    assert not claim(JobFolder.of(service.state, job_id).mark_file)
 
 
 def test_a_slow_process_is_not_begun_twice_by_its_parent(service, anna, supervisor, processes):
@@ -178,7 +178,7 @@ def test_a_process_that_never_begins_is_given_up_for_good(service, anna, supervi
     clock.at += timedelta(minutes=3)
     supervisor.run_once(service)
     assert seen(service, job_id).state is JobState.DEAD
-    assert not claim(JobFolder.of(service.state, job_id).begun)
+    assert not claim(JobFolder.of(service.state, job_id).mark_file)
 
 
 def test_a_process_of_another_boot_is_dead(service, anna, supervisor, processes):
@@ -188,7 +188,7 @@ def test_a_process_of_another_boot_is_dead(service, anna, supervisor, processes)
     run_of(service, job_id)
     folder = JobFolder.of(service.state, job_id)
     mark = ProcessMark.of(os.getpid())
-    folder.begun.write_text(json.dumps(asdict(replace(mark, started=f"another:{mark.started.split(':')[1]}"))))
+    folder.mark_file.write_text(json.dumps(asdict(replace(mark, started=f"another:{mark.started.split(':')[1]}"))))
     supervisor.run_once(service)
     assert seen(service, job_id).state is JobState.DEAD
 

@@ -27,7 +27,7 @@ def made(service):
     def make(job_id, *, run_id=None, is_over=True):
         folder = JobFolder.of(service.state, job_id)
         folder.make()
-        folder.tell(folder.result, "{}")
+        folder.write(folder.result, "{}")
         with service.database.writing() as database:
             told = {"words": ("check",), "requested_by": "anna", "via": "session", "created_at": AT, "sites": ("AMS",)}
             add_job(database, Job(job_id=job_id, kind=JobKind.STAGE, run_id=run_id, **told))

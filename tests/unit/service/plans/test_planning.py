@@ -34,7 +34,7 @@ def ended(able, who):
         folder = JobFolder.of(able.state, job.job_id)
         folder.make()
         if text is not None:
-            folder.tell(folder.plan, text)
+            folder.write(folder.plan, text)
         with able.database.writing() as database:
             database.execute("UPDATE jobs SET state = 'ended', exit_code = 0 WHERE job_id = ?", (job.job_id,))
         return job.job_id

@@ -39,7 +39,7 @@ class KeptBroker:
         order = opened_order(envelope, (KEY.public,))
         assert order.site == site
         self.sent.append(order)
-        if order.job is OrderJob.LOOK:
+        if order.job is OrderJob.CHECK:
             self.on_look(order)
 
     def jobs(self, *wanted: OrderJob) -> list[tuple[str, str]]:

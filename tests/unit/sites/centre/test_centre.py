@@ -212,19 +212,19 @@ def test_agents_are_told_what_was_heard_and_asked_for_what_is_missing(ground: Gr
     called = f"{run}.ams"
     ground.say("ams", called, WordKind.ACCEPTED, {})
     ground.tend(run)
-    heard = [order.offset for order in ground.broker.sent if order.job is OrderJob.HEARD and order.run == called]
+    heard = [order.offset for order in ground.broker.sent if order.job is OrderJob.ACKNOWLEDGE and order.run == called]
     assert heard == [1]
     ground.say("ams", called, WordKind.EVENT, {"events": []}, offset=3)
     for _ in range(4):
         ground.now_s += max(ACKNOWLEDGE_EVERY_S, GAP_S) + 1
         ground.tend(run)
-    heard = [order.offset for order in ground.broker.sent if order.job is OrderJob.HEARD and order.run == called]
+    heard = [order.offset for order in ground.broker.sent if order.job is OrderJob.ACKNOWLEDGE and order.run == called]
     assert len(heard) > 2
     assert set(heard) == {1}
     ground.say("ams", called, WordKind.EVENT, {"events": []}, offset=2)
     ground.now_s += ACKNOWLEDGE_EVERY_S + 1
     ground.tend(run)
-    assert [order.offset for order in ground.broker.sent if order.job is OrderJob.HEARD][-1] == 3
+    assert [order.offset for order in ground.broker.sent if order.job is OrderJob.ACKNOWLEDGE][-1] == 3
 
 
 def canaried() -> FleetPlan:
@@ -404,7 +404,7 @@ def test_a_report_before_the_end_says_what_is_not_known(ground: Ground) -> None:
     assert [one.outcome for one in report.devices] == [Outcome.DONE, *[Outcome.NOT_BEGUN] * 5]
     failure = report.devices[3].failure
     assert failure is not None
-    assert failure.reason == "site lim has it in hand, or will: no word of it came yet"
+    assert failure.reason == "site lim has it in hand, or will: no report of it came yet"
     assert failure.hint == f"'flashferry sites follow {run}' collects it once the site answers"
     assert report_of_sites(found).standing is RunStanding.ALIVE
 
@@ -433,13 +433,13 @@ def test_a_silent_site_is_told_with_when_it_was_heard_and_when_it_is_back(
     monkeypatch.setattr(following, "now", lambda: present() + timedelta(minutes=12))
     follower.follow(view, left=lambda: True)
     follower.follow(view, left=lambda: True)
-    assert view.said == ["silent: ams (last heard 12 min ago); what it has in hand goes on there"]
-    assert follower.silence() == {"ams": "last heard 12 min ago"}
+    assert view.said == ["silent: ams (last message 12 min ago); what it has in hand goes on there"]
+    assert follower.silence() == {"ams": "last message 12 min ago"}
     monkeypatch.setattr(following, "now", lambda: present() + timedelta(minutes=13))
-    assert follower.silence() == {"ams": "last heard 13 min ago"}
+    assert follower.silence() == {"ams": "last message 13 min ago"}
     monkeypatch.setattr(following, "now", present)
     follower.follow(view, left=lambda: True)
-    assert view.said[1:] == ["site ams is heard again"]
+    assert view.said[1:] == ["site ams answers again"]
     assert follower.silence() == {}
 
 
@@ -455,7 +455,7 @@ def test_an_image_that_comes_into_a_depot_is_told_as_it_goes_on(ground: Ground) 
     follower, view = Follower(ground.centre, ground.centre.run_named(run), ANN), Watching()
     for done_bytes in (0, 100, 300, 400, 800):
         fetches(ground, done_bytes)
-        follower.look(view)
+        follower.check(view)
     assert view.said == [f"site ams fetches image.bin: copying, {share}% of 1.0 kB" for share in (0, 30, 80)]
     assert follower.fetching() == {"ams": "image.bin: copying, 80%"}
     (part,) = run_overview(ground.ledger, ground.centre.run_named(run)).parts
@@ -464,11 +464,11 @@ def test_an_image_that_comes_into_a_depot_is_told_as_it_goes_on(ground: Ground) 
     (site, _) = overview(ground.ledger, ground.settings)
     assert site.fetching == part.fetching
     fetches(ground, None)
-    follower.look(view)
+    follower.check(view)
     assert follower.fetching() == {}
     fetches(ground, 10, "other.bin")
     ground.do_all("ams", f"{run}.ams", [one.host for one in AMS])
-    follower.look(view)
+    follower.check(view)
     assert (follower.fetching(), len(view.said)) == ({}, 3)
     assert run_overview(ground.ledger, ground.centre.run_named(run)).parts[0].fetching is None
 
@@ -500,7 +500,7 @@ def test_a_site_that_is_through_may_be_silent(ground: Ground, monkeypatch: pytes
     present = following.now
     monkeypatch.setattr(following, "now", lambda: present() + timedelta(minutes=12))
     follower.follow(view, left=lambda: True)
-    assert follower.silence() == {"lim": "last heard 12 min ago"}
+    assert follower.silence() == {"lim": "last message 12 min ago"}
 
 
 def test_another_centre_goes_on_where_one_died(ground: Ground) -> None:
@@ -512,7 +512,7 @@ def test_another_centre_goes_on_where_one_died(ground: Ground) -> None:
     ground.open()
     look(ground, run)
     ground.tend(run)
-    assert ("heard", f"{run}.ams.canary") in ground.broker.jobs(OrderJob.HEARD)
+    assert ("heard", f"{run}.ams.canary") in ground.broker.jobs(OrderJob.ACKNOWLEDGE)
     assert sorted(ground.broker.jobs(OrderJob.STAGE)) == [("stage", f"{run}.ams"), ("stage", f"{run}.lim")]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.sites.broker import BrokerSettings
+from flashferry.sites.broker_settings import BrokerSettings
 from flashferry.sites.centre.collecting import CANARIES, OTHERS, Collector, part_of_wire, wire_run
 from flashferry.sites.centre.settings import CentreSettings, SiteSettings
 from flashferry.sites.keys import PrivateKey

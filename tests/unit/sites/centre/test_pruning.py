@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.api import check_state, prune
-from flashferry.sites.centre.listener import Listener
+from flashferry.sites.centre.following import FleetFollower
 from flashferry.sites.centre.merging import merged, run_report
 from flashferry.store.control_requests import Asker
 from flashferry.store.database import moment
@@ -172,15 +172,15 @@ def test_who_listens_has_old_events_go_once_an_hour(tmp_path: Path) -> None:
     event = {"host": "ams-r0", "step": "pull", "status": "done", "text": "", "at_s": 1.0}
     ground.say("ams", f"{run}.ams", "event", {"events": [event] * 3})
     ground.do_all("ams", f"{run}.ams", ["ams-r0"])
-    listener = Listener(ground.centre, Asker(), said.append, clock=lambda: at_s[0])
-    assert listener.look() == (run,)
+    listener = FleetFollower(ground.centre, Asker(), said.append, clock=lambda: at_s[0])
+    assert listener.check() == (run,)
     before = run_report(merged(ground.ledger, ground.centre.run_named(run)))
     with ground.ledger.writing() as database:
         database.execute("UPDATE runs SET ended_at = ?", (moment(datetime.now(UTC) - timedelta(days=91)),))
-    listener.look()
+    listener.check()
     assert events_of(ground.ledger) == {run: 3}
     at_s[0] = 3600.0
-    listener.look()
+    listener.check()
     assert events_of(ground.ledger) == {}
     assert said[-1] == "3 events of runs that ended over 90 days ago went; records stay"
     assert run_report(merged(ground.ledger, ground.centre.run_named(run))) == before

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from flashferry.api.jobs import job_for_plan
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.fleet_plan import Action
-from flashferry.sites.broker import BrokerSettings
+from flashferry.sites.broker_settings import BrokerSettings
 from flashferry.sites.centre.settings import CentreSettings, SiteSettings
 from flashferry.sites.centre.sharing import ago, check_ready, left_out, refusals, shares, staged_from_here
 from flashferry.sites.keys import PrivateKey
@@ -163,7 +163,7 @@ def test_a_plan_with_nothing_to_stage_is_refused() -> None:
         (None, "site ams: expected its agent to answer, found that it never has"),
         (
             agent("ams", heard_at=moment(NOW - timedelta(minutes=12))),
-            "site ams: expected its agent to answer, found it silent; last heard 12 min ago",
+            "site ams: expected its agent to answer, found it silent; last message 12 min ago",
         ),
         (agent("ams", release="0.9.0"), "site ams: expected an agent of release 1.0.0, found 0.9.0"),
         (agent("ams", clock_ahead_s=-75.0), "site ams: expected its clock within 30 s of ours, found it 75 s behind"),
@@ -200,7 +200,7 @@ def test_who_was_heard_but_did_not_answer_is_silent() -> None:
     """Asked just now, an agent heard a minute ago has not answered."""
     agents = {"ams": agent("ams", heard_at=moment(NOW - timedelta(seconds=60)))}
     found = refusals(["ams"], agents, settings(site("ams")), release="1.0.0", now=NOW, asked_at=NOW)
-    assert found == ("site ams: expected its agent to answer, found it silent; last heard 1 min ago",)
+    assert found == ("site ams: expected its agent to answer, found it silent; last message 1 min ago",)
 
 
 def test_how_long_ago_is_told_in_the_unit_that_people_use() -> None:

@@ -103,11 +103,11 @@ def test_what_is_heard_goes_and_the_rest_is_sent_again(database: AgentDatabase) 
     for _ in range(3):
         told(database)
     with database.writing() as writing:
-        assert spool.heard(writing, "run-1", 2) == 2
+        assert spool.acknowledge(writing, "run-1", 2) == 2
         assert [one.offset for one in spool.waiting(writing, {})] == [3]
         assert spool.waiting(writing, {"run-1": 3}) == []
-        assert spool.heard(writing, "run-1", 99) == 1
-        assert spool.heard(writing, "run-9", 1) == 0
+        assert spool.acknowledge(writing, "run-1", 99) == 1
+        assert spool.acknowledge(writing, "run-9", 1) == 0
         assert spool.size(writing) == 0
     assert told(database) == 4
     with database.reading() as reading:

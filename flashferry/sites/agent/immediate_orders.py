@@ -1,14 +1,17 @@
-"""A run at a site steered from the centre: paused, gone on with, stopped, a wave approved, all by the run's journal."""
+"""Orders that take a moment: a check of the site, and a run that is paused, continued, stopped or approved."""
 
 from __future__ import annotations
 
+import platform
+from datetime import UTC, datetime
 from typing import Any
 
 from flashferry import api
 from flashferry.core.errors import FlashferryError
-from flashferry.sites.agent.carrying import Bench, End
-from flashferry.sites.agent.judging import OrderRefused
-from flashferry.sites.wire import Order, OrderJob
+from flashferry.sites.agent.bench import Bench, End
+from flashferry.sites.agent.depot import SiteDepot
+from flashferry.sites.agent.order_checks import OrderRefused
+from flashferry.sites.wire import Order, OrderJob, moment_text
 from flashferry.store.control_requests import Asker
 from flashferry.store.reader import is_run_alive
 from flashferry.store.sites import ledger
@@ -32,7 +35,9 @@ def steer(bench: Bench, order: Order) -> End:
     if part.run_id is None or not is_run_alive(bench.settings.state, part.run_id):
         return _without_run(order, part)
     return End(
-        exit_code=0, sentence=f"run {part.run_id} was asked to {order.job.value}", data=_told(bench, order, part.run_id)
+        exit_code=0,
+        sentence=f"run {part.run_id} was asked to {order.job.value}",
+        data=_apply(bench, order, part.run_id),
     )
 
 
@@ -47,7 +52,7 @@ def _without_run(order: Order, part: ledger.LedgerEntry) -> End:
     )
 
 
-def _told(bench: Bench, order: Order, run_id: str) -> dict[str, Any]:
+def _apply(bench: Bench, order: Order, run_id: str) -> dict[str, Any]:
     asker = Asker(actor="centre", via="site agent", reason=f"order {order.id}")
     state = bench.settings.state
     try:
@@ -58,3 +63,38 @@ def _told(bench: Bench, order: Order, run_id: str) -> dict[str, Any]:
     except FlashferryError as error:
         raise OrderRefused(f"order {order.id}: {error.message}", hint=error.hint) from None
     return {"run_id": run_id}
+
+
+PREFIX_DIGITS = 16
+"""Digits of a SHA-512 that a beat reports: enough to know an image again, never a proof."""
+_MOST_IMAGES = 200
+_MOST_NAMES = 200
+
+
+def check_site(bench: Bench, order: Order) -> dict[str, Any]:
+    """Return what a site has: proven images, how many devices its inventory has, and which of those asked for it lacks.
+
+    Args:
+        bench: The agent's.
+        order: Which devices are asked about; none: none in particular.
+    """
+    found: dict[str, Any] = {"images": depot_images(bench.depot), "clock": moment_text(datetime.now(UTC))}
+    found |= {"python": platform.python_version(), "system": platform.platform(terse=True)}
+    try:
+        names = bench.devices()
+    except FlashferryError as error:
+        return found | {"inventory": {"devices": 0, "missing": [], "error": error.message}}
+    missing = sorted(set(order.devices) - names)
+    return found | {"inventory": {"devices": len(names), "missing": missing[:_MOST_NAMES], "error": ""}}
+
+
+def depot_images(depot: SiteDepot) -> list[dict[str, Any]]:
+    """Return the images of a depot as reported: name, size, and the first digits of the proven SHA-512."""
+    try:
+        images = depot.catalogue.unchanged()
+    except FlashferryError:
+        return []
+    return [
+        {"name": one.name, "size_bytes": one.size_bytes, "sha512": one.sha512[:PREFIX_DIGITS], "proven": True}
+        for one in images[:_MOST_IMAGES]
+    ]

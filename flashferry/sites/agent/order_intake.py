@@ -15,11 +15,10 @@ from typing import Any
 from flashferry.core.codec import encode
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.core.redaction import masked
-from flashferry.sites.agent.carrying import Bench, End
-from flashferry.sites.agent.judging import OrderRefused, check_addressee, check_order, work_of
-from flashferry.sites.agent.looking import look
-from flashferry.sites.agent.steering import steer
-from flashferry.sites.agent.telling import Identity, add_word
+from flashferry.sites.agent.bench import Bench, End
+from flashferry.sites.agent.immediate_orders import check_site, steer
+from flashferry.sites.agent.order_checks import OrderRefused, check_addressee, check_order, work_of
+from flashferry.sites.agent.word_sender import Identity, add_word
 from flashferry.sites.wire import (
     CONTROL_JOBS,
     Order,
@@ -81,8 +80,8 @@ class Taker:
             # or for the site's other agent, to whom the centre sends it again.
             self._drop(error)
             return
-        if order.job is OrderJob.HEARD:
-            self._heard(order)
+        if order.job is OrderJob.ACKNOWLEDGE:
+            self._acknowledged(order)
             return
         try:
             self._check(order)
@@ -105,7 +104,7 @@ class Taker:
             # Another copy was a moment earlier.
             return
         _LOG.info("order %s: %s for run %s", order.id, order.job.value, order.run or "none")
-        if order.job in CONTROL_JOBS or order.job is OrderJob.LOOK:
+        if order.job in CONTROL_JOBS or order.job is OrderJob.CHECK:
             self.carry_at_once(order)
         else:
             self._news()
@@ -113,8 +112,8 @@ class Taker:
     def carry_at_once(self, order: Order) -> None:
         """Carry out what takes a moment: steering, and a look."""
         try:
-            if order.job is OrderJob.LOOK:
-                self.end(order, End(exit_code=0, sentence="looked", data={}), depot=look(self._bench, order))
+            if order.job is OrderJob.CHECK:
+                self.end(order, End(exit_code=0, sentence="looked", data={}), depot=check_site(self._bench, order))
             else:
                 self.end(order, steer(self._bench, order))
         except FlashferryError as error:
@@ -139,8 +138,8 @@ class Taker:
     def end(self, order: Order, end: End, *, depot: dict[str, Any] | None = None) -> None:
         """Note that an order is through, and report the result."""
         _LOG.info("order %s ended: %s", order.id, masked(end.sentence))
-        told = {"order": order.id, "job": order.job.value, "exit_code": end.exit_code, "sentence": end.sentence}
-        self._close(order, OrderState.ENDED, WordKind.ENDED, {**told, **end.data}, depot=depot)
+        result = {"order": order.id, "job": order.job.value, "exit_code": end.exit_code, "sentence": end.sentence}
+        self._close(order, OrderState.ENDED, WordKind.ENDED, {**result, **end.data}, depot=depot)
 
     def _close(
         self,
@@ -222,14 +221,14 @@ class Taker:
         self._answered_at_s[key] = now_s
         return False
 
-    def _heard(self, order: Order) -> None:
+    def _acknowledged(self, order: Order) -> None:
         try:
             self._check(order)
         except OrderRefused:
             # An old one may be replayed through the broker; what it says was true once, and is no harm.
             return
         assert order.offset is not None
-        self._bench.teller.heard(order.run, order.offset)
+        self._bench.teller.acknowledged(order.run, order.offset)
 
     def _drop(self, error: WireError) -> None:
         now_s = self._clock()

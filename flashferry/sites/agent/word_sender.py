@@ -23,7 +23,7 @@ from flashferry.store.sites import spool
 from flashferry.store.sites.agents import AgentDatabase
 
 _LOG = logging.getLogger("flashferry.sites")
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _AGAIN_FIRST_S, _AGAIN_MOST_S = 30.0, 600.0
 """Words that were sent and not acknowledged are sent again after so long, then after twice that, and so on."""
 _CLOSING_S, _UNTAKEN_S = 10.0, 3.0
@@ -89,11 +89,11 @@ class WordSender:
         self._news.set()
         closes_s = self._taken_at_s = time.monotonic()
         while self._thread.is_alive() and time.monotonic() - closes_s < _CLOSING_S:
-            self._thread.join(_LOOK_S)
+            self._thread.join(_POLL_S)
             if time.monotonic() - self._taken_at_s > _UNTAKEN_S:
                 return
 
-    def tell(self, run: str, kind: WordKind, data: Mapping[str, Any]) -> int:
+    def add(self, run: str, kind: WordKind, data: Mapping[str, Any]) -> int:
         """Have a word delivered; on disk when this returns. Return its offset."""
         with self._database.writing() as database:
             offset = add_word(database, run, kind, data)
@@ -104,10 +104,10 @@ class WordSender:
         """Look at the spool now: something was put there."""
         self._news.set()
 
-    def heard(self, run: str, offset: int) -> None:
+    def acknowledged(self, run: str, offset: int) -> None:
         """Take what the centre has on its disk out of the spool."""
         with self._database.writing() as database:
-            gone = spool.heard(database, run, offset)
+            gone = spool.acknowledge(database, run, offset)
         if gone:
             self._again_s = _AGAIN_FIRST_S
             self._again_at_s = time.monotonic() + self._again_s
@@ -133,11 +133,11 @@ class WordSender:
                 self._ending.wait(pause_s)
             if is_last:
                 return
-            self._news.wait(_LOOK_S)
+            self._news.wait(_POLL_S)
             self._news.clear()
 
     def _send_beat(self) -> None:
-        if not self._has_room():
+        if not self._has_capacity():
             return
         self._broker.send_word(self._sealed("", 0, WordKind.BEAT, moment_text(datetime.now(UTC)), self._beat()))
 
@@ -150,14 +150,14 @@ class WordSender:
         while True:
             with self._database.reading() as database:
                 words = spool.waiting(database, self._sent)
-            if not words or not self._has_room():
+            if not words or not self._has_capacity():
                 return
             for one in words:
                 self._broker.send_word(self._sealed(one.run, one.offset, WordKind(one.kind), one.at, one.data))
                 self._sent[one.run] = one.offset
                 self._taken_at_s = time.monotonic()
 
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         waiting = self._broker.waiting_words()
         return waiting is None or waiting < _MOST_AT_BROKER
 

@@ -6,7 +6,6 @@ between any two steps neither loses a line nor reports it twice.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.apart.processes import JobFolder
-from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import open_private
-from flashferry.sites.agent.telling import add_word
-from flashferry.sites.wire import WordKind, canonical
+from flashferry.sites.agent.word_sender import add_word
+from flashferry.sites.wire import WordKind
 from flashferry.store.sites import spool
 from flashferry.store.sites.agents import AgentDatabase
-from flashferry.store.stored_run import StoredDevice, read_run
 
 MOST_READ_BYTES = 1 << 20
 MOST_BATCH_BYTES = 64_000
@@ -85,44 +82,6 @@ class EventTail:
             return True
         self._logged_at_s[host] = at_s
         return False
-
-
-def spool_records(database: AgentDatabase, state: Path, *, order_id: str, run: str, run_id: str) -> int:
-    """Put the records of devices into the spool that differ from those reported before; return how many."""
-    try:
-        devices = read_run(state, run_id, with_transfers=False).devices
-    except ConfigInvalid:
-        return 0
-    count = 0
-    with database.writing() as writing:
-        for device in devices:
-            data = _record(device)
-            digest = hashlib.sha256(canonical(data).encode()).hexdigest()
-            if device.record and spool.is_news(writing, order_id, device.host, digest):
-                add_word(writing, run, WordKind.RECORD, {"order": order_id, "run_id": run_id} | data)
-                count += 1
-    return count
-
-
-def left_held(state: Path, run_id: str) -> list[str]:
-    """Return the devices of a run that are not proven restored; all that is known where the journal cannot be read."""
-    try:
-        return [one.host for one in read_run(state, run_id, with_transfers=False).devices if one.is_held]
-    except ConfigInvalid:
-        return []
-
-
-def _record(device: StoredDevice) -> dict[str, Any]:
-    return {
-        "host": device.host,
-        "site": device.site,
-        "wave": device.wave,
-        "image": device.image,
-        "state": device.state,
-        "attempt": device.attempt,
-        "is_held": device.is_held,
-        "record": device.record,
-    }
 
 
 def _batches(events: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

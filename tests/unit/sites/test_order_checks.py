@@ -14,7 +14,8 @@ from flashferry.model.limits import Limits
 from flashferry.model.plan_file import check_places, plan_from, plan_text
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.sites.agent.judging import OrderRefused, check_order, site_part, work_of
+from flashferry.sites.agent.order_checks import OrderRefused, check_order, work_of
+from flashferry.sites.agent.site_plan import site_part
 from flashferry.sites.wire import Order, OrderJob, moment_text
 
 NOW = datetime(2026, 11, 26, 12, 0, 0, tzinfo=UTC)
@@ -111,7 +112,7 @@ def test_any_other_order_is_refused_in_a_sentence(order: Order, now: datetime, r
 
 def test_a_confirmation_is_taken_from_a_centre_of_another_release() -> None:
     """Words that were sent before an update would else be sent for ever."""
-    check(replace(ORDER, job=OrderJob.HEARD, offset=1), release="9.0.0")
+    check(replace(ORDER, job=OrderJob.ACKNOWLEDGE, offset=1), release="9.0.0")
 
 
 def test_a_sites_part_has_its_devices_alone_and_its_images_as_they_lie_there(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from flashferry.sites.agent.processes import forget_tries
+from flashferry.sites.agent.tries import forget_tries
 from flashferry.sites.wire import moment_text
 from flashferry.store.sites import ledger, spool
 from flashferry.store.sites.agents import AgentDatabase
@@ -28,7 +28,7 @@ STEADY_S = 86_400.0
 _JUMP_S = 300.0
 
 
-class Forgetting:
+class Retention:
     """Forgets what is long over, now and then.
 
     Args:
@@ -51,7 +51,7 @@ class Forgetting:
         self._since = (wall_s(), steady_s())
         self._next_s = steady_s()
 
-    def look(self) -> None:
+    def apply(self) -> None:
         """Forget what is long over, once an hour, where the clock can be trusted; what cannot be waits."""
         wall_s, steady_s = self._wall_s(), self._steady_s()
         gone_s, lived_s = wall_s - self._since[0], steady_s - self._since[1]

@@ -1,4 +1,4 @@
-"""Whether an order is carried out, and what of a plan a site has to do. Pure.
+"""Whether an order is carried out. Pure.
 
 What is refused is refused in a sentence, with what was expected and what was found, before any device is touched.
 """
@@ -6,18 +6,13 @@ What is refused is refused in a sentence, with what was expected and what was fo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import ClassVar
 
 from flashferry.core.errors import FlashferryError, Kind
-from flashferry.model.fleet_plan import Action, FleetPlan, limited_to
 from flashferry.sites.wire import Order, OrderJob, WireError, canonical, moment_of, moment_text
 
 _RELEASE = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
-_MOST_NAMED = 5
 
 
 class OrderRefused(FlashferryError):
@@ -27,7 +22,7 @@ class OrderRefused(FlashferryError):
 
 
 def check_addressee(order: Order, key_id: str) -> None:
-    """Look whether an order is for us.
+    """Check whether an order is for us.
 
     Args:
         order: The order; its signature is proven.
@@ -77,7 +72,7 @@ def check_order(order: Order, *, site: str, release: str, now: datetime, clock_d
             f"it is {moment_text(now)}",
             hint="Order it anew; if it was just sent, the clocks differ",
         )
-    if order.job is not OrderJob.HEARD and _numbers(order.release) != _numbers(release):
+    if order.job is not OrderJob.ACKNOWLEDGE and _numbers(order.release) != _numbers(release):
         raise OrderRefused(
             f"order {order.id}: expected a centre of release {_numbers(release)}, as this agent is, found "
             f"{_numbers(order.release)}",
@@ -103,49 +98,6 @@ def check_begins(order: Order, now: datetime | None = None) -> None:
 def work_of(order: Order) -> str:
     """Return what an order asks for as one text; two orders of one text are one piece of work."""
     return canonical([order.job, order.run, order.plan, sorted(order.devices), order.wave])
-
-
-def site_part(plan: FleetPlan, order: Order, *, folder: Path, inventory: Collection[str]) -> FleetPlan:
-    """Return what a site has to do of a plan: the devices ordered, with images as they lie at its depot.
-
-    Args:
-        plan: The whole plan, as it is approved.
-        order: Which devices of it.
-        folder: The catalogue's folder.
-        inventory: Names of all devices of the site's own inventory.
-
-    Raises:
-        OrderRefused: A device is in no such plan, or not this site's, or none of them is to be staged.
-    """
-    wanted = set(order.devices)
-    _check_known(order, wanted - {one.host for one in plan.devices}, f"the plan {plan.digest[:12]}")
-    _check_known(order, wanted - set(inventory), f"the inventory of site {order.site}")
-    part = limited_to(plan, wanted)
-    names = {one.image for one in part.of(Action.STAGE)}
-    if not names:
-        raise OrderRefused(
-            f"order {order.id}: expected a device that the plan stages, found that none of its {len(part.devices)} is: "
-            "all are there already, refused or out of reach",
-            hint="'flashferry plan' says why",
-        )
-    here = folder.resolve()
-    images = tuple(replace(image, path=str(here / image.name)) for image in plan.images if image.name in names)
-    return replace(
-        part,
-        sites=tuple(one for one in plan.sites if one.site in {device.site for device in part.devices}),
-        images=images,
-        image_folders=(str(here),),
-    )
-
-
-def _check_known(order: Order, unknown: Collection[str], where: str) -> None:
-    if unknown:
-        named = ", ".join(sorted(unknown)[:_MOST_NAMED])
-        more = f" and {len(unknown) - _MOST_NAMED} more" if len(unknown) > _MOST_NAMED else ""
-        raise OrderRefused(
-            f"order {order.id}: expected devices of {where}, found {named}{more}, which it has not",
-            hint="Bring the inventories of centre and site to the same, and make the plan anew",
-        )
 
 
 def _numbers(release: str) -> str:

@@ -13,10 +13,11 @@ from typing import Any, cast
 
 import pytest
 
-from flashferry.sites.agent.carrying import Bench, End, carry_out
-from flashferry.sites.agent.judging import OrderRefused
-from flashferry.sites.agent.taking import Taker
-from flashferry.sites.agent.telling import Identity
+from flashferry.sites.agent.bench import Bench, End
+from flashferry.sites.agent.execution import carry_out
+from flashferry.sites.agent.order_checks import OrderRefused
+from flashferry.sites.agent.order_intake import Taker
+from flashferry.sites.agent.word_sender import Identity
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import Order, OrderJob, moment_text, sealed_order
 from flashferry.store.sites import ledger, spool
@@ -109,7 +110,7 @@ def test_an_order_for_another_agent_of_the_site_is_neither_done_nor_answered(
     """By its key: two agents take from one queue, and only the one that the centre means does anything, later too."""
     for other in (PrivateKey.make().public.key_id, ""):
         site.take(replace(ORDER, agent_key=other))
-        site.take(replace(ORDER, agent_key=other, job=OrderJob.HEARD, plan="", devices=(), offset=1))
+        site.take(replace(ORDER, agent_key=other, job=OrderJob.ACKNOWLEDGE, plan="", devices=(), offset=1))
     assert (site.state(ORDER), site.words()) == (None, [])
     assert f"with key {OURS.public.key_id}, which is this one's, found one for key" in caplog.text
     site.take(ORDER)

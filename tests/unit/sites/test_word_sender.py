@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.apart.processes import JobFolder
-from flashferry.sites.agent import telling
-from flashferry.sites.agent.following import EventTail
-from flashferry.sites.agent.telling import Identity, WordSender
+from flashferry.sites.agent import word_sender
+from flashferry.sites.agent.run_reports import EventTail
+from flashferry.sites.agent.word_sender import Identity, WordSender
 from flashferry.sites.broker import BrokerUnreachable
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import MOST_DATA_BYTES, Word, WordKind, opened_word
@@ -71,7 +71,7 @@ def teller(database: AgentDatabase, broker: FakeBroker) -> Iterator[WordSender]:
 def test_words_are_sent_in_their_order_by_whomever_they_are_told(database, broker) -> None:
     """From several threads; each once while nothing is lost."""
     with teller(database, broker) as made:
-        threads = [threading.Thread(target=made.tell, args=("run-1", WordKind.EVENT, {"n": n})) for n in range(20)]
+        threads = [threading.Thread(target=made.add, args=("run-1", WordKind.EVENT, {"n": n})) for n in range(20)]
         for one in threads:
             one.start()
         for one in threads:
@@ -83,14 +83,14 @@ def test_words_are_sent_in_their_order_by_whomever_they_are_told(database, broke
 
 def test_behind_a_gap_all_that_was_not_heard_is_sent_again(database, broker, monkeypatch) -> None:
     """The broker may have lost what it had; what was heard is not sent again."""
-    monkeypatch.setattr(telling, "_PAUSE_FIRST_S", 0.05)
+    monkeypatch.setattr(word_sender, "_PAUSE_FIRST_S", 0.05)
     with teller(database, broker) as made:
         for _ in range(3):
-            made.tell("run-1", WordKind.EVENT, {})
+            made.add("run-1", WordKind.EVENT, {})
         until(lambda: broker.offsets() == [1, 2, 3], "they are sent")
-        made.heard("run-1", 1)
+        made.acknowledged("run-1", 1)
         broker.is_away = True
-        made.tell("run-1", WordKind.ENDED, {})
+        made.add("run-1", WordKind.ENDED, {})
         until(lambda: made._complained_s > 0, "it is noticed")
         broker.words.clear()
         broker.is_away = False
@@ -100,11 +100,11 @@ def test_behind_a_gap_all_that_was_not_heard_is_sent_again(database, broker, mon
 
 def test_what_is_not_heard_comes_again_by_and_by(database, broker, monkeypatch) -> None:
     """Also while the broker is there: the centre may have lost it."""
-    monkeypatch.setattr(telling, "_AGAIN_FIRST_S", 0.2)
+    monkeypatch.setattr(word_sender, "_AGAIN_FIRST_S", 0.2)
     with teller(database, broker) as made:
-        made.tell("run-1", WordKind.EVENT, {})
+        made.add("run-1", WordKind.EVENT, {})
         until(lambda: broker.offsets() == [1, 1], "it comes again")
-        made.heard("run-1", 1)
+        made.acknowledged("run-1", 1)
     with database.reading() as reading:
         assert spool.size(reading) == 0
 
@@ -113,8 +113,8 @@ def test_nothing_is_added_to_a_pile_that_nobody_takes(database, broker) -> None:
     """Words are safe on disk; they go once there is room."""
     broker.waiting = 10_000
     with teller(database, broker) as made:
-        made.tell("run-1", WordKind.EVENT, {})
-        made.tell("run-1", WordKind.EVENT, {})
+        made.add("run-1", WordKind.EVENT, {})
+        made.add("run-1", WordKind.EVENT, {})
         assert broker.words == []
         broker.waiting = 0
         until(lambda: broker.offsets() == [1, 2], "there is room")
@@ -123,8 +123,8 @@ def test_nothing_is_added_to_a_pile_that_nobody_takes(database, broker) -> None:
 def test_a_word_that_is_too_long_says_so_and_holds_up_no_other(database, broker) -> None:
     """Of what device it was is told."""
     with teller(database, broker) as made:
-        made.tell("run-1", WordKind.RECORD, {"order": "o1", "host": "r1", "record": "x" * MOST_DATA_BYTES})
-        made.tell("run-1", WordKind.ENDED, {})
+        made.add("run-1", WordKind.RECORD, {"order": "o1", "host": "r1", "record": "x" * MOST_DATA_BYTES})
+        made.add("run-1", WordKind.ENDED, {})
         until(lambda: broker.offsets() == [1, 2], "both are sent")
     assert (broker.words[-2].data["host"], "more than a word holds" in broker.words[-2].data["cut"]) == ("r1", True)
 
