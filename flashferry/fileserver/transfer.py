@@ -8,7 +8,7 @@ from flashferry.fileserver.records import SenderReport, TransferRecord
 from flashferry.fileserver.socket_tuning import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossEstimate
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.sample import ChannelReading, Sample
-from flashferry.tcp.sample_series import Readings
+from flashferry.tcp.sample_series import SampleSeries
 from flashferry.tcp.verdict import VerdictKind, classify_transfer
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Transfer:
         self._round_trips = 1.0
         self._channel = channel
         self._channel_window_bytes = channel.window_bytes if channel is not None else None
-        self._readings = Readings(start.now_s, raw_info, channel)
+        self._readings = SampleSeries(start.now_s, raw_info, channel)
 
     @property
     def to_send_bytes(self) -> int:
@@ -176,7 +176,7 @@ class Transfer:
         if is_sample:
             self._measure_rate(now_s)
             self._watch_loss(now_s)
-            self._readings.take(now_s, raw_info, channel, all_written=self.all_written)
+            self._readings.add(now_s, raw_info, channel, all_written=self.all_written)
 
     def sample(self, now_s: float) -> Sample:
         """Return the last reading as a sample."""
@@ -230,7 +230,7 @@ class Transfer:
         """
         if raw_info is not None:
             self.take(raw_info, now_s, channel=channel)
-            self._readings.close(now_s, raw_info, channel, all_written=self.all_written)
+            self._readings.add_last(now_s, raw_info, channel, all_written=self.all_written)
         samples = self._readings.samples(self._origin_s)
         return TransferRecord(
             outcome=outcome,
