@@ -23,7 +23,7 @@ from flashferry.fileserver.host_capabilities import MOST_SESSIONS
 from flashferry.fileserver.image_stream import Retrieval
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.images.errors import ImageUnreadable
-from flashferry.images.files import open_as
+from flashferry.images.files import open_unchanged
 
 if TYPE_CHECKING:
     from flashferry.fileserver.settings import ServerSettings
@@ -199,7 +199,7 @@ class Visitor(ABC):
         """
         image = account.grant.image
         try:
-            file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
+            file = os.fdopen(open_unchanged(image.path, image.identity), "rb", buffering=0)
         except ImageUnreadable as error:
             self.tickets.change(account, EventKind.FAILED, error.message, state=TransferState.FAILED)
             return None
