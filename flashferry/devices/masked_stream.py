@@ -24,11 +24,9 @@ from functools import lru_cache
 from flashferry.core.redaction import MASK, secret_places, secret_start, visible
 
 _HINTS = ("passw", "passp", "passc", "secret", "key", "psk", "token", "snmp", "auth", "priv", "$", "environment")
-
 """What every such line has, in lower case: most lines have none, and are done with."""
 
 _TYPE = r"(?:[ \t]+level[ \t]+\d+)?(?:[ \t]+\d{1,2}(?=[ \t]+\S))?"
-
 """`level 7`, and the type of what follows: 0, 5, 6, 7, 8, 9."""
 
 _VALUE = re.compile(
@@ -50,7 +48,6 @@ _VALUE = re.compile(
 )
 
 _HASH = re.compile(r"\$(?:1|5|6|8|9|14)\$[\w./$+=-]{6,}")
-
 """A password's hash, wherever it stands."""
 
 
@@ -70,23 +67,18 @@ def line_secrets(text: str) -> list[tuple[int, int]]:
 
 
 OPEN_LINE_S = 1.0
-
 """So long a line without an end is waited for."""
 
 MOST_OPEN_CHARS = 4096
-
 """Nor is more of it held: the marks of a copy are one line of thousands."""
 
 MOST_HELD_CHARS = 1024
-
 """A secret that has start is waited for up to so many characters; longer, it is none."""
 
 MOST_CONTEXT_CHARS = 1024
-
 """So much of the line that was released already is checked with the next part of it."""
 
 LEAST_OF_A_SECRET = 4
-
 """So much of a secret's beginning is not shown either, should the rest never come."""
 
 _ASKS_SECRET = re.compile(

@@ -135,7 +135,6 @@ SERVING = Serving(
         ),
     ),
 )
-
 """Highest numbers first: people begin with the low ones."""
 
 _TAIL = r"(?: [\w-]+){0,3}"
@@ -165,11 +164,9 @@ def _channel(
 
 
 _BULK_MODE = _channel("bulk-mode", usual=131_072, largest_bytes=1_073_741_824, least_try_bytes=131_072, since=(17, 1))
-
 """That 16.x has none is assumed; 17.9 was seen to have it."""
 
 _SSH_WINDOW = _channel("window-size", usual=8192, largest_bytes=131_072, least_try_bytes=65_536, since=(16, 6))
-
 """No larger value of this one was seen anywhere, and a smaller one than was seen is hardly worth its line."""
 
 
