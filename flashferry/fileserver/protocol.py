@@ -1,8 +1,7 @@
-"""What a protocol is to the file server: a listener in the serving process, and clients whose transfers are watched.
+"""Interface of a protocol to the file server: a listener in the serving process, and the sessions of its clients.
 
-A process serves its protocols in one event loop: the pace that a site's transfers find together holds for all of them,
-whatever protocol they use, and so do caps, also over several processes. A protocol is named by where it is found, such
-as `package.module:NAME`; the process loads it by that name, so nothing here imports one.
+A process serves its protocols in one event loop, so caps and the pace of a site's transfers apply to all protocols. A
+protocol is named by its import path, `package.module:NAME`, by which the process loads it; nothing here imports one.
 
 Facts
 -----
@@ -62,11 +61,11 @@ _PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingContext:
-    """What a protocol works with.
+    """Objects of the serving process that all protocols share.
 
     Attributes:
-        tickets: Who may fetch what, and what became of it; shared by all protocols.
-        settings: How the server runs.
+        tickets: The ticket service.
+        settings: The server's settings.
         loop: The event loop of the process: pyftpdlib's, or asyncio's with the same interface.
     """
 
@@ -76,17 +75,17 @@ class ServingContext:
 
 
 class Listener(Protocol):
-    """A protocol on one listening socket, and the sessions that came in by it."""
+    """A protocol on one listening socket, with its sessions."""
 
     @property
     def transfers_to_come(self) -> int:
-        """Transfers that were granted and have not started; the ticket service knows those that have."""
+        """Number of granted transfers that have not started; the ticket service counts those that have."""
 
     def open(self) -> None:
-        """Take sessions from now on: called once, when tickets and fixed logins are known."""
+        """Start accepting sessions; called once, when tickets and fixed logins are known."""
 
     def drain(self) -> None:
-        """Take no new sessions, and send away those without a transfer, granted or under way."""
+        """Stop accepting sessions, and close those without a granted or running transfer."""
 
     def close(self, reason: str) -> None:
         """Close the listening socket and every session at once; a transfer granted to one ends with the reason."""

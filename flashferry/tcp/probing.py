@@ -31,7 +31,7 @@ PILOT_BYTES = 65_536
 """Size of the pilot, the first copy to an unknown device: a second at 0.1 MB/s. It never counts as a measurement."""
 
 _LEAST_AFTER_PILOT_BYTES = 140_000
-"""Least size of the copy after the pilot, twice the pilot: it tells a stall in the pilot from a slow device."""
+"""Least size of the copy after the pilot, twice the pilot: by it a stall differs from a slow device."""
 
 _LONGEST_PILOT_S = 60.0
 """After a pilot slower than this (1 kB/s) no copy follows: it would take minutes, and the path is clearly broken."""

@@ -11,7 +11,7 @@ Facts
   also cuts the rate at the same value every time (Flach et al., SIGCOMM 2016).
 - BBR version 1 does not slow down on loss. Loss limits it only by retransmissions: they are a good part of what it
   sends, or take a round trip each because the receiver offers no SACK.
-- A receiver that reads late acknowledges late, so round trips grow as with a queue. Its window tells them apart: it is
+- A receiver that reads late acknowledges late, so round trips grow as with a queue. Its window separates them: it is
   closed for a good part of the time, and yet on average far from full. If the window is full all the time, only a known
   link rate separates the two: an interval below 80 % of that rate is never attributed to the link.
 - An SSH channel has a window of its own inside TCP's (RFC 4254 5.2). If it is the limit, the socket runs dry between

@@ -10,7 +10,7 @@ Facts
 * It prints `Accessing http://*:*@host/name...` and `Loading http://host/name ` with the whole URL, then progress marks,
   and no `[OK`. The line with the byte count is the same as with every protocol (captures of a Catalyst 3850 and of a
   router to `null:`).
-* `(I/O error)` is its only error message; our server's record of the transfer tells the causes apart. After the first
+* `(I/O error)` is its only error message; our server's record of the transfer separates the causes. After the first
   byte it may mean a lack of memory (a 2960X at the largest window, austind/iosfw issue 2).
 * Unknown: how it handles a redirect, a chunked response or a challenge. Our server sends none of them.
 """
