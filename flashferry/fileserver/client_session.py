@@ -143,7 +143,7 @@ class Visitor(ABC):
         """Report that the client is gone, if it had logged in and no other session uses its ticket.
 
         Args:
-            why: Why it got no image; empty: what the ticket's books say, or that it asked for none.
+            why: Why it got no image; empty takes the reason from the ticket's account.
         """
         account, self.account = self.account, None
         if account is None:
@@ -165,9 +165,9 @@ class Visitor(ABC):
     # Its image.
 
     def image(self, path: str) -> ImageFile | None:
-        """Look a path up among what this login allows: a base name, with any number of slashes before it.
+        """Return the image of a path, a base name after any number of slashes, if this login allows it; else None.
 
-        One rule for every transport, because operators type the same path for each; there is no other folder.
+        The rule is the same for every transport, because operators type the same path for each.
         """
         name = path.lstrip("/")
         if self.fixed is not None:
@@ -178,7 +178,7 @@ class Visitor(ABC):
         return image if name == image.name else None
 
     def account_of(self, image: ImageFile) -> Account:
-        """Return the account that a transfer runs under; of a fixed login a new one for each. It has logged in."""
+        """Return the account of a transfer of a session that has logged in; with a fixed login, a new one."""
         if self.fixed is not None:
             self.leave_account()
             self.account = self.tickets.open(self.fixed, image, **self._who())
@@ -187,15 +187,15 @@ class Visitor(ABC):
         return self.account
 
     def retrieve(self, account: Account, offset_bytes: int = 0, end_bytes: int | None = None) -> Retrieval | None:
-        """Open the account's image, and have this transfer be the one of its ticket; it takes one of its tries.
+        """Open the account's image for a transfer, which uses an attempt and replaces earlier ones of its ticket.
 
         Args:
-            account: Of this session.
-            offset_bytes: Where the part begins that is asked for.
-            end_bytes: Where it ends, the first byte that is not of it; None: with the image.
+            account: Account of this session.
+            offset_bytes: Offset of the requested part.
+            end_bytes: Offset of the first byte after it; None for the end of the image.
 
         Returns:
-            What to send; None where the image has changed, which is reported.
+            The image to send; None if it has changed on disk, which is reported.
         """
         image = account.grant.image
         try:
