@@ -1,7 +1,7 @@
-"""FTP on the file server: control connections, sessions, and the data connections that carry the images.
+"""FTP for the file server: control connections, sessions and data connections.
 
-Only what a router needs is answered: a login by ticket, one image, passive or active, extended or not. Everything that
-is not FTP is `flashferry.fileserver`.
+Only the commands that a router needs exist: login by ticket, and one image over a passive or active data connection,
+extended or not. All that is not specific to FTP is in `flashferry.fileserver`.
 """
 
 from ftpserver.control import FtpOptions, ftp_listener

@@ -22,17 +22,15 @@ if TYPE_CHECKING:
     from flashferry.tcp.syn import SynOptions
 
 PROTOCOL = "ftpserver.protocol:FtpListener"
-
-"""Where a file server finds FTP."""
+"""Name by which the file server imports FTP."""
 
 TRANSPORTS = ("ftp",)
-
-"""What is served here, as tickets name it."""
+"""Names of the transports served here, as in tickets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FtpOptions:
-    """What is FTP's own in how a server runs.
+    """Options of a listener that are specific to FTP.
 
     Attributes:
         passive_ports: First and last port for passive data connections; None leaves the choice to the kernel.
@@ -106,7 +104,7 @@ _LONGEST_ARGUMENT = 100
 # Name to (needs a login, argument: True required, False forbidden, None optional).
 _TABLE: dict[str, tuple[bool, bool | None]] = {
     "ABOR": (True, False),
-    # A NOOP where no space has to be announced (RFC 959 4.1.3); what it announces, a STOR, does not exist.
+    # Treated as NOOP, which is allowed for servers that need no announcement of space (RFC 959 4.1.3).
     "ALLO": (True, True),
     "CWD": (True, None),
     "EPRT": (True, True),
@@ -135,20 +133,18 @@ ABSENT = frozenset(
         *("XCUP", "XCWD", "XMKD", "XPWD", "XRMD"),
     )
 )
-
-"""Commands of RFC 959, 1123 and 3659 that do not exist here: 502, where an unknown one is 500 (RFC 959 4.2)."""
+"""Commands of RFC 959, 1123 and 3659 that are not implemented: reply 502 instead of 500 (RFC 959 4.2)."""
 
 COMMANDS: dict[str, dict[str, Any]] = {
     name: {"perm": None, "auth": auth, "arg": argument, "help": name} for name, (auth, argument) in _TABLE.items()
 }
-
-"""The table in the form pyftpdlib wants; no command has a permission, because none touches a file system."""
+"""The table in the form that pyftpdlib needs; no command needs a permission, for none uses the file system."""
 
 _SECRET = frozenset({"USER", "PASS"})
 
 
 def masked_command(name: str, argument: str) -> str:
-    """Return a command for the log: credentials hidden, and arguments of unknown commands too, for all we know."""
+    """Return a command for the log, with credentials and the arguments of unknown commands masked."""
     if name not in COMMANDS:
         return f"{_visible(name[:8])} ***"
     if name in _SECRET:
@@ -198,17 +194,17 @@ class BoundedControl(Visitor, FTPHandler):
         self._budget = CommandBudget(limits.commands_burst, limits.commands_per_s, self._started_s)
         super().__init__(conn, server, ioloop=ioloop)
         self.producer_fifo = Fifo()
-        # For lists of files, which do not exist here: each session would have its own.
+        # The library's attributes for file listings, which do not exist here; saves memory per session.
         self._extra_feats = self._current_facts = self._available_facts = ()
 
     # Life of a session.
 
     def on_connect(self) -> None:
-        """Audit the SYN and turn away who may not stay."""
+        """Save the SYN's options, and refuse the client if there are too many sessions."""
         self.client_address = str(plain_address(self.remote_ip))
         self.control_syn = sockets.saved_syn(self.socket)
         sockets.set_keepalive(self.socket)
-        # Otherwise the kernel queues megabytes of replies for a client that reads none.
+        # Without this the kernel would queue megabytes of replies for a client that reads none.
         sockets.set_notsent_lowat(self.socket, _UNSENT_REPLIES_BYTES)
         if self.settings.profile.dscp:
             sockets.set_dscp(self.socket, self.settings.profile.dscp)
@@ -220,14 +216,14 @@ class BoundedControl(Visitor, FTPHandler):
         self.call_later(self.settings.limits.login_deadline_s, self._login_overdue)
 
     def evict(self) -> None:
-        """Give the place up, now."""
+        """Close the session at once, in favour of another one."""
         self.respond("421 Service not available, try later.")
         self.close()
 
     def handle_close(self) -> None:
-        """Close, but not here and now: a reply that could not be sent ends here too, in the middle of a command.
+        """Close in the next turn of the loop: this is also called when a reply fails, in the middle of a command.
 
-        The rest of that command still uses what closing takes away.
+        The rest of that command still uses attributes that closing removes.
         """
         if not (self._cut_off or self._closed):
             self._cut_off = True
@@ -235,7 +231,7 @@ class BoundedControl(Visitor, FTPHandler):
             self.call_later(0, self.close)
 
     def close(self) -> None:
-        """Close and take the session off the books."""
+        """Close, and remove the session from all counts."""
         if not self._closed:
             self.leave_place()
             if self.data_channel is not None:
@@ -245,7 +241,7 @@ class BoundedControl(Visitor, FTPHandler):
             self.leave_account()
 
     def take_data_connection(self, connection: socket.socket) -> None:
-        """Use a connection of this client's for its image."""
+        """Use a connection from this client to send its image."""
         handler = self.dtp_handler(connection, self)
         if handler.connected:
             self.data_channel = handler
@@ -254,7 +250,7 @@ class BoundedControl(Visitor, FTPHandler):
             self.data_connection_failed("the data connection was lost at once", "426 Data connection lost.")
 
     def data_connection_failed(self, reason: str, reply: str) -> None:
-        """Note that no data connection came about; see `base.FtpClient`."""
+        """Record that no data connection was established; see `FtpClient`."""
 
     def _login_overdue(self) -> None:
         if not self.authenticated:
@@ -264,14 +260,14 @@ class BoundedControl(Visitor, FTPHandler):
     # Commands in, replies out, both within bounds.
 
     def collect_incoming_data(self, data: bytes) -> None:
-        """Take input in; a line that never ends ends the session."""
+        """Buffer input; end the session if a line is too long."""
         if self._in_buffer_len + len(data) > 2048:
             self._hang_up("500 Command too long.")
             return
         super().collect_incoming_data(data)
 
     def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
-        """Log a command masked, and refuse what is unknown or comes too fast."""
+        """Log a command, masked, and refuse unknown commands and those that come too fast."""
         if self._closed or self._closing or self._cut_off or self._quit_pending:
             return
         self._note(masked_command(cmd, arg))
@@ -285,7 +281,7 @@ class BoundedControl(Visitor, FTPHandler):
             super().pre_process_command(line, cmd, arg)
 
     def push(self, data: str) -> None:
-        """Queue a reply; a client that does not read its replies is cut off."""
+        """Queue a reply; disconnect a client that does not read its replies."""
         if self._closed:
             return
         if len(self.producer_fifo) >= self.settings.limits.queued_replies:
@@ -294,10 +290,10 @@ class BoundedControl(Visitor, FTPHandler):
         super().push(data)
 
     def initiate_send(self) -> None:
-        """Send what is queued; one that was taken out of the loop is not asked for there, and stays out of it.
+        """Send queued replies; a session that was removed from the loop is not added to it again.
 
-        A session that has said goodbye waits so for its transfer. The library would fail where the last reply but one
-        was sent in two pieces, and the session stayed open.
+        After QUIT a session waits outside the loop for its transfer. The library would fail if the last reply but one
+        was sent in two pieces, and the session would stay open.
         """
         if self._fileno in self.ioloop.socket_map:
             super().initiate_send()
@@ -321,7 +317,7 @@ class BoundedControl(Visitor, FTPHandler):
         self.respond(reply)
         self.close_when_done()
 
-    # The library's logging is silenced: it would write user names, and its callers cannot mask.
+    # The library's logging is disabled, for it would write user names.
 
     def quiet(self, *args: Any, **kwargs: Any) -> None:
         """Log nothing."""
@@ -329,6 +325,6 @@ class BoundedControl(Visitor, FTPHandler):
     log = logline = logerror = log_cmd = log_transfer = quiet
 
     def get_repr_info(self, as_str: bool = False, extra_info: Any = None) -> Any:  # noqa: ARG002
-        """Describe the session without its user."""
+        """Describe the session without its user name."""
         info = {"addr": f"{self.remote_ip}:{self.remote_port}"}
         return f"addr={info['addr']!r}" if as_str else info

@@ -25,34 +25,33 @@ with warnings.catch_warnings():
 
 
 class Fifo(list[Any]):
-    """What waits to be sent on a connection: a list with the two methods of a deque that `asynchat` calls.
+    """Send queue of a connection: a list with the two methods of a deque that `asynchat` calls.
 
-    A handful of replies at most is in it, most of the time none. An empty `collections.deque`, which the library uses,
-    takes 0.7 kB; a session has two of them, and there may be thousands of sessions.
+    It has a few replies at most, and usually none. An empty `collections.deque`, which the library uses, takes 0.7 kB;
+    a session has two of them, and there may be thousands of sessions.
     """
 
     __slots__ = ()
 
     def appendleft(self, item: Any) -> None:
-        """Put something before all the rest."""
+        """Insert an item at the front."""
         self.insert(0, item)
 
     def popleft(self) -> Any:
-        """Take the first out."""
+        """Remove and return the first item."""
         return self.pop(0)
 
 
 Connection: TypeAlias = socket.socket
-
-"""A name of its own, for a client's attribute `socket` hides the module's."""
+"""Alias, because the client's attribute `socket` hides the module of that name."""
 
 
 class FtpClient(Client, Protocol):
     """One client's control connection.
 
     Attributes:
-        connected: Whether it is still there.
-        remote_ip: Its address as the socket gives it, perhaps IPv4 mapped into IPv6.
+        connected: Whether it is still connected.
+        remote_ip: The client's address as the socket returns it, perhaps IPv4 mapped into IPv6.
         ioloop: The library's event loop.
         socket: The connection itself.
     """
@@ -64,30 +63,30 @@ class FtpClient(Client, Protocol):
 
     @property
     def options(self) -> FtpOptions:
-        """How FTP is served."""
+        """FTP options of the listener."""
 
     def respond(self, resp: str, logfun: Any = None) -> None:
         """Send a reply."""
 
     def quiet(self, *args: Any, **kwargs: Any) -> None:
-        """Log nothing; what the library is given where it wants a logger."""
+        """Log nothing; passed to the library instead of its logger."""
 
     def take_data_connection(self, connection: Connection) -> None:
-        """Use a connection of this client's for its image."""
+        """Use a connection from this client to send its image."""
 
     def data_connection_failed(self, reason: str, reply: str) -> None:
-        """Note that no data connection came about.
+        """Record that no data connection was established.
 
         Args:
-            reason: For our books.
-            reply: For the client, if it has asked for the image: PASV and PORT have their answer already.
+            reason: Reason for the record.
+            reply: Reply to the client's RETR, if it was sent already; PASV and PORT have been answered.
         """
 
     def forget_connector(self, connector: object) -> None:
-        """Note that a call to the client has come to its end."""
+        """Drop the connector of an active data connection, which has finished."""
 
     def note_trouble(self, text: str) -> None:
-        """Note something about this session that may explain a failure."""
+        """Record an event of this session that may explain a failure."""
 
 
 _REPLIES = {
@@ -103,7 +102,7 @@ _REPLIES = {
 class ImageChannel(DTPHandler):
     """A data connection that sends an image."""
 
-    # The library's own timer counts bytes the kernel took; ours counts bytes the client acknowledged.
+    # The library's timer counts bytes that the kernel took; ours counts bytes that the client acknowledged.
     timeout = 0
 
     def __init__(self, sock: socket.socket, cmd_channel: FtpClient) -> None:
@@ -118,18 +117,18 @@ class ImageChannel(DTPHandler):
 
     @property
     def retrieval(self) -> Retrieval | None:
-        """What it sends; None before that was asked for."""
+        """The retrieval it sends; None before the RETR."""
         return self._sending.retrieval if self._sending is not None else None
 
     @property
     def transfer(self) -> Transfer | None:
-        """The account of it."""
+        """Statistics of the transfer; None before the RETR."""
         return self._sending.transfer if self._sending is not None else None
 
-    # What the library calls when both the connection and the RETR are there.
+    # Called by the library when there are both a connection and a RETR.
 
     def push_with_producer(self, producer: Retrieval) -> None:
-        """Start sending, if the ticket is still good: it may have waited for this connection for half a minute."""
+        """Start sending if the ticket is still valid: the RETR may have waited half a minute for this connection."""
         if producer.account.withdrawn(self.cmd_channel.tickets.clock()):
             self._end("426 Transfer ended by the server.")
             return
@@ -144,10 +143,10 @@ class ImageChannel(DTPHandler):
         self._sending.begin()
 
     def close_when_done(self) -> None:
-        """Do nothing: the end of the image is seen by offset, not by a queue that ran empty."""
+        """Do nothing: the end of the image is found by offset, not by an empty queue."""
 
     def writable(self) -> bool:
-        """Return to the loop whether there is more to send."""
+        """Return whether there is more to send; called by the event loop."""
         return self._sending is not None and self._sending.is_sending
 
     def handle_write(self) -> None:
@@ -156,7 +155,7 @@ class ImageChannel(DTPHandler):
             self._sending.write()
 
     def handle_close(self) -> None:
-        """Note that the client ended the connection before it had everything."""
+        """Handle a connection that the client closed before it had the whole image."""
         if self._closed:
             return
         if self._sending is None:
@@ -165,14 +164,14 @@ class ImageChannel(DTPHandler):
             self._sending.lost()
 
     def close(self) -> None:
-        """Close, and settle the account if that has not been done."""
+        """Close, and record the end of the transfer unless that was done."""
         if not self._closed and self._sending is not None:
             self._sending.settle(self.cut_reason)
         super().close()
         self._sending = None
 
     def handle_error(self) -> None:
-        """Name an error of ours as such."""
+        """Record an exception in our code as the reason, and close."""
         self.cut_reason = "internal error of the server"
         super().handle_error()
 
@@ -182,22 +181,22 @@ class ImageChannel(DTPHandler):
             self._sending.cut(reason)
 
     def yield_to_newer(self, reason: str) -> None:
-        """End the transfer for a newer one of its ticket."""
+        """End the transfer in favour of a newer one of its ticket."""
         if self._sending is not None:
             self._sending.yield_to_newer(reason)
 
-    # What the sending asks of its connection.
+    # Called by the sender of the image.
 
     def await_space(self) -> None:
-        """Have the loop call when there is room."""
+        """Let the event loop call `handle_write` when the socket has room."""
         self.modify_ioloop_events(self.ioloop.WRITE)
 
     def leave_loop(self) -> None:
-        """Have the loop not call any more."""
+        """Remove the connection from the event loop."""
         self.del_channel()
 
     def sending_ended(self, ending: Ending) -> None:
-        """Answer the RETR, and close."""
+        """Send the final reply to the RETR, and close."""
         self.transfer_finished = ending is Ending.DELIVERED
         self._end(_REPLIES[ending])
 

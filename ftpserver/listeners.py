@@ -1,4 +1,4 @@
-"""Data connections: passive ports, listeners and active connections."""
+"""FTP data connections: parsing of PORT and EPRT, passive listeners and active connections."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _LOWEST_PORT = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPlace:
-    """An address and a port."""
+    """Address and port of an active data connection."""
 
     address: ipaddress.IPv4Address | ipaddress.IPv6Address
     port: int
 
     def refusal(self, client: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-        """Return in words why a client is not called there; empty if it is (RFC 2577 3: no bounce).
+        """Return why no connection to there is opened for a client; empty if one is (RFC 2577 3: no bounce attack).
 
-        Some name no address at all (`::`), for they listen on all of theirs: the one they came from serves.
+        Some clients give the unspecified address (`::`) because they listen on all of theirs; their own is used then.
         """
         if self.address != client and not self.address.is_unspecified:
             return "Expected your own address."
@@ -43,11 +43,11 @@ class DataPlace:
 
 
 class ProtocolUnsupported(ValueError):
-    """EPRT names a network protocol that this session does not run over."""
+    """EPRT names another network protocol than that of the control connection."""
 
 
 def parse_port(text: str) -> DataPlace:
-    """Read the argument of PORT.
+    """Parse the argument of PORT.
 
     Raises:
         ValueError: It is not of that form.
@@ -59,14 +59,14 @@ def parse_port(text: str) -> DataPlace:
 
 
 def parse_eprt(text: str, version: int) -> DataPlace:
-    """Read the argument of EPRT.
+    """Parse the argument of EPRT.
 
     Args:
         text: The argument.
-        version: The IP version that the client is connected by, 4 or 6.
+        version: IP version of the control connection, 4 or 6.
 
     Raises:
-        ProtocolUnsupported: It names the other one.
+        ProtocolUnsupported: It names the other version.
         ValueError: It is not of that form.
     """
     delimiter = text[:1]
@@ -89,10 +89,10 @@ def protocol_of(version: int) -> int:
 
 
 def ports_in_random_order(first: int, last: int) -> Iterator[int]:
-    """Yield each port of a range once; drawing the order of sixty thousand beforehand would take 18 ms."""
+    """Yield each port of a range once in random order; shuffling sixty thousand ports would take 18 ms."""
     count = last - first + 1
     at, step = secrets.randbelow(count), 1 + secrets.randbelow(count)
-    # A step that has no factor in common with the number of ports comes by all of them.
+    # A step that has no common factor with the number of ports visits all of them.
     while math.gcd(step, count) != 1:
         step = 1 + secrets.randbelow(count)
     for _ in range(count):
@@ -107,7 +107,7 @@ def _number(text: str) -> int:
 
 
 class PassiveListener(PassiveDTP):
-    """Waits for the one data connection a client was asked to make."""
+    """Listens for the one data connection that a client opens after PASV or EPSV."""
 
     def __init__(self, cmd_channel: FtpClient, extmode: bool = False) -> None:
         Acceptor.__init__(self, ioloop=cmd_channel.ioloop)
@@ -129,7 +129,7 @@ class PassiveListener(PassiveDTP):
         self.call_later(self.timeout, self.handle_timeout)
 
     def handle_accepted(self, sock: socket.socket, addr: Any) -> None:
-        """Take the client's connection; drop anybody else's."""
+        """Accept the connection if it is from the client's address; close any other one."""
         channel = self.cmd_channel
         if not channel.connected:
             sock.close()
@@ -137,7 +137,7 @@ class PassiveListener(PassiveDTP):
             return
         if addr[0] != channel.remote_ip:
             sock.close()
-            # Once a port: a stranger who knocks without end is not to fill the log.
+            # Logged once per port, so that a stranger's repeated connections do not fill the log.
             if not self._is_disturbed:
                 self._is_disturbed = True
                 channel.note_trouble(f"data connection from the foreign address {plain_address(addr[0])} dropped")
@@ -185,14 +185,14 @@ class PassiveListener(PassiveDTP):
 
 
 class ActiveConnector(Connector):
-    """Calls the port that a client named, once its RETR was granted, and parts with the connection when it is there.
+    """Connects to the port that a client named, after its RETR was accepted, and hands the connection over.
 
-    Not the library's: that one keeps the descriptor of a connection it has handed over, and takes it out of the loop
-    later, when the number is another session's. It also calls at PORT, before it answers.
+    Replaces the library's class, which keeps the descriptor of a connection that it has handed over, and removes it
+    from the loop later, when the number may be another session's. That class also connects at PORT, before the reply.
 
     Args:
         cmd_channel: The client.
-        port: Where it listens, at its own address.
+        port: Port at the client's own address.
     """
 
     def __init__(self, cmd_channel: FtpClient, port: int) -> None:
@@ -204,12 +204,12 @@ class ActiveConnector(Connector):
         self._timeout_s = cmd_channel.settings.limits.data_connect_s
 
     def begin(self) -> None:
-        """Call; the outcome is reported to the client's session, perhaps before this returns."""
+        """Start connecting; the outcome is reported to the client's session, perhaps before this returns."""
         control: socket.socket = self.cmd_channel.socket
         try:
             calling = socket.socket(control.family)
             self.set_socket(calling)
-            # Flow and scope of IPv6 go with the address: a link-local one is worth nothing without.
+            # Keep flow label and scope of IPv6: a link-local address is useless without its scope.
             local, peer = control.getsockname(), control.getpeername()
             calling.setblocking(False)
             _set_before_handshake(calling, self.cmd_channel.settings.profile)
@@ -220,14 +220,14 @@ class ActiveConnector(Connector):
             self._fail(f"cannot be reached: {error.strerror}")
 
     def readable(self) -> bool:
-        """Return to the loop that nothing is to be read here."""
+        """Return False: nothing is read from this connection."""
         return False
 
     def handle_connect(self) -> None:
         """Hand the connection over."""
         self.del_channel()
         connection: socket.socket = self.socket
-        # Closing this from now on takes no descriptor out of the loop.
+        # From now on closing this object removes no descriptor from the loop.
         self.socket = self._fileno = None
         self._end()
         if self.cmd_channel.connected:
@@ -236,13 +236,13 @@ class ActiveConnector(Connector):
             connection.close()
 
     def handle_close(self) -> None:
-        """Note that the client's port refused us, or cannot be reached."""
+        """Report that the client's port refused the connection, or is unreachable."""
         if self._closed:
             return
         code: int = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         self._fail("refused it" if code in (0, errno.ECONNREFUSED) else f"cannot be reached: {os.strerror(code)}")
 
-    # The library hands over a failed connection as an exception where the loop has no event of its own for it.
+    # If the loop has no event for a failed connection, the library reports it as an exception.
     handle_error = handle_close
 
     def _give_up(self) -> None:

@@ -1,4 +1,4 @@
-"""FTP as a protocol of the file server; found by the name in `settings.PROTOCOL`."""
+"""FTP as a protocol of the file server, which imports it by the name in `ftpserver.control.PROTOCOL`."""
 
 import socket
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from ftpserver.session import ImageSession
 
 
 def session_class(context: ServingContext, options: FtpOptions) -> type[ImageSession]:
-    """Make the session class of one listener; the library keeps settings on classes, so each has its own."""
+    """Make a session class for one listener; the library keeps settings as class attributes."""
     return type(
         "ServerSession",
         (ImageSession,),
@@ -27,7 +27,7 @@ def session_class(context: ServingContext, options: FtpOptions) -> type[ImageSes
 
 
 class _ListeningSocket(FTPServer):
-    """The library's, which here goes on listening where a connection could not be taken."""
+    """The library's listening socket, which here continues after a connection could not be accepted."""
 
     def handle_error(self) -> None:
         accept_failed(self, "ftp listener")
@@ -43,18 +43,18 @@ class FtpListener:
         self._server: Any = None
 
     def open(self) -> None:
-        """Take sessions from now on."""
+        """Start accepting sessions."""
         self._server = _ListeningSocket(self._listening, self._session_class, ioloop=self._loop, backlog=BACKLOG)
-        # The library counts sockets, ours counts sessions: see `BoundedControl.on_connect`.
+        # The library's limit counts sockets; ours counts sessions, see `BoundedControl.on_connect`.
         self._server.max_cons = 0
 
     @property
     def transfers_to_come(self) -> int:
-        """How many RETRs were granted (150) and wait for their data connection."""
+        """Number of accepted RETR commands (reply 150) that wait for their data connection."""
         return sum(session.waits_to_send for session in self._sessions())
 
     def drain(self) -> None:
-        """Take no new sessions, and send idle ones away."""
+        """Stop accepting sessions, and close idle ones."""
         self._stop_listening()
         for session in self._sessions():
             if session.data_channel is None and not session.waits_to_send:

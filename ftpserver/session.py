@@ -1,7 +1,7 @@
-"""What a login allows: the commands a router needs, answered from its ticket or fixed login alone.
+"""FTP session: login, and the commands that a router needs.
 
-No command resolves a path, lists, writes or changes anything on disk. What a client may know is the size of the one
-image its ticket is for; under a fixed login, of an image it can name.
+No command resolves a path, lists, writes or changes anything on disk. A client gets the one image of its ticket, or
+with a fixed login any image that it can name.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ class ImageSession(BoundedControl):
     """One client and its ticket."""
 
     def __init__(self, conn: "socket.socket", server: Any, ioloop: Any = None) -> None:
-        # Where the client waits for our call, from PORT to RETR.
+        # The client's port for an active data connection, from PORT to RETR.
         self._active_port: int | None = None
         super().__init__(conn, server, ioloop=ioloop)
         # Images are binary: served unchanged whatever TYPE says, as vsftpd does by default.
@@ -33,7 +33,7 @@ class ImageSession(BoundedControl):
     # Login.
 
     def ftp_USER(self, line: str) -> None:  # noqa: N802 - the library finds commands by this name
-        """Take a user name; the answer is the same for every name."""
+        """Remember the user name; the reply is the same for every name."""
         if self.authenticated:
             self.respond("503 Already logged in.")
             return
@@ -41,14 +41,14 @@ class ImageSession(BoundedControl):
         self.respond("331 Password required.")
 
     def ftp_PASS(self, line: str) -> None:  # noqa: N802
-        """Compare a password with that of the ticket or fixed login; neither is kept."""
+        """Compare the password with that of the ticket or fixed login; it is not kept."""
         if self.authenticated or not self.username:
             self.respond("503 Send USER first." if not self.authenticated else "503 Already logged in.")
             return
         username, self.username = self.username, ""
         result = self.tickets.login(username, line, self.client_address, TRANSPORTS)
         if isinstance(result, Refusal):
-            # Not the library's way: it would put a session that closed meanwhile back into the loop.
+            # Unlike the library, which would put a session that closed meanwhile back into the loop.
             self.ac_in_buffer = b""
             self.del_channel()
             self.call_later(self.settings.limits.failed_login_delay_s, self._refuse_login)
@@ -94,18 +94,18 @@ class ImageSession(BoundedControl):
         if self.waits_to_send and self._active_port is not None:
             self._call_client(self._active_port)
 
-    # Where the data connection is to come from. The library's commands would close one that is sending, and its RETR
-    # would never be answered.
+    # Setup of the data connection. The library's commands would close one that is sending, and its RETR would never
+    # get its final reply.
 
     def ftp_PASV(self, _line: str) -> None:  # noqa: N802
-        """Listen for the client; the reply has room for an IPv4 address alone (RFC 959 4.1.2)."""
+        """Listen for the client's data connection; the reply can only have an IPv4 address (RFC 959 4.1.2)."""
         if self._version == 4 or self._epsvall:
             self._listen(extended=False)
         else:
             self.respond("425 PASV is for IPv4; use EPSV.")
 
     def ftp_EPSV(self, line: str) -> None:  # noqa: N802
-        """Listen for the client, over the protocol it is connected by (RFC 2428 3)."""
+        """Listen for the client's data connection, by the IP version of the control connection (RFC 2428 3)."""
         if line.upper() == "ALL":
             self._epsvall = True
             self.respond("200 Only EPSV is taken from now on.")
@@ -119,14 +119,14 @@ class ImageSession(BoundedControl):
             self._make_epasv(extended)
 
     def ftp_PORT(self, line: str) -> None:  # noqa: N802
-        """Note where the client listens, IPv4; it is called at RETR."""
+        """Remember the client's IPv4 address and port; we connect at RETR."""
         try:
             self._note_place(parse_port(line))
         except ValueError:
             self.respond("501 Expected six numbers.")
 
     def ftp_EPRT(self, line: str) -> None:  # noqa: N802
-        """Note where the client listens; it is called at RETR."""
+        """Remember the client's address and port; we connect at RETR."""
         try:
             self._note_place(parse_eprt(line, self._version))
         except ProtocolUnsupported:
@@ -157,7 +157,7 @@ class ImageSession(BoundedControl):
 
     @property
     def _version(self) -> int:
-        """The IP version the client came by; over a socket for both, IPv4 clients are IPv4 clients."""
+        """IP version of the client; 4 for an IPv4 client of a dual-stack socket."""
         return plain_address(self.remote_ip).version
 
     def _call_client(self, port: int) -> None:
@@ -166,7 +166,7 @@ class ImageSession(BoundedControl):
         self._dtp_connector.begin()
 
     def forget_connector(self, connector: object) -> None:
-        """Note that a call to the client has come to its end."""
+        """Drop the connector of an active data connection, which has finished."""
         if self._dtp_connector is connector:
             self._dtp_connector = None
 
@@ -175,18 +175,18 @@ class ImageSession(BoundedControl):
         super()._shutdown_connecting_dtp()
 
     def _drop_data_connection(self) -> None:
-        """Close whatever was prepared for a RETR that has not come."""
+        """Close a data connection that was prepared for a RETR that was not sent."""
         self._shutdown_connecting_dtp()
         if self.data_channel is not None:
             self.data_channel.close()
             self.data_channel = None
 
     def ftp_QUIT(self, _line: str) -> None:  # noqa: N802
-        """Say goodbye; a transfer is finished first (RFC 959 4.1.1), also one that waits for its connection."""
+        """Close the session after the transfer, if any, even if it still waits for its connection (RFC 959 4.1.1)."""
         self.respond("221 Goodbye.")
         if self._busy():
             self._quit_pending = True
-            # Nothing more is read: a client that only shuts its control connection down gets its image all the same.
+            # Nothing more is read: a client that shuts down its control connection still gets its image.
             self.del_channel()
         else:
             self._drop_data_connection()
@@ -198,7 +198,7 @@ class ImageSession(BoundedControl):
         self.respond("550 Not available." if image is None else f"213 {image.size_bytes}")
 
     def ftp_REST(self, line: str) -> None:  # noqa: N802
-        """Take an offset for the next RETR."""
+        """Set the offset of the next RETR."""
         if not (line.isascii() and line.isdigit() and len(line) <= _LONGEST_OFFSET_DIGITS):
             self.respond("501 Expected a number of bytes.")
             return
@@ -211,23 +211,23 @@ class ImageSession(BoundedControl):
         self.respond("200 Type set; images are sent unchanged." if known else "504 Type not supported.")
 
     def ftp_CWD(self, path: str) -> None:  # noqa: N802
-        """Accept the one directory there is."""
+        """Accept the root directory only."""
         self.respond("250 OK." if path in ("", "/", ".") else "550 Not available.")
 
     def ftp_PWD(self, _line: str) -> None:  # noqa: N802
-        """Name the one directory there is."""
+        """Report the root directory."""
         self.respond('257 "/" is the current directory.')
 
     def ftp_FEAT(self, _line: str) -> None:  # noqa: N802
-        """List what we can beyond RFC 959."""
+        """List the extensions to RFC 959 that exist here."""
         self.push("211-Features:\r\n EPRT\r\n EPSV\r\n REST STREAM\r\n SIZE\r\n")
         self.respond("211 End.")
 
     def ftp_ABOR(self, _line: str) -> None:  # noqa: N802
         """End the transfer at the client's request.
 
-        426 for the transfer and 226 for the command where a RETR was under way, also one that still waited for its
-        data connection; 225 where there is nothing to end (RFC 959 5.4 allows both).
+        Replies are 426 for the transfer and 226 for ABOR if a RETR was active, even if it still waited for its data
+        connection; 225 if there was none (RFC 959 5.4 allows both).
         """
         if not self._busy():
             was_prepared = self._data_connection_expected()
@@ -243,7 +243,7 @@ class ImageSession(BoundedControl):
         self.respond("226 ABOR command successful.")
 
     def data_connection_failed(self, reason: str, reply: str) -> None:
-        """Note that no data connection came about; see `base.FtpClient`."""
+        """Record that no data connection was established; see `FtpClient`."""
         waiting = self._drop_waiting_retrieval()
         if self.account is not None:
             state = TransferState.FAILED if waiting else self.account.progress.state
@@ -256,21 +256,21 @@ class ImageSession(BoundedControl):
 
     @property
     def waits_to_send(self) -> bool:
-        """Whether a RETR was granted (150) whose data connection is not there yet."""
+        """Whether an accepted RETR (reply 150) waits for its data connection."""
         return self._out_dtp_queue is not None
 
     def end_waiting(self, reason: str) -> None:
-        """End a RETR that still waits for its data connection; nothing happens where none does."""
+        """End a RETR that waits for its data connection, if there is one."""
         if not self.waits_to_send:
             return
         if self.account is not None and self.account.progress.state is TransferState.DELIVERED:
-            # Another session of the same ticket has brought the image: that is not taken back.
+            # Another session of the same ticket has delivered the image; its state is kept.
             self._drop_waiting_retrieval()
             return
         self.data_connection_failed(reason, "421 Server is going down.")
 
     def yield_to_newer(self, reason: str) -> None:
-        """End the RETR under way, whether it runs or waits for its data connection; nothing happens without one."""
+        """End the current RETR, if any, whether it runs or waits for its data connection."""
         if self._closed:
             return
         if self.waits_to_send:
@@ -280,7 +280,7 @@ class ImageSession(BoundedControl):
             self.data_channel.yield_to_newer(reason)
 
     def send_away(self, reason: str) -> None:
-        """End the RETR under way, and the session."""
+        """End the current RETR, if any, and the session."""
         if not self._closed and self.data_channel is not None:
             self.data_channel.cut(reason)
         self.yield_to_newer(reason)
@@ -289,7 +289,7 @@ class ImageSession(BoundedControl):
             self.close_when_done()
 
     def note_trouble(self, text: str) -> None:
-        """Note something about this session that may explain a failure."""
+        """Record an event of this session that may explain a failure."""
         if self.account is not None:
             self.tickets.change(self.account, EventKind.NOTICE, text, last_error=text)
         elif self.fixed is not None:

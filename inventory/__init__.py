@@ -1,5 +1,5 @@
-"""The fleet as data, and the typed view on it.
+"""Reading and checking of inventories, and a typed view of each host.
 
-Any Nornir inventory is taken, by folder or by plugin; what it says is checked with file, name and key before any device
-is asked. Sites, time windows, image rules and the choice of devices are read here.
+Any Nornir inventory can be used, a folder or a plugin's. It is checked before any device is contacted, with errors that
+name file, host and key. Sites, maintenance windows, image rules and the selection of devices are also here.
 """

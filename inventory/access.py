@@ -1,8 +1,8 @@
-"""How a host's SSH key is to be judged, as the inventory says it; and the folder where flashferry keeps its state.
+"""Rules for checking a host's SSH key, from the inventory; and the location of the state folder.
 
-A file of known hosts is read, and written to with each new key. So an inventory, which may have been written elsewhere,
-names one below the state folder only, whatever links lead there; the operator's own option may name any. What an
-inventory says is text, what the operator says is a `Path`, which no inventory can hold.
+New keys are written to the known-hosts file. An inventory, which may come from elsewhere, may therefore only name a
+file in the state folder, with links resolved; the operator's option may name any. A value from an inventory is text,
+one from the operator a `Path`, which an inventory cannot contain.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ ALT_KEY_FILE = "alt_key_file"
 """netmiko's name for the same, among NAPALM's optional arguments."""
 
 _OURS = ("journal.sqlite3", "digests.json", "link-rates.json", "recover.lock", "runs")
-"""What else is in the state folder, by its beginning: no line of a host key belongs there."""
+"""Name prefixes of other files in the state folder, which cannot be a known-hosts file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRules:
-    """How a device's host key is judged.
+    """Rules for checking a device's SSH host key.
 
     Attributes:
-        policy: What becomes of an unknown one.
-        known_hosts: The file of known ones.
+        policy: Treatment of an unknown key.
+        known_hosts: File with the known keys.
     """
 
     policy: HostKeyPolicy
@@ -57,7 +57,7 @@ class KeyRules:
 
 
 def state_directory(given: Path | None = None) -> Path:
-    """Return where flashferry keeps its state: as given, FLASHFERRY_STATE_DIR, or the XDG state folder."""
+    """Return the state folder: the given one, else FLASHFERRY_STATE_DIR, else in the XDG state folder."""
     if given is not None:
         return given
     if own := os.environ.get("FLASHFERRY_STATE_DIR"):
@@ -67,19 +67,19 @@ def state_directory(given: Path | None = None) -> Path:
 
 
 def known_hosts_in(state: Path) -> Path:
-    """Return our own file of known host keys in a folder of our state."""
+    """Return the default known-hosts file in a state folder."""
     return state / "known_hosts"
 
 
 def known_hosts_file(value: object, state: Path) -> Path | None:
-    """Return the file of known hosts that a value names: a text below the state folder, a `Path` wherever it is.
+    """Return the known-hosts file that a value names: a text must be in the state folder, a `Path` may be anywhere.
 
     Args:
-        value: What an inventory or an operator says; a relative text starts at the state folder.
+        value: Text from an inventory, relative to the state folder, or a `Path` from the operator.
         state: The state folder.
 
     Raises:
-        ConfigInvalid: It is no path, or leads out of the state folder, or to another file of our state.
+        ConfigInvalid: The value is no path, leads out of the state folder, or to another state file.
     """
     path = read_path(value)
     if path is None or isinstance(value, Path):
@@ -96,14 +96,14 @@ def known_hosts_file(value: object, state: Path) -> Path | None:
 
 
 def confine_known_hosts(inventory: Inventory, state: Path) -> None:
-    """Look at every file of known hosts that an inventory names, and have it be that very file from now on.
+    """Check every known-hosts file that an inventory names, and replace each value by the checked path.
 
     Args:
-        inventory: The inventory; what it holds as text is the inventory's own word.
-        state: The state folder that holds for this command.
+        inventory: The inventory, changed in place.
+        state: The state folder of this command.
 
     Raises:
-        ConfigInvalid: One leads out of the state folder; the sentence names host or group, and key.
+        ConfigInvalid: A file is not in the state folder; the message names host or group, and key.
     """
     for name, data, options in _entries(inventory):
         for holder, key, where in ((data, KNOWN_HOSTS, "data key"), (options, ALT_KEY_FILE, "connection_options: key")):
@@ -117,10 +117,10 @@ def confine_known_hosts(inventory: Inventory, state: Path) -> None:
 
 
 def key_rules(host: Host) -> KeyRules:
-    """Return how a host's key is judged: data keys `host_keys` and `known_hosts`, else accept-new and our own file.
+    """Return a host's rules, from the data keys `host_keys` and `known_hosts`; default: accept-new and our own file.
 
     Raises:
-        ConfigInvalid: One of the two has a value of the wrong kind, or names a file out of the state folder.
+        ConfigInvalid: A value is of the wrong type, or names a file outside of the state folder.
     """
     state = state_directory()
     return KeyRules(
@@ -130,7 +130,7 @@ def key_rules(host: Host) -> KeyRules:
 
 
 def _entries(inventory: Inventory) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Yield name, data and NAPALM's or netmiko's optional arguments of everything that an inventory has."""
+    """Yield name, data and optional arguments (NAPALM, netmiko) of all hosts, groups and defaults."""
     everything: list[Defaults | Group | Host] = [inventory.defaults]
     everything += [*inventory.groups.values(), *inventory.hosts.values()]
     for one in everything:

@@ -1,9 +1,9 @@
-"""Make what a foreign inventory plugin found into what our view expects.
+"""Adapt the inventory of a foreign plugin to the form that `inventory.host_view` expects.
 
-Tables know only text, NetBox and Nautobot know sites and platforms as objects of theirs, and none of them has groups
-with windows. So: `groups.yaml` and `defaults.yaml` beside the configuration file count as they do for a folder; a
-device joins the groups that its key `groups` names and the one with the name of its site; numbers in text become
-numbers; what a config context holds under `flashferry`, and custom fields named like our keys, become its own data.
+Tables have only text, NetBox and Nautobot have sites and platforms as objects, and none of them has groups with
+windows. So `groups.yaml` and `defaults.yaml` in the configuration file's folder are used as for an inventory folder; a
+device joins the groups in its key `groups` and the group with the name of its site; numeric texts become numbers;
+values under `flashferry` in a config context, and custom fields named like our keys, become the device's data.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from inventory.platforms import platform_of
 from inventory.shapes import DATA_KEYS, unknown_group, unknown_key
 
 CONTEXT_KEY = "flashferry"
-"""Under this key of a config context stand our keys."""
+"""Key of a config context that contains our keys."""
 
 _NAUTOBOT = "pynautobot_dictionary"
 _LIFTED = ("location", "role", "status", "tenant", "device_type", "serial", "tags", "config_context", "custom_fields")
-"""What of Nautobot's record is worth a filter, or holds keys of ours."""
+"""Fields of Nautobot's record that are useful as filters, or may contain our keys."""
 
 
 def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source: str) -> None:
     """Change an inventory in place into one that `inventory.host_view` can read.
 
-    Args:
-        inventory: As the plugin left it.
-        beside: Groups and defaults to add, checked.
-        groups_file: Where those groups stand, for complaints.
-        source: File and plugin, for complaints.
-
-    A device that names a group that does not exist, or has a wrong value of ours, is refused once it is selected (see
+    A device that names an unknown group, or has a wrong value of ours, is refused when it is selected (see
     `inventory.host_view.set_fault`).
+
+    Args:
+        inventory: The plugin's inventory.
+        beside: Groups and defaults to add, checked.
+        groups_file: File of those groups, for error messages.
+        source: File and plugin, for error messages.
 
     Raises:
         ConfigInvalid: A value of ours in a group is wrong.
@@ -50,7 +50,7 @@ def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source:
     for name, group in beside.groups.items():
         found = inventory.groups.setdefault(name, group)
         for key, value in group.data.items():
-            # The plugin knows the group, too; what it does not say of it, such as windows, the file does.
+            # The plugin has the group, too: add the values that only the file has, such as windows.
             found.data.setdefault(key, value)
     for group in inventory.groups.values():
         group.defaults = inventory.defaults
@@ -59,7 +59,7 @@ def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source:
     hosts = list(inventory.hosts.values())
     inventory.hosts.clear()
     for host in hosts:
-        # A spreadsheet's number for a name would be found by no `--host`.
+        # A name that a spreadsheet made a number could not be selected by `--host`.
         host.name = str(host.name)
         if host.name in inventory.hosts:
             raise ConfigInvalid(
@@ -67,7 +67,7 @@ def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source:
                 hint="A number and a text may be one name: give each device a name of its own",
             )
         inventory.hosts[host.name] = host
-        # The table plugin gives every host defaults of its own, which nothing that is set later would reach.
+        # The table plugin gives every host its own defaults object, so later changes of the defaults had no effect.
         host.defaults = inventory.defaults
         try:
             _adopt_host(host, inventory, groups_file, source)
@@ -94,7 +94,7 @@ def _adopt_host(host: Host, inventory: Inventory, groups_file: Path, source: str
     for key in KEYS:
         if key.is_number:
             data[key.name] = _as_number(data.get(key.name))
-        # An empty cell says nothing; left in, it would hide what the group says.
+        # Remove empty cells, which would hide the group's value.
         if key.name in data and data[key.name] in (None, ""):
             del data[key.name]
     host.platform = platform_of(host.platform) or host.platform
@@ -103,7 +103,7 @@ def _adopt_host(host: Host, inventory: Inventory, groups_file: Path, source: str
 
 
 def _lift(data: dict[str, Any]) -> None:
-    """Put what Nautobot keeps in a record of its own where NetBox has it."""
+    """Copy fields of Nautobot's own record to the keys under which NetBox has them."""
     record = data.get(_NAUTOBOT)
     if not isinstance(record, Mapping):
         return
@@ -114,7 +114,7 @@ def _lift(data: dict[str, Any]) -> None:
 
 
 def _take_own_keys(host: Host, source: str) -> None:
-    """Make our keys of a config context, and custom fields of those names, the host's own data."""
+    """Copy our keys from a config context, and custom fields with their names, to the host's data."""
     context = host.data.get("config_context")
     own = context.get(CONTEXT_KEY) if isinstance(context, Mapping) else None
     if own is not None and not isinstance(own, Mapping):
@@ -137,7 +137,7 @@ def _take_own_keys(host: Host, source: str) -> None:
 
 
 def _join_groups(host: Host, inventory: Inventory, groups_file: Path, source: str) -> None:
-    """Have a host join the groups that it names and the one of its site; what it is in already stays."""
+    """Add a host to the groups that it names and to the one of its site; its present groups stay."""
     named = host.data.pop("groups", None) or []
     names = re.split(r"[\s,;]+", named.strip()) if isinstance(named, str) else [str(one) for one in named]
     for number, name in enumerate(names, start=1):
@@ -157,7 +157,7 @@ def _join_groups(host: Host, inventory: Inventory, groups_file: Path, source: st
 
 
 def _word(site: object) -> object:
-    """Return a site as one word: of an object its slug, or its name with '-' for what a word cannot hold."""
+    """Return a site as one word: for an object its slug, or its name with '-' for characters not allowed."""
     if not isinstance(site, Mapping):
         return site
     if slug := site.get("slug"):
@@ -166,7 +166,7 @@ def _word(site: object) -> object:
 
 
 def _as_number(value: object) -> object:
-    """Return the number that a cell's text stands for; what is none is left to the reader to complain about."""
+    """Convert a cell's text to a number; any other text is returned unchanged, for the reader to refuse."""
     if isinstance(value, str):
         try:
             value = float(value.replace("_", "").strip())

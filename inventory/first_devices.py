@@ -1,7 +1,7 @@
-"""Devices for a first inventory, typed one by one or read from a table: each checked before a file is written.
+"""Devices of a first inventory, typed one by one or read from a table; all are checked before a file is written.
 
-A table is what spreadsheets write as CSV: with commas, semicolons or tabs, with a byte order mark or without, with
-empty rows anywhere. What cannot be read without guessing is refused with its line. No password is ever taken from it.
+A table is CSV as spreadsheets write it: with commas, semicolons or tabs, with or without a byte order mark, perhaps
+with empty rows. Ambiguous content is refused, with its line. No password is read from it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from inventory.platforms import IOS, NAMES, platform_of
 from inventory.values import read_word
 
 COLUMNS = ("name", "address", "port", "site", "platform")
-"""What a table may have; the first two it must have, in any order."""
+"""Columns of a table, in any order; the first two are required."""
 
 MOST_BYTES = 10_000_000
-"""Of a table: more devices than anybody has, and no file that was named by mistake is read to its end."""
+"""Largest table, so that a huge file named by mistake is not read completely."""
 
 _ALIASES = {"hostname": "address", "host": "name", "ip": "address", "ip address": "address"}
 _SEPARATORS = (",", ";", "\t")
@@ -43,10 +43,10 @@ class FirstDevice:
     """A device of a first inventory.
 
     Attributes:
-        name: What it is called; no other of the inventory is.
+        name: Its name, unique in the inventory.
         address: IPv4 address or DNS name to log in to.
-        port: SSH's port, or None: the usual one.
-        site: The site that it is at, or None.
+        port: SSH port; None for the default.
+        site: Its site, or None.
     """
 
     name: str
@@ -56,10 +56,10 @@ class FirstDevice:
 
 
 def device(name: str, address: str, *, port: str = "", site: str = "", platform: str = "") -> FirstDevice:
-    """Return a device of what was typed for it; blanks around words count for nothing.
+    """Make a device of typed texts; spaces around them are ignored.
 
     Raises:
-        ConfigInvalid: Something of it is wrong.
+        ConfigInvalid: A text is wrong.
     """
     if platform.strip() and platform_of(platform) != IOS:
         found = described(platform.strip(), PLATFORM_WORDS)
@@ -73,10 +73,10 @@ def device(name: str, address: str, *, port: str = "", site: str = "", platform:
 
 
 def device_of(text: str, *, site: str = "") -> FirstDevice:
-    """Return the device of `NAME=ADDRESS` or `NAME=ADDRESS:PORT`.
+    """Parse `NAME=ADDRESS` or `NAME=ADDRESS:PORT`.
 
     Raises:
-        ConfigInvalid: It is not of that form, or something of it is wrong.
+        ConfigInvalid: The text has another form, or a part of it is wrong.
     """
     name, sign, address = text.partition("=")
     if not sign:
@@ -92,10 +92,10 @@ def devices_of_table(path: Path, *, site: str = "") -> tuple[FirstDevice, ...]:
 
     Args:
         path: The file.
-        site: The site of rows that name none; empty: none.
+        site: Site of rows without one; may be empty.
 
     Raises:
-        ConfigInvalid: It cannot be read, or one of its lines is wrong.
+        ConfigInvalid: It cannot be read, or a line is wrong.
     """
     found: list[tuple[int, FirstDevice]] = []
     for line, row in _rows(path, _text(path)):
@@ -117,16 +117,16 @@ def devices_of_table(path: Path, *, site: str = "") -> tuple[FirstDevice, ...]:
 
 
 def check_each_once(devices: Iterable[FirstDevice]) -> None:
-    """Check that no two devices have one name, or one address and port.
+    """Check that no two devices have the same name, or the same address and port.
 
     Raises:
-        ConfigInvalid: Two do.
+        ConfigInvalid: Two have.
     """
     _check_each_once((one, "") for one in devices)
 
 
 def _check_each_once(devices: Iterable[tuple[FirstDevice, str]]) -> None:
-    """Check devices, each with what a sentence about it begins with."""
+    """Check devices, each with the prefix of an error message about it."""
     by_name: dict[str, str] = {}
     by_address: dict[tuple[str, int | None], str] = {}
     for one, where in devices:
@@ -148,7 +148,7 @@ def _text(path: Path) -> str:
     """Return a table's text without its byte order mark.
 
     Raises:
-        ConfigInvalid: It cannot be read, is too large, or no UTF-8.
+        ConfigInvalid: It cannot be read, is too large, or not UTF-8.
     """
     try:
         with reading(path) as file:
@@ -174,10 +174,10 @@ def _text(path: Path) -> str:
 
 
 def _rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the rows below the first by the columns' names, each with the line that it begins on; not those of blanks.
+    """Yield the rows after the header, each with its line number and its cells by column name; skip empty rows.
 
     Raises:
-        ConfigInvalid: The first names no columns of ours, or a row is no row.
+        ConfigInvalid: The header has unknown or missing columns, or a row has too many cells.
     """
     columns: list[str] | None = None
     for line, cells in _cells(path, text):
@@ -198,9 +198,9 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows of cells, each with the line that it begins on."""
+    """Yield rows of cells, each with the number of its first line."""
     first, _, rest = text.partition("\n")
-    # What spreadsheets write for one another, to say which sign it is that separates.
+    # Spreadsheets may write a first line `sep=;` that names the separator.
     skipped = 1 if _SAYS_SEPARATOR.fullmatch(first.strip()) else 0
     rows = rest if skipped else text
     separator = max(_SEPARATORS, key=next((line for line in rows.splitlines() if line.strip()), "").count)
@@ -271,10 +271,10 @@ def _port(text: str) -> int | None:
 
 
 def _address(text: str) -> str:
-    """Return an IPv4 address or a DNS name.
+    """Check an IPv4 address or a DNS name, and return it.
 
     Raises:
-        ConfigInvalid: It is neither, or an address that no router has.
+        ConfigInvalid: It is neither, or an address that no router can have.
     """
     text = text.strip()
     hint = "Give the address that SSH reaches the router at, such as 192.0.2.1, or its DNS name"

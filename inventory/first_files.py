@@ -1,7 +1,7 @@
-"""A first inventory as files: commented, so that every key can be found where it is wanted, and never over a file.
+"""Files of a first inventory, with all keys as comments. Existing files are never overwritten.
 
-All files are made in a folder of their own, read again there, and then put in place: a reader sees none of them or
-all, and what the reader of inventories would not take is not left behind.
+The files are written to a temporary folder, read back by the inventory reader, and then moved into place: another
+process sees all of them or none, and files that the reader rejects are removed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from inventory.keys import KEYS
 
 HOSTS, GROUPS, DEFAULTS = "hosts.yaml", "groups.yaml", "defaults.yaml"
 NAMES = (GROUPS, DEFAULTS, HOSTS)
-"""The files, in the order in which they are put in place: an inventory is there once its hosts are."""
+"""The files in the order in which they are moved into place, `hosts.yaml` last, for it makes a folder an inventory."""
 
 EXAMPLE_SITE = "branch1"
-"""Stands in the comments of an inventory that has no site yet."""
+"""Site name in the comments of an inventory without a site."""
 
 _ABOUT_HOSTS = """\
 # Your routers: a name and an address each. Written by 'flashferry init'; edit it as you like.
@@ -64,14 +64,14 @@ _DEFAULT_KEYS = """\
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*|\d{1,3}(?:\.\d{1,3}){3}")
 _NO_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"})
-"""Words that some readers of YAML take for something else than text."""
+"""Words that some YAML parsers do not read as text."""
 
 
 def check_new(folder: Path) -> None:
-    """Check that none of the files is there.
+    """Check that a folder has none of the files, or can be created.
 
     Raises:
-        ConfigInvalid: One is, or the folder is none, or where it would be there is no folder.
+        ConfigInvalid: A file exists, the path is no folder, or its parent folder does not exist.
     """
     try:
         there = next((folder / name for name in NAMES if os.path.lexists(folder / name)), None)
@@ -98,7 +98,7 @@ def texts(
     username: str | None = None,
     link_rates_bps: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Return the files by their names.
+    """Return the texts of the files by file name.
 
     Args:
         devices: The devices, each by its own name.
@@ -116,18 +116,18 @@ def texts(
 
 
 def write(folder: Path, files: dict[str, str], *, check: Callable[[Path], None]) -> tuple[Path, ...]:
-    """Write the files of a new inventory into a folder, which is made where there is none.
+    """Write the files of a new inventory into a folder, which is created if missing.
 
     Args:
         folder: The folder.
         files: Their texts by name.
-        check: Reads an inventory as everybody else does, and raises where it will not do.
+        check: Opens an inventory folder; raises if it is invalid.
 
     Returns:
-        The files.
+        The paths of the files.
 
     Raises:
-        ConfigInvalid: One is there already, they cannot be written, or the check refused them. Nothing was written.
+        ConfigInvalid: A file exists, they cannot be written, or the check failed. Nothing was written.
     """
     check_new(folder)
     try:
@@ -151,11 +151,11 @@ def write(folder: Path, files: dict[str, str], *, check: Callable[[Path], None])
 
 
 def _put_in_place(made: Path, folder: Path) -> None:
-    """Put what was made where it is to be; what came there meanwhile stays.
+    """Move the new files into the folder; a file that was created there meanwhile is not overwritten.
 
     Raises:
-        FileExistsError: A file is there by now.
-        OSError: It cannot be put there.
+        FileExistsError: A file exists by now.
+        OSError: A file cannot be moved.
     """
     if not folder.exists():
         mask = os.umask(0)
@@ -220,5 +220,5 @@ def _indented(lines: Sequence[str]) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Return a text as YAML has it: in quotes, as JSON has them, where it could be taken for something else."""
+    """Return a text as a YAML scalar, in double quotes if it could be read as something else than text."""
     return text if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT else json.dumps(text)

@@ -1,7 +1,7 @@
-"""The typed view of one inventory host: address, site, link and what the keys of `data` say.
+"""Typed view of one inventory host: address, site, link and the other keys that flashferry reads.
 
-The keys that flashferry reads (`inventory.keys`) are checked here, with errors that name the host, the key and the
-group that the value came from; everything else in `data` belongs to the user.
+These keys (`inventory.keys`) are checked here, with errors that name the host, the key, and the group that the value is
+inherited from; all other keys in `data` belong to the user.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ DEFAULT_CAP_SHARE = 0.8
 _FAULT = "flashferry_fault"
 _VIEW = "flashferry_view"
 OWN_KEYS = frozenset({_FAULT, _VIEW})
-"""Keys of a host's data that hold objects of ours: its plugin's error, and the view that was made of it."""
+"""Keys of a host's data with internal objects: the error found while its inventory was read, and its cached view."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostView:
-    """One device as flashferry sees it. A rate of None is unknown; no windows mean at any time.
+    """One device of the inventory. A rate of None is unknown.
 
     Attributes:
         name: Inventory name.
         address: Name or address to log in to.
         port: SSH port.
-        platform: NAPALM platform, `ios`, whatever the inventory calls IOS or IOS-XE.
+        platform: NAPALM platform, `ios`, also if the inventory uses another name for IOS or IOS-XE.
         site: Name of the site whose link the device shares, or None.
         link_rate_bps: Rate of the site's WAN link in bit/s.
-        cap_share: Share of that rate that copies may take, in (0, 1].
-        is_cap_share_stated: Whether the inventory gives that share, so that it holds for a learned rate, too.
-        server_address: Our address as the device reaches it, or None: the local end of the SSH connection.
+        cap_share: Share of that rate that all copies together may use, in (0, 1].
+        is_cap_share_stated: Whether the inventory sets that share, so that it also applies to a learned rate.
+        server_address: Our address as the device reaches it; None takes the local address of the SSH connection.
         vrf: VRF through which the device reaches us, or None.
-        source_interface: Interface of the device's client during the copy, or None: as the device has it. IOS knows it
-            only as a configuration line, so it is set for the copy and restored like the tuned lines.
-        windows: When its site may be worked on.
-        max_copies: How many copies may run over the site's link at once, or None: as the run has it.
-        transports: Transports by which it may fetch, the preferred one first; empty: all, in the usual order.
-        clear_text: Whether its login and image may cross in clear text; None counts as yes.
-        image: The image of this device, a file name or a path as written; it goes before all rules.
+        source_interface: Source interface of the device's client during the copy; None leaves it unchanged. In IOS it
+            is a configuration line, so it is set for the copy and restored like the tuned lines.
+        windows: Maintenance windows of its site; empty means at any time.
+        max_copies: Most concurrent copies over the site's link; None takes the run's limit.
+        transports: Transports by which it may fetch, the preferred one first; empty allows all, in the default order.
+        clear_text: Whether its login and image may be sent in clear text; None allows it.
+        image: The image of this device, a file name or a path as written; it has precedence over all rules.
         groups: Names of its groups and their groups, the nearest first.
-        console_access: Whether its console can be reached if it does not return from a restart.
+        console_access: Whether its console is accessible if it does not return from a restart.
         upstream: Whether other devices are reached through it, so that it is restarted after them.
-        depot: Host name or URL of the site's depot, from which its devices pull over the LAN; or None.
+        depot: Host name or URL of the site's depot, from which its devices fetch over the LAN; or None.
         neighbours: Whether the devices of its site serve each other.
         lan_rate_bps: Rate of the LAN between its depot, or its neighbours, and the devices in bit/s.
     """
@@ -100,22 +100,22 @@ class HostView:
 
     @property
     def cap_bps(self) -> float | None:
-        """Return the rate that copies to this site may take together, in bit/s on the link; None if unknown."""
+        """Return the rate that all copies to this site together may use, in bit/s on the link; None if unknown."""
         return None if self.link_rate_bps is None else self.link_rate_bps * self.cap_share
 
     @property
     def transport_policy(self) -> TransportPolicy:
-        """Return by which transports it may fetch."""
+        """Return the transports that it may use."""
         return TransportPolicy(stated=self.transports, clear_text=self.clear_text)
 
 
 _VIEWED = tuple(one.name for one in fields(HostView) if one.name in READERS)
-"""Keys that a view has as attributes of the same name."""
+"""Keys that are attributes of a view under the same name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeptView:
-    """A view, and what the host was when it was made."""
+    """A cached view, and the host's values from which it was made."""
 
     view: HostView
     made_from: tuple[object, ...]
@@ -127,12 +127,12 @@ def _own_values(host: Host) -> tuple[object, ...]:
 
 
 def set_fault(host: Host, error: ConfigInvalid) -> None:
-    """Have a host refused with this error once it is selected; the first error stays."""
+    """Store an error with a host, to be raised when the host is selected; an earlier error is kept."""
     host.data.setdefault(_FAULT, error)
 
 
 def check_fault(host: Host) -> None:
-    """Raise the `ConfigInvalid` that `set_fault` left on a host, if any."""
+    """Raise the `ConfigInvalid` that `set_fault` stored with a host, if any."""
     fault = host.data.get(_FAULT)
     if isinstance(fault, ConfigInvalid):
         raise ConfigInvalid(fault.message, host=host.name, hint=fault.hint)
@@ -141,8 +141,8 @@ def check_fault(host: Host) -> None:
 def view(host: Host) -> HostView:
     """Return the checked view of a Nornir host.
 
-    It is made once and kept with the host, and made anew when the host's own values were changed. Groups and defaults
-    are not watched: they are complete before the first view is made.
+    The view is cached with the host, and made again after the host's own values changed. Later changes of groups and
+    defaults are not noticed: they are complete before the first view is made.
 
     Raises:
         ConfigInvalid: The host has no address, an unsupported platform, or a key with a value of the wrong kind.
@@ -180,7 +180,7 @@ def _made(host: Host) -> HostView:
 
 
 def _check_transports(host: Host, policy: TransportPolicy) -> None:
-    """Raise `ConfigInvalid` where the keys leave no transport by which a host may fetch."""
+    """Raise `ConfigInvalid` if a host's keys allow no transport."""
     if policy.names:
         return
     encrypted = ", ".join(name for name in ORDER if name not in CLEAR_TEXT)
@@ -193,16 +193,16 @@ def _check_transports(host: Host, policy: TransportPolicy) -> None:
 
 
 def read_key(host: Host, key: str, read: Callable[[object], T], data: Mapping[str, object] | None = None) -> T:
-    """Return a key of a host's data, its own or inherited, read by one of the readers of `inventory.values`.
+    """Return the value of a host's data key, its own or inherited.
 
     Args:
         host: The host.
         key: The key.
-        read: Its reader.
-        data: The host's merged data, where the caller has it already.
+        read: Its reader, see `inventory.values`.
+        data: The host's merged data, if the caller has it already.
 
     Raises:
-        ConfigInvalid: The value is wrong; the sentence names the host, the key and the group that the value came from.
+        ConfigInvalid: The value is wrong; the message names the host, the key, and the group it is inherited from.
     """
     try:
         return read((host.extended_data() if data is None else data).get(key))
@@ -212,7 +212,7 @@ def read_key(host: Host, key: str, read: Callable[[object], T], data: Mapping[st
 
 
 def _origin(host: Host, key: str) -> str:
-    """Return words that name where a host inherits a key from; empty where the key is its own."""
+    """Return in words from which group a host inherits a key; empty if the key is its own."""
     if key in host.data:
         return ""
     return next(

@@ -1,6 +1,6 @@
-"""Which image a device is to have: its own, else that of the first rule that fits what it is.
+"""Choice of a device's image: the one that its inventory names, else that of the first matching rule.
 
-The rules of a fleet are read from a YAML file, by convention `images.yaml` in the inventory's folder.
+The rules of a fleet are in a YAML file, by convention `images.yaml` in the inventory's folder.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from inventory.yaml_file import line_of, read_mapping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What a device was seen to be.
+    """Properties of a device by its output.
 
     Attributes:
-        platform: As `show version` reports it; the inventory's `platform` is NAPALM's, and `ios` for all.
-        model: As `show version` has it, such as `ISR4331/K9`.
+        platform: Platform by `show version`, `ios` or `ios-xe`; the inventory's `platform` is NAPALM's `ios` for both.
+        model: Model by `show version`, such as `ISR4331/K9`.
         version: Its release, such as `17.9.4a` or `15.8(3)M2`.
     """
 
@@ -33,7 +33,7 @@ class Traits:
     version: str
 
     def __str__(self) -> str:
-        """Return it for a sentence: `ISR4331/K9 with ios-xe 17.9.4a`."""
+        """Return the properties as part of a sentence: `ISR4331/K9 with ios-xe 17.9.4a`."""
         return f"{self.model or 'an unknown model'} with {self.platform} {self.version or 'of an unknown version'}"
 
 
@@ -43,9 +43,9 @@ class ImageChoice:
 
     Attributes:
         image: File name or path, as written.
-        reason: Why this one, in words: `explicit for the host`, `rule 2: model ISR4*`.
-        path: Where the file is to be, for an image that was written with a folder; None for a bare name.
-        adds: Whether the rule has devices in install mode add it (`install add`) once they are restored.
+        reason: Why this one: `explicit for the host`, `rule 2: model ISR4*`.
+        path: Path of the file if the image was written with a folder; None for a bare name.
+        adds: Whether devices in install mode add the image (`install add`) after their configuration was restored.
     """
 
     image: str
@@ -56,15 +56,15 @@ class ImageChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule; a condition that is None fits everything.
+    """One rule; a condition that is None matches every device.
 
     Attributes:
-        number: Its place in the file, from 1.
-        image: The image as written, or None: the device stays as it is.
-        platform: As `Traits` has it.
-        model: Shell pattern over the model, whatever its case.
+        number: Its position in the file, from 1.
+        image: The image as written; None if matching devices keep their software.
+        platform: As in `Traits`.
+        model: Shell pattern for the model, case-insensitive.
         version: Condition on the present release.
-        adds: Whether devices in install mode are to add the image too.
+        adds: Whether devices in install mode also add the image.
     """
 
     number: int
@@ -75,7 +75,7 @@ class Rule:
     adds: bool = False
 
     def fits(self, traits: Traits) -> bool:
-        """Return whether it is about such a device.
+        """Return whether the rule matches a device.
 
         Raises:
             ConfigInvalid: The device's release cannot be compared with the rule's.
@@ -87,7 +87,7 @@ class Rule:
         return self.version is None or self.version.holds(traits.version)
 
     def covers(self, other: Rule) -> bool:
-        """Return whether it surely fits wherever the other fits; False where that is not certain."""
+        """Return whether the rule certainly matches every device that the other matches; False if uncertain."""
         if self.platform not in (None, other.platform):
             return False
         if self.model is not None and not _covers(self.model, other.model):
@@ -106,9 +106,8 @@ class ImageRules:
     """The rules of a fleet.
 
     Attributes:
-        rules: In order; the first that fits decides.
-        source: The file they were read from; its folder is where images written with a relative folder are looked for.
-            None where there is no file: then only explicit images count.
+        rules: In order; the first match decides.
+        source: Their file, to whose folder relative image paths refer; None if there is none, and so no rules.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -118,12 +117,12 @@ class ImageRules:
         """Return the image for a device.
 
         Args:
-            traits: What it was seen to be.
-            explicit: The image that its inventory names, which goes before all rules.
+            traits: Its properties.
+            explicit: The image that its inventory names, which has precedence over all rules.
 
         Raises:
-            ConfigInvalid: No rule fits, a rule says that the device stays as it is, its release cannot be compared
-                with a rule's, or the folder of the explicit image does not exist.
+            ConfigInvalid: No rule matches, the matching rule has `stay`, the release cannot be compared with a rule's,
+                or the folder of the explicit image does not exist.
         """
         if explicit is not None:
             return self._choice(explicit, "explicit for the host")
@@ -152,8 +151,8 @@ def image_path(image: str, source: Path | None) -> Path | None:
     """Return the path of an image that was written with a folder, None for a bare name.
 
     Args:
-        image: As written.
-        source: The file that a relative path starts from, or None: from the current folder.
+        image: The image as written.
+        source: File to whose folder a relative path refers; None for the current folder.
 
     Raises:
         ConfigInvalid: Its folder does not exist.
@@ -171,9 +170,9 @@ def image_path(image: str, source: Path | None) -> Path | None:
 
 
 def _covers(pattern: str, other: str | None) -> bool:
-    """Return whether everything that fits the other pattern fits this one, as far as that is plain.
+    """Return whether a pattern certainly matches everything that the other one matches.
 
-    A `*` of ours takes whatever the other has there, wildcards included; `?` and `[...]` are not followed.
+    A `*` covers any text and wildcards of the other; `?` and `[...]` are not evaluated, so the answer may be False.
     """
     if other is None:
         return pattern.strip("*") == "" and pattern != ""
@@ -186,7 +185,7 @@ def _covers(pattern: str, other: str | None) -> bool:
 __all__ = ["RULES_FILE", "ImageChoice", "ImageRules", "Traits", "load_image_rules", "rules_beside"]
 
 RULES_FILE = "images.yaml"
-"""The conventional name."""
+"""Conventional name of the file."""
 
 _KEYS = ("platform", "model", "version", "image", "stay", "add")
 
@@ -199,7 +198,7 @@ def load_image_rules(path: Path, platforms: Sequence[str]) -> ImageRules:
         platforms: The platforms that a rule may name.
 
     Raises:
-        ConfigInvalid: The file is missing or unreadable, a key or a value is wrong, a rule can never be reached, or the
+        ConfigInvalid: The file is missing or unreadable, a key or value is wrong, an earlier rule covers a rule, or the
             folder of an image does not exist.
     """
     if not path.is_file():
@@ -230,10 +229,10 @@ def load_image_rules(path: Path, platforms: Sequence[str]) -> ImageRules:
 
 
 def rules_beside(inventory: Path, platforms: Sequence[str]) -> ImageRules:
-    """Return the rules in `images.yaml` beside an inventory's files; where there is none, only explicit images count.
+    """Return the rules in `images.yaml` in an inventory's folder; none if the file does not exist.
 
     Args:
-        inventory: The inventory's folder, or a Nornir configuration file: then the folder that it is in.
+        inventory: The inventory's folder, or a Nornir configuration file in it.
         platforms: The platforms that a rule may name.
 
     Raises:
@@ -244,7 +243,7 @@ def rules_beside(inventory: Path, platforms: Sequence[str]) -> ImageRules:
 
 
 def _rule(number: int, entry: object, path: Path, platforms: Sequence[str]) -> Rule:
-    """Return one rule; `number` counts from 1 and stands in every complaint."""
+    """Read one rule; `number`, from 1, is its number in error messages."""
     try:
         if not isinstance(entry, dict):
             raise ConfigInvalid(

@@ -1,7 +1,7 @@
-"""The keys of `data` that flashferry reads: each once, with its reader, its meaning, and where it counts.
+"""Table of the `data` keys that flashferry reads, with reader, meaning and documentation.
 
 Reading, the checks of files and plugins, `--filter`, the first inventory of `flashferry init` and the table of
-docs/inventory.md follow from this table. Everything else in `data` is the user's own.
+docs/inventory.md are derived from this table. All other keys in `data` are the user's own.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class Key:
 
     Attributes:
         name: Its name.
-        read: Returns its value in its type, or the value of an absent key; raises `ConfigInvalid` where it is wrong.
-        meaning: What it says, for the table of docs/inventory.md; Markdown.
+        read: Reader of its value, see `inventory.values`; called with None if the key is absent.
+        meaning: Its meaning, in Markdown, for the table of docs/inventory.md.
         values: Unit and range, for that table.
-        default: What holds without it, for that table.
-        note: What it says, for a comment of a first inventory; none: it has no place there.
+        default: Default, for that table.
+        note: Comment on it in a first inventory; empty if it is not listed there.
         example: Its lines in a first inventory.
-        is_shared: Whether it belongs to the site as a whole, so that all devices of a site must agree.
+        is_shared: Whether it belongs to the site, so that all devices of a site must have the same value.
         is_public: Whether its value may be shown.
-        is_number: Whether text stands for a number, as in a table's cell.
+        is_number: Whether a text, as in a cell of a table, is converted to a number.
     """
 
     name: str
@@ -234,7 +234,7 @@ READERS: Mapping[str, Callable[[object], Any]] = {key.name: key.read for key in 
 """The reader of each key."""
 
 SHARED = tuple(key.name for key in KEYS if key.is_shared)
-"""Keys on which all devices of a site must agree."""
+"""Keys that must have the same value for all devices of a site."""
 
 
 def check_values(
@@ -244,16 +244,16 @@ def check_values(
     name: str,
     line: Callable[[str], str] = lambda key: "",  # noqa: ARG005
 ) -> None:
-    """Check those values of a host's, a group's or the defaults' `data` that are ours.
+    """Check the values of our keys in the `data` of a host, a group or the defaults.
 
     Args:
-        data: The mapping as it was written.
-        where: The file, or what else it came from.
+        data: The mapping as written.
+        where: The file or other source.
         name: The host or group.
-        line: Returns where a key stands, to end the sentence with.
+        line: Returns the line of a key, as the end of an error message.
 
     Raises:
-        ConfigInvalid: A value is wrong; the sentence names where, name and key, and never quotes the value.
+        ConfigInvalid: A value is wrong; the message names source, name and key, and never quotes the value.
     """
     for key, read in READERS.items():
         try:

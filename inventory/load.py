@@ -25,19 +25,19 @@ def sample_directory() -> Path:
 
 
 def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
-    """Return a Nornir object over a folder, or over what a Nornir configuration file describes.
+    """Open an inventory, a folder or a Nornir configuration file, as a Nornir object.
 
     Args:
         path: Folder with the files of Nornir's SimpleInventory, `hosts.yaml` (required), `groups.yaml` and
             `defaults.yaml`; or a configuration file whose section `inventory:` names any inventory plugin.
-        workers: Devices handled at the same time, >= 1.
+        workers: Number of concurrent devices, >= 1.
 
     Raises:
-        ConfigInvalid: A file is missing, unreadable or not of the expected shape, a host names an unknown group, or the
+        ConfigInvalid: A file is missing, unreadable or has the wrong structure, a host names an unknown group, or the
             plugin is missing or fails.
     """
     _quiet_nornir()
-    # A token for a plugin, a password for the devices: whatever comes back with them in it is masked.
+    # Mask tokens for plugins and passwords of devices in all output.
     keep_environment_secrets(os.environ)
     if path.is_file():
         from inventory.nornir_file import inventory_of
@@ -54,10 +54,10 @@ def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
 
 
 def _nornir(inventory: Inventory, workers: int) -> Nornir:
-    """Return a Nornir object as `InitNornir` makes it, but for its log file and other packages' connections.
+    """Return a Nornir object as `InitNornir` makes it, without log file and connection plugins.
 
-    Left on, Nornir's logging writes nornir.log, tracebacks included, into the current folder. Connection plugins would
-    import netmiko and NAPALM where no login follows; ours is registered where it is used.
+    Nornir's logging would write nornir.log, with tracebacks, into the current folder. Connection plugins would import
+    netmiko and NAPALM even for commands without a login; ours is registered where it is used.
     """
     config = Config.from_dict(
         runner={"plugin": "threaded", "options": {"num_workers": workers}}, logging={"enabled": False}
@@ -67,7 +67,7 @@ def _nornir(inventory: Inventory, workers: int) -> Nornir:
 
 
 def _quiet_nornir() -> None:
-    """Keep Nornir's traceback of a failed task off the terminal; our own error says it in a sentence."""
+    """Keep Nornir from printing the traceback of a failed task; our own error message describes it."""
     logger = logging.getLogger("nornir")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())

@@ -1,8 +1,8 @@
-"""Open an inventory through any Nornir inventory plugin, as a Nornir configuration file names it.
+"""Open an inventory through the Nornir inventory plugin that a Nornir configuration file names.
 
-Only the section `inventory:` of that file is heeded; how many devices are handled at once and what is logged is ours.
-Files that a known plugin is given by a relative path are looked for beside the configuration file, and so are
-`groups.yaml` and `defaults.yaml`, by which a flat table gets what does not fit into a cell (see `inventory.adopt`).
+Only the section `inventory:` of that file is used; concurrency and logging are set by flashferry. For known plugins,
+relative file names refer to the folder of the configuration file. `groups.yaml` and `defaults.yaml` in that folder add
+values that do not fit into a cell of a flat table (see `inventory.adopt`).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _FILES: Mapping[str, Mapping[str, str]] = {
     "ExcelInventory": {"excel_file": "inventory.xlsx"},
     "NetBoxInventory2": _BESIDE,
 }
-"""The options of plugins that are files, and what the plugin takes where they are not given."""
+"""Options of plugins that are file names, with the plugin's default."""
 
 _MAY_BE_FILES: Mapping[str, tuple[str, ...]] = {"CMLInventory": ("description", "ca_file")}
-"""Options that are files where they are given."""
+"""Options of plugins that are file names without a default."""
 
 _EXTRAS = {
     "CMLInventory": "cml",
@@ -55,25 +55,25 @@ _EXTRAS = {
     "NetBoxInventory2": "netbox",
     "NautobotInventory": "nautobot",
 }
-"""Which of our extras brings a plugin."""
+"""Our extra that installs a plugin."""
 
 _SECTIONS = ("inventory", "core", "runner", "logging", "ssh", "user_defined")
 _KEYS = ("plugin", "options", "transform_function", "transform_function_options")
 _WORD = re.compile(r"[A-Za-z_.]+[0-9]?")
-"""Names of plugins and functions: no password worth the name is letters only."""
+"""Names of plugins and functions, which may be quoted: a text of letters only is no serious password."""
 _SEPARATORS = (";", "\t", "|")
 _MOST_NAMES = 10
 _SHOWN = 200
 _SHORTEST = 4
-"""Options shorter than this are switches and numbers; to mask them would take whole sentences apart."""
+"""Least length of an option that is masked; shorter ones are flags and numbers, which would garble messages."""
 
 
 def inventory_of(path: Path) -> Inventory:
-    """Return the inventory that a Nornir configuration file describes, checked and as our view expects it.
+    """Load the inventory that a Nornir configuration file describes, check it, and adapt it for `inventory.host_view`.
 
     Raises:
-        ConfigInvalid: The file or the plugin's options are wrong, the plugin is not installed or fails, or what it
-            found is not what we need.
+        ConfigInvalid: The file or the plugin's options are wrong, the plugin is not installed or fails, or its
+            inventory is invalid.
     """
     section = _section(path)
     name = section["plugin"]
@@ -120,7 +120,7 @@ def _section(path: Path) -> dict[str, Any]:
             hint="Give the name under which the plugin is installed; its documentation has it",
         )
     for key in ("options", "transform_function_options"):
-        # The value may hold a token, so only its type is shown.
+        # The value may be a token, so only its type is shown.
         if not isinstance(section.get(key) or {}, dict):
             raise ConfigInvalid(
                 f"{path}: key '{key}': expected a mapping, found {described(section[key])}",
@@ -130,7 +130,7 @@ def _section(path: Path) -> dict[str, Any]:
 
 
 def _with_files(path: Path, plugin: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with the files of a known plugin found beside the configuration file."""
+    """Return the options, with relative file names of a known plugin resolved to the configuration file's folder."""
     found = dict(options)
     if plugin == SIMPLE and (unknown := [key for key in options if key not in _FILES[SIMPLE]]):
         raise ConfigInvalid(
@@ -161,8 +161,7 @@ def _with_files(path: Path, plugin: str, options: Mapping[str, Any]) -> dict[str
 
 
 def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
-    """Return what a plugin loads; whatever goes wrong in it becomes one sentence."""
-    # Plugins print and exit where they should raise, and one of them logs a whole row, passwords included.
+    """Return the inventory that a plugin loads; every failure in it becomes a `ConfigInvalid` of one sentence."""
     quiet = logging.getLogger("nornir_table_inventory")
     quiet.propagate = False
     quiet.addHandler(logging.NullHandler())
@@ -171,7 +170,7 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
         with contextlib.redirect_stdout(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for point in entry_points(group=_PLUGINS, name=name):
-                # Only the one wanted: another's fault, or its weight, is none of ours.
+                # Import only this plugin: another one may fail, or be slow.
                 InventoryPluginRegister.register(point.name, point.load())
             plugin = InventoryPluginRegister.get_plugin(name)(**options)
             _sign_in(plugin)
@@ -182,7 +181,7 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
     except PluginNotRegistered:
         raise _missing(source, name) from None
     except FlashferryError as error:
-        # A plugin of ours: it says itself what to do.
+        # A plugin of ours has a hint of its own.
         raise ConfigInvalid(f"{source}: {error.message}", host=error.host, hint=error.hint) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- foreign code; the operator needs a sentence, not its trace
         raise _failed(source, error, said.getvalue(), options) from None
@@ -197,7 +196,7 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
 
 
 class _CheckedHosts(Hosts):
-    """Nornir's hosts, which also keep the names under which a second device replaced a first one."""
+    """Nornir's `Hosts` that also records the names under which a second device replaced a first one."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -210,14 +209,14 @@ class _CheckedHosts(Hosts):
 
 
 def _check_names(plugin: Any) -> None:
-    """Have a plugin fill hosts that keep lost names: its modules, not Nornir, get the class in place of `Hosts`."""
+    """Let a plugin use `_CheckedHosts`: replaces the name `Hosts` in the plugin's modules, not in Nornir's."""
     for kind in type(plugin).__mro__:
         names = vars(sys.modules[kind.__module__])
         names.update((name, _CheckedHosts) for name, value in tuple(names.items()) if value is Hosts)
 
 
 def _is_another(first: Host, second: Host) -> bool:
-    """Return whether two hosts of one name are two devices; a plugin may also put the same one in twice."""
+    """Return whether two hosts of one name are different devices; a plugin may also add the same one twice."""
 
     def known_by(host: Host) -> tuple[object, ...]:
         return (host.hostname, host.port, *(host.data.get(key) for key in ("id", "serial", "site", "location")))
@@ -227,19 +226,19 @@ def _is_another(first: Host, second: Host) -> bool:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Return some names, as they may be shown."""
+    """Return names as a list in words, sorted and sanitized."""
     known = sorted(set(names))
     more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
     return ", ".join(map(sanitize, known[:_MOST_NAMES])) + more
 
 
 def _tidy_table(source: str, plugin: Any) -> None:
-    """Make the rows of a table what a person sees in it: no byte order mark, no empty rows, no columns without a name.
+    """Remove byte order mark, empty rows and unnamed columns from a table, as spreadsheets write them.
 
-    Spreadsheets write all of these. A separator that the plugin does not know is refused by its name.
+    A separator that the plugin does not support is refused.
 
     Raises:
-        ConfigInvalid: The first line holds one column, with another separator in its name.
+        ConfigInvalid: The first line is one column, with another separator in its name.
     """
     rows = getattr(plugin, "hosts_list", None)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -262,12 +261,12 @@ def _tidy_table(source: str, plugin: Any) -> None:
 
 
 def _is_empty(cell: object) -> bool:
-    """Return whether a cell holds nothing: no text, or the number that a spreadsheet's empty cell becomes."""
+    """Return whether a cell is empty: None, NaN (an empty cell of a spreadsheet) or spaces."""
     return cell is None or cell != cell or not str(cell).strip()
 
 
 def _keep_secrets(found: Inventory) -> None:
-    """Have masked what a plugin found of passwords and the like."""
+    """Register the secrets in a plugin's inventory to be masked."""
     everything: list[Defaults | Group | Host] = [found.defaults, *found.groups.values(), *found.hosts.values()]
     for one in everything:
         keep_secret(one.password)
@@ -278,9 +277,9 @@ def _keep_secrets(found: Inventory) -> None:
 
 
 def _sign_in(plugin: Any) -> None:
-    """Give NetBox a token of its second kind as it wants it, which is newer than the plugin.
+    """Set the authorization scheme for NetBox's new tokens, which are newer than the plugin.
 
-    NetBox 4.5 made tokens that begin with `nbt_` and go behind the word `Bearer`; the plugin always says `Token`.
+    Since NetBox 4.5 tokens that start with `nbt_` need the scheme `Bearer`; the plugin always sends `Token`.
     """
     headers = getattr(getattr(plugin, "session", None), "headers", {})
     scheme, _, token = str(headers.get("Authorization", "")).partition(" ")
@@ -296,7 +295,7 @@ def _missing(source: str, name: str) -> ConfigInvalid:
 
 
 def _failed(source: str, error: BaseException, said: str, options: Mapping[str, Any]) -> ConfigInvalid:
-    """Return what a plugin raised or printed as a sentence, without what it was given besides files and addresses."""
+    """Return a plugin's failure as an error, with the values of its options masked, except files and addresses."""
     if isinstance(error, KeyError) and error.args == ("name",):
         return ConfigInvalid(
             f"{source}: expected a column 'name', found none",
@@ -305,13 +304,13 @@ def _failed(source: str, error: BaseException, said: str, options: Mapping[str, 
     text = masked(said if isinstance(error, SystemExit) else _text_of(error))
     for value in _given(options):
         text = text.replace(value, MASK)
-    # Cut behind that: half a token is none that could be found.
+    # Shortened only after masking, for half a token would not be recognised.
     words = " ".join(text.split()).rstrip(".")[:_SHOWN] or "no reason given"
     return ConfigInvalid(f"{source}: {type(error).__name__}: {words}", hint="Check the plugin's options")
 
 
 def _text_of(error: BaseException) -> str:
-    """Return an error's text; one whose own text cannot be had has none."""
+    """Return an error's text; empty if converting it to text fails."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 -- foreign code
@@ -319,10 +318,10 @@ def _text_of(error: BaseException) -> str:
 
 
 def _given(options: Mapping[str, Any]) -> list[str]:
-    """Return the texts among a plugin's options that are no file and no address, as they are and as Python shows them.
+    """Return the texts to mask: a plugin's options that are no file and no address, plain and as Python's `repr`.
 
-    Any of them may be a token, whatever its key is called, and so may a key that is no word; the longest first, for
-    one may hold another.
+    Any of them may be a token, whatever its key, and so may a key that is no word. The longest come first, because one
+    may contain another.
     """
     found: set[str] = set()
     waiting: list[object] = [options]
@@ -340,12 +339,12 @@ def _given(options: Mapping[str, Any]) -> list[str]:
 
 
 def _is_plugin_name(name: str) -> bool:
-    """Return whether a name can be that of a plugin: one that is installed, or a word like theirs."""
+    """Return whether a name may be quoted as a plugin's: it is installed, or has the form of a plugin name."""
     return _WORD.fullmatch(name) is not None or name in entry_points(group=_PLUGINS).names
 
 
 def _no_row_twice(source: str, plugin: Any) -> None:
-    """Refuse a table that names a device twice: the plugin would keep the last row and lose the others."""
+    """Refuse a table with two rows for a device: the plugin would keep only the last one."""
     rows = getattr(plugin, "hosts_list", None) or []
     twice = sorted(str(name) for name, count in Counter(str(row.get("name")) for row in rows).items() if count > 1)
     if twice:

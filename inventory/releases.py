@@ -1,16 +1,16 @@
-"""Releases of IOS and IOS-XE: which of two is the older, and conditions on one.
+"""Releases of IOS and IOS-XE: parsing, comparison, and conditions.
 
-A condition is comparisons such as `>= 17.3, < 17.9.4`, or a shell pattern such as `15.8(3)M*`.
+A condition is a list of comparisons such as `>= 17.3, < 17.9.4`, or a shell pattern such as `15.8(3)M*`.
 
 Facts
 -----
 
-- Classic IOS is `15.8(3)M2`: major, minor, maintenance (with a letter at times, `(3a)`), the train's letters and its
-  rebuild (`M2`, `S4b`). IOS-XE is `17.9.4` or `17.09.04a`, with zeros or without and a letter for a rebuild; before 16
-  it was `03.16.04b.S`. An interim build carries a date, `15.9(20190621:233949)`, or a word,
+- Classic IOS is `15.8(3)M2`: major, minor, maintenance (sometimes with a letter, `(3a)`), train and rebuild (`M2`,
+  `S4b`). IOS-XE is `17.9.4` or `17.09.04a`, with or without leading zeros, with a letter for a rebuild; before 16 it
+  was `03.16.04b.S`. An interim build has a date, `15.9(20190621:233949)`, or a word,
   `15.2(CML_NIGHTLY_20190423)FLO_DSGS7`.
-- Numbers decide first. Where they are equal, a rebuild comes behind what it was built from. Two trains of equal
-  numbers, such as `15.2(4)M` and `15.2(4)S`, were developed beside each other: neither is older.
+- Numbers are compared first. If they are equal, a rebuild is newer than the release it was built from. Two trains with
+  equal numbers, such as `15.2(4)M` and `15.2(4)S`, were developed in parallel: neither is older.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _RELEASE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A release, taken apart.
+    """A parsed release.
 
     Attributes:
-        numbers: Major, minor and maintenance; what is not written is 0.
-        letter: Letter behind the maintenance number, or nothing.
-        train: Letters of the train, or nothing.
+        numbers: Major, minor and maintenance number; 0 if not given.
+        letter: Letter after the maintenance number, or empty.
+        train: Letters of the train, or empty.
         rebuild: Number and letter of the train's rebuild.
     """
 
@@ -45,7 +45,7 @@ class Release:
 
 
 def read_release(text: str) -> Release | None:
-    """Return a release, or None where it has no readable numbers."""
+    """Parse a release; return None if it has no readable numbers."""
     if (found := _RELEASE.fullmatch(text.strip())) is None:
         return None
     major, minor, maintenance, letter, train, number, last = found.groups()
@@ -58,10 +58,10 @@ def read_release(text: str) -> Release | None:
 
 
 def compare(left: Release, right: Release) -> int | None:
-    """Return -1, 0 or 1 where `left` is older than, equal to, or newer than `right`; None where neither is."""
+    """Return -1, 0 or 1 if `left` is older than, equal to, or newer than `right`; None if they are not comparable."""
     if left.numbers != right.numbers:
         return -1 if left.numbers < right.numbers else 1
-    # A bound such as 15.8 names no train: it stands before all of them.
+    # A bound such as 15.8 has no train: it is older than all trains of that number.
     if left.train and right.train and left.train != right.train:
         return None
     ours, theirs = ((one.letter, one.train, one.rebuild) for one in (left, right))
@@ -81,7 +81,7 @@ class Comparison:
     text: str
 
     def covers(self, other: Comparison) -> bool:
-        """Return whether all that passes the other passes here too; False where that is not certain."""
+        """Return whether every release that passes the other passes this one; False if uncertain."""
         order = compare(other.bound, self.bound)
         if order is None:
             return False
@@ -96,22 +96,22 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionCondition:
-    """What is asked of a device's release.
+    """Condition on a device's release.
 
     Attributes:
-        text: As written.
-        comparisons: All of them must hold; none where `text` is a pattern.
+        text: The condition as written.
+        comparisons: Comparisons that must all hold; empty if `text` is a pattern.
     """
 
     text: str
     comparisons: tuple[Comparison, ...]
 
     def holds(self, version: str) -> bool:
-        """Return whether a release fits.
+        """Return whether a release meets the condition.
 
         Raises:
-            ConfigInvalid: It cannot be compared: an interim build, or another train with the same numbers. To guess
-                could stage the wrong image.
+            ConfigInvalid: It is not comparable: an interim build, or another train with the same numbers. A guess could
+                stage the wrong image.
         """
         if not self.comparisons:
             return fnmatchcase(version.upper(), self.text.upper())
@@ -119,7 +119,7 @@ class VersionCondition:
         return all(self._passes(one, release, version) for one in self.comparisons)
 
     def covers(self, other: VersionCondition) -> bool:
-        """Return whether it surely holds wherever the other holds; False where that is not certain."""
+        """Return whether the condition certainly holds for every release that meets the other; False if uncertain."""
         if not self.comparisons or not other.comparisons:
             return self.text.upper() == other.text.upper()
         return all(any(one.covers(theirs) for theirs in other.comparisons) for one in self.comparisons)
@@ -134,15 +134,15 @@ class VersionCondition:
         return order in _HOLDS[one.sign]
 
     def __str__(self) -> str:
-        """Return it as written."""
+        """Return the condition as written."""
         return self.text
 
 
 def read_condition(text: str) -> VersionCondition:
-    """Return a condition of its text.
+    """Parse a condition.
 
     Raises:
-        ConfigInvalid: It begins like a comparison and is none, or compares with something that is no release.
+        ConfigInvalid: It starts like a comparison but is none, or its bound is no release.
     """
     if not text.strip():
         raise ConfigInvalid(

@@ -1,4 +1,4 @@
-"""Which devices of an inventory a command is about: by name, by group, by what the inventory says of them."""
+"""Selection of an inventory's devices by name, group, or the values of their keys."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from nornir.core.inventory import Host, Inventory
 
 _Facts = dict[str, set[str]]
-"""What the inventory says of one host, as texts by key."""
+"""Values of one host in the inventory, as texts by key."""
 
 SAMPLE = "sample"
-"""Name under which the fleet that matches the lab can be asked for."""
+"""Name of the sample inventory, which matches the lab."""
 
 _ATTRIBUTES = ("name", "hostname", "platform", "port")
 _GROUP = "group"
@@ -37,20 +37,20 @@ _PUBLIC = frozenset(
         *("device_role", "device_type", "location", "role", "status", "tags", "tenant"),
     }
 )
-"""Keys whose values messages may show; a key of the operator's own may hold anything."""
+"""Keys whose values may be quoted in messages; the values of the operator's own keys may be secrets."""
 _KEY = re.compile(r"[A-Za-z][A-Za-z_-]*[0-9]{0,2}")
-"""What messages may show as a key: `password:word`, without the blank, is one to YAML."""
+"""Keys that may be quoted in messages: `password:word`, without the space, is a key in YAML."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What is asked of a device; empty asks nothing.
+    """Conditions on devices; an empty one selects all.
 
     Attributes:
-        hosts: Names, any of them.
-        groups: Groups, also those of groups, any of them.
+        hosts: Names, of which a device must have one.
+        groups: Groups, inherited ones included, of which a device must be in one.
         filters: `key=value` pairs over name, hostname, platform, port, group and the keys of `data`; several values of
-            one key are alternatives, several keys must all fit.
+            one key are alternatives, and all keys must match.
     """
 
     hosts: tuple[str, ...] = ()
@@ -59,11 +59,11 @@ class Selection:
 
 
 def narrowed(nornir: Nornir, selection: Selection) -> Nornir:
-    """Return the inventory narrowed to the devices selected.
+    """Return the inventory restricted to the selected devices.
 
     Raises:
         ConfigInvalid: A name, group, key or value is not in the inventory, a filter is no `key=value`, no device is
-            left, or something is wrong with one that is.
+            selected, or a selected one has invalid values.
     """
     hosts = nornir.inventory.hosts
     if not hosts:
@@ -81,10 +81,10 @@ def narrowed(nornir: Nornir, selection: Selection) -> Nornir:
 
 
 def check_known(inventory: Inventory, selection: Selection) -> None:
-    """Check that an inventory has every single value that a selection names, whether or not a device fits them all.
+    """Check that an inventory has each value that a selection names, whether or not a device matches all of them.
 
-    The one check of the command line, the API and the pages: a value that is misspelt beside others that are not would
-    leave its devices out without a word.
+    Used by the command line, the API and the pages: a misspelt value among correct ones would otherwise silently leave
+    out devices.
 
     Raises:
         ConfigInvalid: A device, group, key or value is not in the inventory, or a filter is no `key=value`.
@@ -93,7 +93,7 @@ def check_known(inventory: Inventory, selection: Selection) -> None:
 
 
 def _checked(inventory: Inventory, selection: Selection, facts: Mapping[str, _Facts]) -> dict[str, set[str]]:
-    """Return the values that fit, by key; each of them is known."""
+    """Check a selection, and return the accepted values by key."""
     _known("device", selection.hosts, inventory.hosts, "--host")
     _known("group", selection.groups, inventory.groups, "--group")
     asked = _alternatives(selection)
@@ -118,7 +118,7 @@ def _check_filter(key: str, value: str, facts: Mapping[str, _Facts]) -> None:
 
 
 def _alternatives(selection: Selection) -> dict[str, set[str]]:
-    """Return for each key the values that fit."""
+    """Return the accepted values by key."""
     asked: dict[str, set[str]] = {}
     if selection.hosts:
         asked["name"] = set(selection.hosts)
@@ -139,10 +139,10 @@ def _alternatives(selection: Selection) -> dict[str, set[str]]:
 
 
 def _facts(host: Host) -> _Facts:
-    """Return what the inventory says of a host, as text; a list says several things."""
+    """Return a host's values in the inventory, as texts by key; each item of a list is a value."""
     values: dict[str, object] = dict(host.extended_data())
     values |= {key: getattr(host, key) for key in _ATTRIBUTES}
-    # By its name here and by ours: `platform=ios` finds what netmiko calls `cisco_xe`.
+    # Both the inventory's name and ours: `platform=ios` also matches netmiko's `cisco_xe`.
     values["platform"] = {host.platform, platform_of(host.platform)} - {None} or None
     values[_GROUP] = [group.name for group in host.extended_groups()]
     return {
@@ -153,7 +153,7 @@ def _facts(host: Host) -> _Facts:
 
 
 def _texts(value: object) -> set[str]:
-    """Return the texts that stand for a value; of an object of NetBox or Nautobot those by which people know it."""
+    """Return the texts of a value; for an object of NetBox or Nautobot its slug, name, model and value."""
     if isinstance(value, list | tuple | set):
         return {text for one in value for text in _texts(one)}
     if isinstance(value, Mapping) and any(key in value for key in _KNOWN_BY):
@@ -176,7 +176,7 @@ def _asked(selection: Selection) -> str:
 
 
 def _seen(facts: Mapping[str, _Facts], asked: Iterable[str]) -> str:
-    """Return which values there are for the keys asked for."""
+    """Return a sentence with the inventory's values of the requested keys."""
     parts = []
     for key in asked:
         values = _public_values(key, facts)
@@ -190,7 +190,7 @@ def _values(key: str, facts: Mapping[str, _Facts]) -> list[str]:
 
 
 def _public_values(key: str, facts: Mapping[str, _Facts]) -> list[str] | None:
-    """Return the values of a key; None where they are the operator's own, and any may be a secret."""
+    """Return the values of a key; None if it is the operator's own key, whose values may be secrets."""
     values = _values(key, facts)
     is_public = key in _PUBLIC or all(len(value) < SHORTEST_SECRET for value in values)
     return values if is_public else None
@@ -202,7 +202,7 @@ def _listed(names: list[str], joint: str = ", ") -> str:
 
 
 def _meant(given: str, known: Iterable[str]) -> str:
-    """Return which of the known words may have been meant, in words; capitals make no difference, two letters may."""
+    """Return a question with the known word that was probably meant; empty if none is similar. Ignores case."""
     by_lower = {word.lower(): word for word in known}
     close = get_close_matches(given.lower(), by_lower, n=1, cutoff=0.6)
     return f" (did you mean '{by_lower[close[0]]}'?)" if close else ""

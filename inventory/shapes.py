@@ -1,4 +1,4 @@
-"""The shape of one inventory entry: what Nornir would fail on later is reported with file, name and key."""
+"""Check of one inventory entry: errors that Nornir would hit later are reported with file, name and key."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MAPPINGS = ("data", "connection_options")
 _KEYS = (*_TEXT, *_MAPPINGS, "port", "groups")
 
 OPTIONAL_ARGS = "optional_args"
-"""NAPALM's and netmiko's options, in the extras of a connection."""
+"""Key of NAPALM's and netmiko's options in the extras of a connection."""
 
 _SHOWN = 10
 _BELOW = "Write what belongs to it below it, one key a line and further to the right"
 
 DATA_KEYS = tuple(READERS)
-"""What flashferry reads of `data`."""
+"""Keys of `data` that flashferry reads."""
 
 
 def check_entry(
@@ -39,24 +39,24 @@ def check_entry(
 ) -> None:
     """Check one host, one group, or the defaults.
 
-    No value of an entry is quoted in an error: it may be a secret in the wrong place.
+    Errors never quote a value, which may be a secret in the wrong place.
 
     Args:
-        path: The file that it stands in.
+        path: Its file.
         name: Name of the host or the group, or `defaults`.
-        entry: What stands there.
-        groups_file: Where groups are defined.
-        known_groups: Their names.
-        is_whole_file: Whether it is all that the file holds, as the defaults are.
+        entry: Its keys and values.
+        groups_file: File that defines the groups.
+        known_groups: Names of the groups.
+        is_whole_file: Whether the entry is the whole file, as for the defaults.
 
     Raises:
-        ConfigInvalid: A key is unknown, misspelt, or of the wrong kind, or a group does not exist.
+        ConfigInvalid: A key is unknown, a value is of the wrong type, or a group does not exist.
     """
     _Entry(path, name, entry, () if is_whole_file else (name,)).check(groups_file, known_groups)
 
 
 class _Entry:
-    """One host, one group or the defaults, and where it stands."""
+    """One host, one group or the defaults, with its position in a file."""
 
     def __init__(self, path: Path, name: str, entry: dict[str, Any], above: tuple[str, ...]) -> None:
         self._path = path
@@ -65,7 +65,7 @@ class _Entry:
         self._above = above
 
     def check(self, groups_file: Path, known_groups: frozenset[str]) -> None:
-        """Check it; arguments and errors as those of `check_entry`."""
+        """Check the entry; arguments and errors as those of `check_entry`."""
         entry = self._entry
         for key in entry:
             if key not in _KEYS:
@@ -81,7 +81,7 @@ class _Entry:
         self._check_data(entry.get("data") or {})
 
     def _check_text(self, entry: Mapping[str, Any], above: tuple[str, ...] = (), where: str = "") -> None:
-        """Check the keys that are text; what is typed into a line must be one."""
+        """Check the keys with text values; one that is typed into a line must have no line break."""
         for key in _TEXT:
             value = entry.get(key)
             if value is None:
@@ -156,7 +156,7 @@ class _Entry:
 
 
 def unknown_group(group: object, number: int, file: Path, known: frozenset[str]) -> str:
-    """Return the complaint about a group that does not exist."""
+    """Return the error message about a group that does not exist."""
     if not known:
         return f"key 'groups': group number {number}: {file} has no group"
     names = ", ".join(sorted(known)[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")

@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A site, as its devices have it.
+    """A site, by the values that its devices share.
 
     Attributes:
         name: Its name.
         link_rate_bps: Rate of its WAN link in bit/s, or None if unknown.
-        cap_share: Share of that rate that copies may take together, in (0, 1].
-        server_address: Our address as its devices reach it; None where none is given or they differ.
-        vrf: VRF through which they reach us; None where none is given or they differ.
-        windows: When its devices may be worked on; none means at any time.
-        max_copies: How many copies may run over its link at once, or None: as the run has it.
-        depot: Host name or URL of its depot: images cross the link once, and devices pull over the LAN; or None.
+        cap_share: Share of that rate that all copies together may use, in (0, 1].
+        server_address: Our address as its devices reach it; None if not given or not common to all.
+        vrf: VRF through which they reach us; None if not given or not common to all.
+        windows: Maintenance windows; empty means at any time.
+        max_copies: Most concurrent copies over its link; None takes the run's limit.
+        depot: Host name or URL of its depot, or None. With a depot images cross the link once, and devices fetch over
+            the LAN.
         neighbours: Whether its devices serve each other.
         lan_rate_bps: Rate of the LAN between depot or neighbours and devices in bit/s, or None if unknown.
     """
@@ -46,15 +47,15 @@ class Site:
 
     @property
     def cap_bps(self) -> float | None:
-        """Return the rate that copies to this site may take together, in bit/s on the link; None if unknown."""
+        """Return the rate that all copies to this site together may use, in bit/s on the link; None if unknown."""
         return None if self.link_rate_bps is None else self.link_rate_bps * self.cap_share
 
 
 def sites_of(devices: Iterable[HostView]) -> dict[str, Site]:
-    """Return the sites of some devices, by name. A device without a site is in none: its link is its own.
+    """Return the sites of some devices, by name. A device without a site has a link of its own.
 
     Raises:
-        ConfigInvalid: Two devices of a site disagree on what the link carries, its windows, its copies, or its depot.
+        ConfigInvalid: Two devices of a site have different values of a key that belongs to the site.
     """
     members: dict[str, list[HostView]] = {}
     for device in devices:
@@ -64,12 +65,12 @@ def sites_of(devices: Iterable[HostView]) -> dict[str, Site]:
 
 
 def rate_missing(links: str, lacking: str, insist: str) -> ConfigInvalid:
-    """Return the complaint about links whose rate is needed and not known.
+    """Return the error about links whose rate is needed but unknown.
 
     Args:
         links: The sites, or devices without one, in words.
-        lacking: Why copies cannot do without it here.
-        insist: The option that has them go all the same.
+        lacking: Why copies need the rate on this host.
+        insist: Option that starts the copies without it.
     """
     return ConfigInvalid(
         f"{links}: data key 'link_rate_bps': expected the rate of the WAN link in bit/s, found none, and {lacking}: "
@@ -116,13 +117,13 @@ def _text(value: object) -> str:
 
 
 _CONNECTION = "napalm"
-"""Its connection options are where an inventory may state another port."""
+"""Connection whose options may have another port than the host's."""
 
 
 def check_addresses(hosts: Iterable[Host]) -> None:
-    """Check that no two of some devices are logged in to at the same address and port.
+    """Check that no two selected devices have the same login address and port.
 
-    Two names for one device would both have it in hand, and take each other's lines for their own.
+    Two inventory names for one device would change its configuration at the same time.
 
     Names are not resolved: two names of one address are found when the device says who it is.
 
@@ -135,7 +136,7 @@ def check_addresses(hosts: Iterable[Host]) -> None:
     first: dict[tuple[str, int], str] = {}
     for host in hosts:
         if not host.hostname:
-            continue  # the login reports it
+            continue  # reported at login
         address = _plain(host.hostname)
         port = host.get_connection_parameters(_CONNECTION).port or host.port or 22
         other = first.setdefault((address, port), host.name)
@@ -149,7 +150,7 @@ def check_addresses(hosts: Iterable[Host]) -> None:
 
 
 def _plain(address: str) -> str:
-    """Return an address as it is compared: an IPv6 address may be written in several ways, a name in any case."""
+    """Return an address in normal form: IPv6 may be written in several ways, a name in any case."""
     try:
         return str(ipaddress.ip_address(address.strip()))
     except ValueError:

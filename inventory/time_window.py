@@ -1,12 +1,11 @@
-"""When devices may be worked on: windows that open on days of the week, by a site's own clock.
+"""Maintenance windows: times on days of the week, by the wall clock of a site.
 
-A window is written as people say it, "Monday to Thursday, 22:00 to 05:00, in Berlin", and holds by the wall clock
-there. Across a change to or from summer time the opening is therefore an hour shorter or longer. A time that the change
-leaves out is taken by the clock before it, one that comes twice is taken the first time. Days name the day on which the
-window opens.
+A window such as "Monday to Thursday, 22:00 to 05:00, Berlin" follows the wall clock there, so across a change to or
+from summer time it is an hour shorter or longer. A time that the change skips counts by the clock before the change, a
+time that occurs twice counts the first time. The days are those on which the window opens.
 
-Moments are returned in UTC: Python takes the difference of two moments of one zone by their wall clocks, an hour off
-across a change. To show them, use `moment.astimezone(zone(window.timezone))`.
+Moments are returned in UTC, because Python subtracts two moments of one zone by their wall clocks, which is an hour
+wrong across a change. To show them, use `moment.astimezone(zone(window.timezone))`.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ class TimeWindow:
     """A time of day on some days of the week.
 
     Attributes:
-        opens: Wall clock at which it opens, `22:00`.
-        closes: Wall clock at which it closes; at or before `opens` it means the next day.
+        opens: Wall-clock time at which it opens, `22:00`.
+        closes: Wall-clock time at which it closes; if not after `opens`, on the next day.
         days: Days on which it opens, of `DAYS`, at least one; all by default.
-        timezone: IANA name of the zone whose clock is meant, such as `Europe/Berlin`.
+        timezone: IANA name of its time zone, such as `Europe/Berlin`.
 
     Raises:
         ConfigInvalid: A time, day or zone is not known, or no day is given.
@@ -67,23 +66,15 @@ class TimeWindow:
                 )
 
     def closes_at(self, now: datetime) -> datetime | None:
-        """Return when the present opening ends, in UTC; None where `now` is outside.
-
-        Args:
-            now: The present time, with its zone.
-        """
+        """Return when the window closes, in UTC; None if it is not open at `now`, a time with a zone."""
         return closes_at((self,), now)
 
     def next_opening(self, now: datetime) -> tuple[datetime, datetime]:
-        """Return when the present or the next opening begins and ends, in UTC.
-
-        Args:
-            now: The present time, with its zone.
-        """
+        """Return start and end of the opening at `now`, a time with a zone, or of the next one, in UTC."""
         return next_opening((self,), now)
 
     def openings(self, now: datetime) -> list[tuple[datetime, datetime]]:
-        """Return the openings that have not ended by `now`, those that begin within about a week, in order."""
+        """Return the openings that end after `now` and start within about a week, sorted."""
         there = zone(self.timezone)
         today = now.astimezone(there).date()
         opens, closes = clock(self.opens), clock(self.closes)
@@ -92,21 +83,21 @@ class TimeWindow:
         for ahead in range(-1, _AHEAD_DAYS):
             day = today + timedelta(days=ahead)
             begin, end = _utc(datetime.combine(day, opens, there)), _utc(datetime.combine(day + night, closes, there))
-            # Where a change of the clocks swallows it, a short window does not open at all.
+            # A short window within the skipped hour of a clock change does not open.
             if DAYS[day.weekday()] in self.days and begin < end and now < end:
                 found.append((begin, end))
         return found
 
     def __str__(self) -> str:
-        """Return it as a person says it: `mon tue 22:00-05:00 Europe/Berlin`."""
+        """Return the window in short form: `mon tue 22:00-05:00 Europe/Berlin`."""
         days = "daily" if set(self.days) == set(DAYS) else " ".join(self.days)
         return f"{days} {self.opens}-{self.closes} {self.timezone}"
 
 
 def closes_at(windows: Iterable[TimeWindow], now: datetime) -> datetime | None:
-    """Return when the time that is open now ends; None where no window is open.
+    """Return when the windows that are open now close, in UTC; None if none is open.
 
-    Windows that follow each other without a gap count as one. One that never closes is followed for a week.
+    Windows without a gap between them count as one. If they never close, a time about a week ahead is returned.
 
     Args:
         windows: A site's windows.
@@ -116,7 +107,7 @@ def closes_at(windows: Iterable[TimeWindow], now: datetime) -> datetime | None:
 
 
 def next_opening(windows: Iterable[TimeWindow], now: datetime) -> tuple[datetime, datetime]:
-    """Return when the present or the next opening begins and ends, over all windows.
+    """Return start and end, in UTC, of the present or else the next opening of all windows.
 
     Args:
         windows: A site's windows, at least one.
@@ -132,10 +123,10 @@ def next_opening(windows: Iterable[TimeWindow], now: datetime) -> tuple[datetime
 
 
 def check_windows(windows: Sequence[TimeWindow]) -> None:
-    """Check that windows go together: one zone, and none open while another is.
+    """Check that a site's windows have one time zone and do not overlap.
 
     Raises:
-        ConfigInvalid: They do not.
+        ConfigInvalid: They have several zones, or two overlap.
     """
     zones = sorted({window.timezone for window in windows})
     if len(zones) > 1:
@@ -154,10 +145,10 @@ def check_windows(windows: Sequence[TimeWindow]) -> None:
 
 
 def clock(text: str) -> time:
-    """Return a wall clock time of `22:00`.
+    """Parse a wall-clock time such as `22:00`.
 
     Raises:
-        ConfigInvalid: It is none.
+        ConfigInvalid: The text is no time.
     """
     if (found := _CLOCK.fullmatch(text)) is None:
         raise ConfigInvalid(
@@ -171,7 +162,7 @@ def zone(name: str) -> tzinfo:
     """Return a time zone by its IANA name.
 
     Raises:
-        ConfigInvalid: There is none of that name, or this machine has no list of time zones.
+        ConfigInvalid: The name is unknown, or this host has no time zone data.
     """
     if name == "UTC":
         return UTC
@@ -204,7 +195,7 @@ def _merged(windows: Iterable[TimeWindow], now: datetime) -> list[tuple[datetime
 
 
 def _spans(window: TimeWindow) -> list[tuple[int, int]]:
-    """Return its openings as minutes since Monday 00:00; an end may lie in the next week."""
+    """Return a window's openings, start and end in minutes since Monday 00:00; an end may be in the next week."""
     opens, closes = (moment.hour * 60 + moment.minute for moment in (clock(window.opens), clock(window.closes)))
     length = (closes - opens) % _DAY_MINUTES or _DAY_MINUTES
     starts = [DAYS.index(day) * _DAY_MINUTES + opens for day in window.days]

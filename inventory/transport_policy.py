@@ -1,13 +1,13 @@
-"""Which transports an inventory allows a device, and in which order they are taken. Pure: names in, names out.
+"""Names of the transports that an inventory allows a device, in order of preference. Pure.
 
-A transport is known here by its name alone; what it does stands with devices (`flashferry.transports`).
+What a transport does is in `flashferry.transports`; here it is only a name.
 
 Facts
 -----
-* FTP is the first that is taken: tuned it has no second window inside it, and costs the device no crypto. HTTP is the
-  same client over one connection, for where FTP's second one is in the way. SCP is what is left where clear text is
-  forbidden; HTTPS needs a trustpoint that already is on the device; SFTP goes SCP's way on 17.x.
-* Push, where our side writes to the device, needs a server of the device's to be on: only who names it gets it.
+* FTP is preferred: it has no second window inside TCP's, and needs no encryption by the device. HTTP uses a single
+  connection, which helps if a firewall blocks FTP's data connection. SCP is used if clear text is forbidden; HTTPS
+  needs a trustpoint on the device; SFTP is like SCP, on 17.x.
+* Push, by which we write to the device, needs a server enabled on the device, so it is only used if it is named.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ORDER = ("ftp", "http", "scp", "https", "sftp")
-"""Transports by which a device fetches, in the order in which they are taken by default."""
+"""Transports by which a device fetches, in the default order of preference."""
 
 USUAL = ORDER[0]
-"""The default; what was fetched before there was a choice was fetched by it."""
+"""The default transport, also of records from releases that had no other."""
 
 PUSH = "push"
-"""Our side writes to the device; never taken unless it is named."""
+"""Transport by which we write to the device; only used if it is named."""
 
 AS_USUAL = "usual"
-"""No choice: FTP, or the first that the inventory allows where it names another first, or leaves FTP out."""
+"""Request for the first transport that the inventory allows, by default FTP."""
 
 AUTO = "auto"
-"""The fastest that is known, else the first; and the next one where one fails before a byte came."""
+"""Request for the fastest measured transport, else the first; if one fails before the first byte, the next is tried."""
 
 NAMES = (*ORDER, PUSH)
-"""All that a policy may name."""
+"""All names that a policy may have."""
 
 CLEAR_TEXT = frozenset({"ftp", "http"})
-"""Those that carry login and image in clear text."""
+"""Transports that send login and image in clear text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportPolicy:
-    """What an inventory allows a device.
+    """Transports that an inventory allows a device.
 
     Attributes:
-        stated: The transports that are allowed, the preferred one first; empty: all but push, in the usual order.
-        clear_text: Whether login and image may cross in clear text; None counts as yes.
+        stated: The allowed transports, the preferred one first; empty allows all but push, in the default order.
+        clear_text: Whether login and image may be sent in clear text; None allows it.
     """
 
     stated: tuple[str, ...] = ()
@@ -50,11 +50,11 @@ class TransportPolicy:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return what is allowed, in the order in which it is taken; empty where the two keys leave nothing."""
+        """Return the allowed transports in order of preference; empty if the two keys exclude all."""
         return tuple(name for name in self.stated or ORDER if self.clear_text is not False or name not in CLEAR_TEXT)
 
     def objection(self, name: str) -> str | None:
-        """Return why a transport is not allowed, in words for behind its name; None where it is."""
+        """Return why a transport is not allowed, as a clause to follow its name; None if it is allowed."""
         if self.clear_text is False and name in CLEAR_TEXT:
             return "carries clear text, which the inventory forbids ('clear_text: false')"
         if name not in self.names:

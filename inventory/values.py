@@ -1,7 +1,7 @@
-"""What a key of `data` may hold: each value read and checked once, for a host, a group and the defaults alike.
+"""Readers of the values of `data` keys, for hosts, groups and defaults alike.
 
-A reader returns the value in its type, or None where the key is as good as absent. It knows nothing of files and hosts;
-who calls it says where the value stood.
+A reader checks a value and returns it in its type, or None if the key is absent or empty. It raises `ConfigInvalid` for
+a wrong value; the caller adds file, host and key to the message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from inventory.time_window import DAYS, TimeWindow, check_windows
 from inventory.transport_policy import NAMES as TRANSPORT_NAMES
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""An address, a name or a VRF as one word: it goes into a command line, where a blank or line break ends it."""
+"""An address, a name or a VRF as one word: it becomes part of a command, where a space or line break would end it."""
 
 INTERFACE = re.compile(r"[A-Za-z][A-Za-z-]*\d+(?:[/.:]\d+)*")
 """An interface name as one word: `GigabitEthernet0/0/0`, `Gi0`, `Loopback0`, `Vlan10`, `Te1/1/1.100`."""
@@ -25,21 +25,21 @@ INTERFACE = re.compile(r"[A-Za-z][A-Za-z-]*\d+(?:[/.:]\d+)*")
 DEPOT_URL = re.compile(
     r"https?://(?:[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[A-Za-z0-9._~/-]*)?"
 )
-"""Where a depot serves, without a login: that is no business of an inventory."""
+"""URL of a depot, without user name and password."""
 
 _WINDOW_KEYS = ("days", "from", "until", "timezone")
 _CLOCKS = {"from": "'22:00'", "until": "'05:00'"}
 
 
 class HostKeyPolicy(Enum):
-    """What becomes of a device whose SSH host key is not known yet; a changed key is refused under both."""
+    """Treatment of a device with an unknown SSH host key; a changed key is always refused."""
 
     ACCEPT_NEW = "accept-new"
     STRICT = "strict"
 
 
 def read_policy(value: object) -> HostKeyPolicy:
-    """Return how an unknown host key is judged."""
+    """Read the policy for unknown host keys."""
     if value is None:
         return HostKeyPolicy.ACCEPT_NEW
     try:
@@ -53,7 +53,7 @@ def read_policy(value: object) -> HostKeyPolicy:
 
 
 def read_path(value: object) -> Path | None:
-    """Return the path of a file, `~` taken as the shell does; a `Path`, which no file can hold, is the operator's."""
+    """Read the path of a file, with `~` expanded; a `Path`, which only the operator can give, is returned as it is."""
     if value is None or isinstance(value, Path):
         return value
     if isinstance(value, str) and value and control_character(value) is None:
@@ -64,7 +64,7 @@ def read_path(value: object) -> Path | None:
 
 
 def read_secret(value: object) -> str | None:
-    """Return a secret; a complaint about it never shows it."""
+    """Read a secret; an error message about it never contains it."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -73,10 +73,10 @@ def read_secret(value: object) -> str | None:
 
 
 def read_line(text: str) -> str:
-    """Return a text that is typed into a line, such as a password: a line break in it would end the line.
+    """Check a text that is typed into a terminal line, such as a password, and return it.
 
     Raises:
-        ConfigInvalid: It holds a line break or another control character.
+        ConfigInvalid: It has a line break, which would end the line, or another control character.
     """
     if (found := control_character(text)) is None:
         return text
@@ -87,10 +87,10 @@ def read_line(text: str) -> str:
 
 
 def check_login(username: str | None, password: str | None, enable_secret: str | None) -> None:
-    """Check that a login can be typed; from now on its secrets are masked wherever they come back.
+    """Check that credentials can be typed into a line, and register the secrets to be masked in all output.
 
     Raises:
-        ConfigInvalid: One of the three holds what no line can hold; the sentence says which.
+        ConfigInvalid: One of the three has a line break or control character; the message says which.
     """
     keep_secret(password, enable_secret)
     for what, text in (("user name", username), ("password", password), ("enable secret", enable_secret)):
@@ -101,7 +101,7 @@ def check_login(username: str | None, password: str | None, enable_secret: str |
 
 
 def read_word(value: object) -> str | None:
-    """Return a word, such as a site's name, an address or a VRF."""
+    """Read a word, such as a site's name, an address or a VRF."""
     if value is None or value == "":
         return None
     if isinstance(value, str) and WORD.fullmatch(value):
@@ -113,7 +113,7 @@ def read_word(value: object) -> str | None:
 
 
 def read_interface(value: object) -> str | None:
-    """Return the name of an interface."""
+    """Read the name of an interface."""
     if value is None or value == "":
         return None
     if isinstance(value, str) and INTERFACE.fullmatch(value):
@@ -125,7 +125,7 @@ def read_interface(value: object) -> str | None:
 
 
 def read_depot(value: object) -> str | None:
-    """Return where a site's depot is: its host name or address, or the URL at which it serves."""
+    """Read the location of a site's depot: host name, address or URL."""
     if value is None or value == "":
         return None
     if isinstance(value, str) and (WORD.fullmatch(value) or DEPOT_URL.fullmatch(value)):
@@ -138,17 +138,17 @@ def read_depot(value: object) -> str | None:
 
 
 def read_rate(value: object) -> float | None:
-    """Return a link's rate in bit/s."""
+    """Read a link's rate in bit/s, 1000 to 1e12."""
     return _number(value, low=1_000, high=1e12)
 
 
 def read_share(value: object) -> float | None:
-    """Return a share of a link."""
+    """Read a share of a link, 0.01 to 1."""
     return _number(value, low=0.01, high=1.0)
 
 
 def read_copies(value: object) -> int | None:
-    """Return a number of copies, at least one."""
+    """Read a number of copies, at least one."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000:
@@ -160,7 +160,7 @@ def read_copies(value: object) -> int | None:
 
 
 def read_image(value: object) -> str | None:
-    """Return an image as written: a file name, or a path that ends in one."""
+    """Read an image: a file name, or a path that ends in one; returned as written."""
     if value is None or value == "":
         return None
     if isinstance(value, str) and control_character(value) is None and WORD.fullmatch(value.rpartition("/")[2]):
@@ -173,9 +173,9 @@ def read_image(value: object) -> str | None:
 
 
 def read_transports(value: object) -> tuple[str, ...]:
-    """Return the transports that are allowed, the preferred one first; none where the key is absent.
+    """Read the allowed transports, the preferred one first; empty if the key is absent.
 
-    A table's cell holds them as text, with commas, semicolons or blanks between them.
+    In a cell of a table they are one text, separated by commas, semicolons or spaces.
     """
     if value is None or value == "":
         return ()
@@ -197,7 +197,7 @@ def read_transports(value: object) -> tuple[str, ...]:
 
 
 def read_clear_text(value: object) -> bool | None:
-    """Return whether login and image may cross in clear text."""
+    """Read whether login and image may be sent in clear text."""
     if isinstance(value, str) and value.strip().lower() in _BOOLEANS:
         return _BOOLEANS[value.strip().lower()]
     if value is None or value == "" or isinstance(value, bool):
@@ -209,7 +209,7 @@ def read_clear_text(value: object) -> bool | None:
 
 
 def read_flag(value: object) -> bool:
-    """Return a yes or no; no where the key is absent."""
+    """Read a boolean; False if the key is absent."""
     if isinstance(value, str) and value.strip().lower() in _BOOLEANS:
         return _BOOLEANS[value.strip().lower()]
     if value is None or value == "":
@@ -220,7 +220,7 @@ def read_flag(value: object) -> bool:
 
 
 def read_windows(value: object) -> tuple[TimeWindow, ...]:
-    """Return the windows of a site; none where the key is absent."""
+    """Read the maintenance windows of a site; empty if the key is absent."""
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -236,7 +236,7 @@ def read_windows(value: object) -> tuple[TimeWindow, ...]:
 
 
 def _window(number: int, value: object) -> TimeWindow:
-    """Return one window; `number` counts from 1 and stands in every complaint."""
+    """Read one window; `number`, from 1, is its number in error messages."""
     if not isinstance(value, dict):
         raise ConfigInvalid(f"window {number}: expected a mapping, found {described(value)}", hint=_WINDOW_HINT)
     for key in value:
@@ -256,7 +256,7 @@ def _window(number: int, value: object) -> TimeWindow:
 
 
 def _clock(number: int, key: str, value: object) -> str:
-    """Return a time of day; some YAML readers make the number 1320 of 22:00, base 60."""
+    """Read a time of day. Some YAML parsers read 22:00 as the number 1320, in base 60, which is refused."""
     if isinstance(value, str):
         text = "00:00" if value == "24:00" and key == "until" else value
         return text.zfill(5) if re.fullmatch(r"\d:\d\d", text) else text
@@ -295,7 +295,7 @@ def _number(value: object, *, low: float, high: float) -> float | None:
 
 
 def at_home(path: str) -> Path:
-    """Return a path with `~` taken as the shell does, which leaves that of an unknown user as it is."""
+    """Return a path with `~` expanded; that of an unknown user is left unchanged."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -304,8 +304,8 @@ def at_home(path: str) -> Path:
 
 _TRANSPORTS_HINT = "Write it as [http, scp], the preferred one first; docs/inventory.md says what each is"
 _PROTOCOLS = frozenset({*TRANSPORT_NAMES, "tftp", "rcp", "ssh", "telnet", "ftps", "auto", "all"})
-"""Words that stand where a transport is meant, and are no secrets."""
+"""Words that may be given as a transport by mistake, and may be quoted because they are no secrets."""
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
-"""What a table's cell holds in place of true and false."""
+"""Words for true and false in a cell of a table."""
 
 _WINDOW_HINT = 'Write it as [{days: [mon, tue], from: "22:00", until: "05:00", timezone: Europe/Berlin}]'

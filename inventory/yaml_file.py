@@ -1,10 +1,10 @@
-"""Read a YAML file that holds a mapping, with errors that name the file and, where the parser knows it, the line.
+"""Read a YAML file with a mapping; errors name the file and, if the parser reports it, the line.
 
-ruamel.yaml decides what a file means and what is wrong with it. It takes 0.5 ms per device, so the events of libyaml's
-parser are tried first (25 times as fast): they are used where both read the same, and any other file goes to ruamel.
+ruamel.yaml is the reference. It takes 0.5 ms per device, so libyaml's event parser, 25 times as fast, is tried first;
+it is used only for files that both read alike.
 
-No sentence of a parser is shown: it quotes the place, and in an inventory that may be a password. One that begins with
-`*` is an alias to YAML, one with `!` a tag, and of a duplicate key ruamel prints both values.
+A parser's message is never shown, because it quotes the file, which may have a password there: one that starts with `*`
+is an alias in YAML, one with `!` a tag, and for a duplicate key ruamel prints both values.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _SAID = (
     ("unhashable", f"a list or a mapping stands in place of a key; a value that begins with {{ or [: {_IN_QUOTES}"),
     ("timestamp", f"a value looks like a date that there is not; {_IN_QUOTES}"),
 )
-"""Parts of the parser's sentences, and what is said instead."""
+"""Parts of the parser's messages, and our message instead."""
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return a YAML file's mapping; an absent or empty file is an empty one. Its secrets are masked from then on.
+    """Return a YAML file's mapping, empty if the file is absent or empty, and register its secrets to be masked.
 
     Raises:
-        ConfigInvalid: It cannot be read, is not YAML, or holds something else.
+        ConfigInvalid: It cannot be read, is not YAML, or is no mapping.
     """
     try:
         with reading(path) as file:
@@ -98,8 +98,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def _loaded(source: bytes) -> Any:
-    """Return what a document holds; errors are those of ruamel.yaml."""
-    # What libyaml refuses may be good, and the complaint is made from ruamel's error. Its warnings quote lines.
+    """Parse a document. Errors are those of ruamel.yaml, whose warnings quote lines and are suppressed."""
     with suppress(Exception):
         return _from_events(source)
     with warnings.catch_warnings():
@@ -108,7 +107,7 @@ def _loaded(source: bytes) -> Any:
 
 
 class _Unusual(Exception):
-    """A document holds something that is left to ruamel.yaml."""
+    """A document has something that only ruamel.yaml may parse."""
 
 
 _MOST_DEPTH = 30
@@ -117,16 +116,17 @@ _UNUSUAL = re.compile(
     r"|\\|^[%?]|^---(?!\n|$)|^\.\.\.|[?,:\[{ -]\?",
     re.MULTILINE,
 )
-"""Where YAML 1.1, which libyaml reads, and 1.2 differ: breaks, tabs, escapes, directives, block text, marked keys."""
+"""Constructs in which YAML 1.1, as libyaml reads it, and 1.2 may differ: line breaks, tabs, escapes, directives, block
+text, explicit keys."""
 
 _NO_KEY: Any = object()
 
 
 def _from_events(source: bytes) -> Any:
-    """Return what a document holds by the events of libyaml; what is read in its own order needs little memory.
+    """Parse a document by libyaml's events, which needs little memory.
 
     Raises:
-        Exception: It holds something unusual or wrong, or this PyYAML has no libyaml.
+        Exception: It has something unusual or wrong, or this PyYAML was built without libyaml.
     """
     text = source.decode()
     if _UNUSUAL.search(text):
@@ -175,7 +175,7 @@ _SURE_TEXT = re.compile(r"(?=[A-Za-z/])(?![Tt]rue$|TRUE$|[Ff]alse$|FALSE$|[Nn]ul
 
 
 def _plain_values() -> Callable[[str], Any]:
-    """Return a function that reads a scalar without quotes as ruamel.yaml does."""
+    """Return a function that converts an unquoted scalar as ruamel.yaml does."""
     safe = YAML(typ="safe")
     resolve, construct = safe.resolver.resolve, safe.constructor.construct_document
 
@@ -190,18 +190,18 @@ def _plain_values() -> Callable[[str], Any]:
 
 
 def line_of(path: Path, *keys: object) -> str:
-    """Return where a key stands, or what it stands below, for behind a sentence: ` (line 7)`; else nothing.
+    """Return the line of a key, or of its nearest parent that exists, as ` (line 7)`; empty if unknown.
 
-    The file is parsed once more, so it is for complaints only.
+    For error messages only, because it parses the file again.
 
     Args:
         path: The file.
-        keys: The key and those that it stands below, the outermost first; a list's entries by their number, from 0.
+        keys: Path of keys to it, the outermost first; entries of a list by their index, from 0.
     """
     try:
         with reading(path) as file:
             node = _composed(file.read())
-    except Exception:  # noqa: BLE001 -- a line is a help; the complaint stands without it
+    except Exception:  # noqa: BLE001 -- the error message is complete without a line
         return ""
     line = ""
     for key in keys:
@@ -214,7 +214,7 @@ def line_of(path: Path, *keys: object) -> str:
 
 
 def _composed(source: bytes) -> Any:
-    """Return the nodes of a document, which have the same attributes by either parser."""
+    """Return the node tree of a document, which is alike for both parsers."""
     with suppress(Exception):
         return yaml.compose(source, Loader=yaml.CBaseLoader)
     with warnings.catch_warnings():
@@ -223,7 +223,7 @@ def _composed(source: bytes) -> Any:
 
 
 def _entry(node: Any, key: object) -> tuple[Any, Any] | None:
-    """Return key and value of a mapping's entry; of a list's entry the value alone, as both."""
+    """Return key and value node of a mapping's entry; for a list the entry as both; None if there is none."""
     if node is None or node.id == "scalar":
         return None
     if node.id == "sequence":
@@ -232,7 +232,7 @@ def _entry(node: Any, key: object) -> tuple[Any, Any] | None:
 
 
 def _said(error: MarkedYAMLError) -> str:
-    """Return what is wrong in words of ours."""
+    """Return our message about a parser's error."""
     problem = str(error.problem)
     mark = error.problem_mark
     if (twice := _DUPLICATE.match(problem)) and mark is not None and (mark.column == 0 or _is_plain_word(twice[1])):
@@ -241,5 +241,5 @@ def _said(error: MarkedYAMLError) -> str:
 
 
 def _is_plain_word(key: str) -> bool:
-    """Return whether a key is one that every inventory has."""
+    """Return whether a key is one of Nornir's, which may be quoted."""
     return key in {"hostname", "port", "username", "password", "platform", "groups", "data", "connection_options"}

@@ -12,7 +12,7 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import ImageCorrupt
 from flashferry.devices.session import DeviceSession, Facts
-from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
+from flashferry.images.fit import ANY_IMAGE_OPTION, Fits, ImageFit, image_fit, platform_of
 from flashferry.images.image import Image, ImageFile
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, choose_window
 from flashferry.transports import PUSH
@@ -457,7 +457,7 @@ class _DeviceCheck:
         if refusal == absence_doubt(self._file_system, self._listing, self._target.image):
             return doubt_hint(self._session)
         if refusal == self._other_platform():
-            return f"Give it an image of its own platform; {INSIST} has this one staged all the same"
+            return f"Give it an image of its own platform; {ANY_IMAGE_OPTION} has this one staged all the same"
         if self._present is not None or refusal != self._space.refusal(self._target.image.size_bytes):
             return None
         where, name = self._file_system, self._target.image.name
@@ -469,7 +469,7 @@ class _DeviceCheck:
         if self._image.fits is Fits.NO:
             # Refused unless the operator insists, and a check alone stages nothing: then the refusal says it.
             insisted = self._target is not None and self._target.is_insisted
-            return (f"{self._image.reason}; staged all the same ({INSIST})",) if insisted else ()
+            return (f"{self._image.reason}; staged all the same ({ANY_IMAGE_OPTION})",) if insisted else ()
         return (f"whether the image is for this device is not known: {self._image.reason}",)
 
     def _image_refusal(self) -> str | None:

@@ -1,5 +1,4 @@
-"""Device output to typed rows.
+"""Parsers of device output: TextFSM templates and typed rows. Pure.
 
-TextFSM templates and the one function that reads them, beside those of ntc-templates where they read well. Pure: text
-in, rows out; what is not understood is never guessed.
+Templates of ntc-templates are used where they parse well. Output that is not understood gives no row, never a guess.
 """

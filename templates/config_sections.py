@@ -1,19 +1,19 @@
-"""A configuration as IOS reads it: global lines with what belongs to each, and text that is none of it. Pure.
+"""Parser of an IOS configuration: global commands, the lines below each, and embedded text. Pure.
 
 Facts
 -----
-* A line in the first column is a global command; lines that begin with a blank belong to the one above.
-* A banner, a menu's title or a line's message holds text as it was typed, in the first column too. It begins behind a
-  delimiter, which IOS prints as `^C` whatever was typed, and ends at the next one, perhaps on the same line.
+* A line in the first column is a global command; indented lines belong to the one above.
+* A banner, a menu's title or a line's message has free text, also in the first column. It starts after a delimiter,
+  which IOS always prints as `^C`, and ends at the next one, perhaps on the same line.
 * `macro name X` is followed by the macro's commands in the first column, up to a line `@`.
 * `macro auto execute EVENT {` is followed by a script in the first column, up to its closing `}`.
-* A certificate's hexadecimal lines, and those of a bare `key-string`, end with `quit`. The startup configuration may
-  name a file instead (`certificate self-signed 01 nvram:IOS-Self-Sig#1.cer`) and has no such lines then.
-* A whole configuration has `version`, `hostname` and, as its last line, `end`, whatever else it has.
-* `!` in the first column begins a comment, of which IOS itself writes the separators and the stamps.
-* A reader that takes every line in the first column for a command would write a banner's text back as configuration.
-* A release may have texts that are not known here. They begin as these do (`{`, a delimiter) and end as these do: what
-  lies between is in doubt, and an end without a beginning says that a text was read as configuration.
+* The hexadecimal lines of a certificate, and of a bare `key-string`, end with `quit`. The startup configuration may
+  name a file instead (`certificate self-signed 01 nvram:IOS-Self-Sig#1.cer`) and then has no such lines.
+* Every complete configuration has `version`, `hostname` and, as its last line, `end`.
+* `!` in the first column starts a comment; IOS writes such lines as separators and timestamps.
+* A parser that took every line in the first column for a command would write a banner's text back as configuration.
+* A release may have kinds of text that are unknown here. If they start and end like these (`{`, a delimiter), the lines
+  between are doubtful; an end without a start means that text was parsed as configuration.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ _TAKES_TEXT = re.compile(
     r"(?:\bbanner(?: \S+)?|\btitle|\bprompt|\btext|\bpage|message(?: \S+)?|-banner(?: \S+)?) (?P<delimiter>\^C|\x03)"
     r"|(?<!\S)(?P<at_end>\^C|\x03)$"
 )
-"""Behind these words, or as the last word of any line; elsewhere `^C` may begin an expression (`| include ^Cisco`)."""
+"""Start of a text: `^C` after these words, or as the last word of a line. Elsewhere it may be part of a regular
+expression (`| include ^Cisco`)."""
 
 _TYPED_BANNER = re.compile(
     r"banner (?:motd|login|exec|incoming|slip-ppp|prompt-timeout|config-save|lcd) "
     r"(?P<delimiter>[^\sA-Za-z0-9^\x03])(?P<rest>.*)"
 )
-"""A banner with its delimiter as it was typed, as in a file that was never on a device."""
+"""A banner with a delimiter as it was typed, in a file that was not printed by a device."""
 
 _MACRO = re.compile(r"macro name \S+\s*")
 _SCRIPT = re.compile(r"macro auto \S.*\{")
 _DELIMITER = re.compile(r"(?:.*\s)?(?P<delimiter>[^\w\s!{}]|\^[A-Z])")
-"""A line whose last word is one sign, or nothing but that."""
+"""A line whose last or only word is a single punctuation character."""
 
 _GLUED = re.compile(r"(?<!\S)(?:\^C|\x03)(?=\S)")
 _QUOTES = re.compile(r"[|\"']|\bregex")
-"""In a line with one of these `^C` begins an expression."""
+"""In a line with one of these `^C` starts a regular expression."""
 
 _HAS_QUIT = re.compile(r"certificate|\bkey|crypto", re.IGNORECASE)
 _LONGEST_END = len("quit")
@@ -62,17 +63,17 @@ _WHOLE = {
 
 
 class ConfigNotUnderstood(ValueError):
-    """A configuration whose lines cannot be distinguished from the text in it."""
+    """The commands of a configuration cannot be distinguished from the text in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A global line and what belongs to it.
+    """A global line and the lines that belong to it.
 
     Attributes:
-        line: The global line, without blanks at its end.
-        body: The lines of its sub-modes and of its text, in their order, without blanks at their ends.
-        is_doubtful: Whether it may be no command: it stands in what may be a text of a kind that is not known.
+        line: The global line, without trailing spaces.
+        body: Lines of its sub-modes and of its text, in order, without trailing spaces.
+        is_doubtful: Whether it may be part of a text of unknown kind, and no command.
     """
 
     line: str
@@ -81,28 +82,28 @@ class Section:
 
     @property
     def is_comment(self) -> bool:
-        """Return whether it is no command."""
+        """Return whether the line is a comment."""
         return self.line.startswith("!")
 
 
 def missing_of_whole(configuration: str) -> tuple[str, ...]:
-    """Return which of `version`, `hostname` and a last line `end` are missing; none in any whole configuration.
+    """Return which of `version`, `hostname` and a last line `end` are missing; empty for a complete configuration.
 
-    A user whose view, privilege level or AAA server shows a part gets some eleven lines, `end` among them
+    A user whose view, privilege level or AAA server restricts the output gets about eleven lines, `end` included
     (ansible-collections/cisco.ios 709, oxidized 677 and 2604).
     """
     return tuple(word for word, shown in _WHOLE.items() if shown.search(configuration) is None)
 
 
 def sections(configuration: str) -> tuple[Section, ...]:
-    """Return a configuration's sections in their order, comments among them; empty lines outside of text are left out.
+    """Parse a configuration into sections, in order and with comments; empty lines outside of text are left out.
 
     Args:
-        configuration: Output of `show running-config` or `show startup-config`, or a part of it that cuts no section.
+        configuration: Output of `show running-config` or `show startup-config`, or complete sections of it.
 
     Raises:
-        ConfigNotUnderstood: A text in it does not end, or ends without a beginning that is known: which lines are
-            commands cannot be distinguished.
+        ConfigNotUnderstood: A text in it has no end, or an end without a known start, so that it is unclear which lines
+            are commands.
     """
     found: list[tuple[str, list[str], bool]] = []
     body: list[str] | None = None
@@ -111,13 +112,13 @@ def sections(configuration: str) -> tuple[Section, ...]:
             body.append(line)
             continue
         found.append((line, [], part is _Part.DOUBTFUL))
-        # A separator ends nothing: what is indented after it belongs to the command above.
+        # A separator does not end a section: indented lines after it belong to the command above.
         body = body if line.startswith("!") else found[-1][1]
     return tuple(Section(line=line, body=tuple(below), is_doubtful=doubtful) for line, below, doubtful in found)
 
 
 Configuration = str | Sequence[Section]
-"""Output of `show running-config` or `show startup-config`, or its sections where it was read already."""
+"""Output of `show running-config` or `show startup-config`, or its parsed sections."""
 
 
 def sections_of(configuration: Configuration) -> Sequence[Section]:
@@ -126,7 +127,7 @@ def sections_of(configuration: Configuration) -> Sequence[Section]:
 
 
 def global_lines(configuration: str) -> tuple[str, ...]:
-    """Return the global commands of a configuration; whatever belongs to them, or may be none, is left out.
+    """Return the global commands of a configuration, without their bodies and without doubtful lines.
 
     Raises:
         ConfigNotUnderstood: See `sections`.
@@ -136,9 +137,9 @@ def global_lines(configuration: str) -> tuple[str, ...]:
 
 
 def lines_of(found: Iterable[Section]) -> tuple[str, ...]:
-    """Return the global commands of sections; a standard list that is shown as a section as the lines that set it.
+    """Return the global commands of sections; a numbered standard access list is returned as `access-list` lines.
 
-    `ip access-list standard 9` with `10 permit 10.0.0.1` below it is `access-list 9 permit 10.0.0.1`.
+    `ip access-list standard 9` with the line `10 permit 10.0.0.1` becomes `access-list 9 permit 10.0.0.1`.
     """
     return tuple(line for one in found if one.line and not one.is_comment for line in _as_lines(one))
 
@@ -158,7 +159,7 @@ class _Part(Enum):
 
 
 def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
-    """Yield each line with what it is; a line that is empty and no text is left out."""
+    """Yield each line with its kind; empty lines outside of text are left out."""
     lines = [raw.rstrip() for raw in configuration.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     ends = frozenset(one for one in lines if 0 < len(one) <= _LONGEST_END and (one == "}" or _is_delimiter(one)))
     ends_of_text = ("{", *ends)
@@ -198,9 +199,9 @@ def _may_open_text(line: str) -> bool:
 
 
 def _check_no_end(line: str, section: list[str]) -> None:
-    """Refuse what ends a text where none started that is known: then text was read as configuration.
+    """Raise `ConfigNotUnderstood` if a line ends a text that has no known start: text was parsed as configuration.
 
-    `section` are the lines from the global command to this line.
+    `section` has the lines from the global command to this line.
     """
     word = line.strip()
     if len(section) == 1:
@@ -216,7 +217,7 @@ def _is_delimiter(line: str) -> bool:
 
 
 def _after_text(lines: list[str], at: int, head: str) -> int:
-    """Return the number of the line after the text that the line before `at` starts; `at` where it starts none."""
+    """Return the index of the line after the text that the line before `at` starts; `at` if it starts none."""
     opening = lines[at - 1]
     if opening.endswith("{") and _SCRIPT.fullmatch(opening):
         after = _after_braces(lines, at)
@@ -230,7 +231,7 @@ def _after_text(lines: list[str], at: int, head: str) -> int:
 
 
 def _after_braces(lines: list[str], at: int) -> int | None:
-    """Return the number of the line after the brace that closes the one before `at`; None where none does."""
+    """Return the index of the line after the brace that closes the one before `at`; None if it is not closed."""
     depth = 1
     for number in range(at, len(lines)):
         depth += lines[number].count("{") - lines[number].count("}")
@@ -240,19 +241,19 @@ def _after_braces(lines: list[str], at: int) -> int | None:
 
 
 def _after_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
-    """Return the number of the line after what may be a text of an unknown kind; `at` where nothing ends one.
+    """Return the index of the line after a possible text of unknown kind; `at` if no line ends one.
 
-    `ends` are those of the lines that may end one.
+    `ends` are the lines of the configuration that may end one.
 
     Raises:
-        ConfigNotUnderstood: IOS writes `!` between commands, and one stands in it: where it ends is a guess.
+        ConfigNotUnderstood: There is a `!` in it, which IOS writes between commands, so its end would be a guess.
     """
     opening = lines[at - 1]
     after: int | None = None
     if opening.endswith("{"):
         after = _after_braces(lines, at) if "}" in ends else None
         if after is None and not opening.startswith((" ", "\t")):
-            # No brace closes it: the commands that IOS has separated from it by `!` are none of it.
+            # No brace closes it: it ends before the next `!`, by which IOS separates commands.
             after = next((number for number in range(at, len(lines)) if lines[number].startswith("!")), len(lines))
     elif ends and (found := _DELIMITER.fullmatch(opening)) is not None and found["delimiter"] in ends:
         after = next((number + 1 for number in range(at, len(lines)) if lines[number] == found["delimiter"]), None)
@@ -266,7 +267,7 @@ def _after_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
 
 
 def _after_glued(lines: list[str], at: int) -> int | None:
-    """Return the number of the line after the next `^C`, where that ends a text and starts none itself."""
+    """Return the index of the line after the next `^C`, if that ends a text and does not start one; else None."""
     for number in range(at, len(lines)):
         if "^C" in lines[number] or "\x03" in lines[number]:
             is_end = lines[number] in _END_WORDS or _TAKES_TEXT.search(lines[number]) is None
@@ -275,7 +276,7 @@ def _after_glued(lines: list[str], at: int) -> int | None:
 
 
 def _end_of_text(line: str, head: str) -> re.Pattern[str] | None:
-    """Return what ends the text that a line below the global line `head` starts, or None."""
+    """Return the pattern of the end of the text that a line below `head` starts; None if it starts none."""
     if (shown := _TAKES_TEXT.search(line)) is not None:
         end = re.compile(re.escape(shown["delimiter"] or shown["at_end"]))
         return None if end.search(line, shown.end()) else end

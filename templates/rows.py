@@ -1,7 +1,7 @@
-"""Device output to typed rows.
+"""Typed rows of device output.
 
-Each kind of row has a TextFSM template of its name (`CopyResult`: `copy_result.textfsm`). These are the outputs that
-ntc-templates lacks or does not read on every release; for the rest use ntc-templates (`show users`, `show inventory`,
+Each row class has a TextFSM template of its name (`CopyResult`: `copy_result.textfsm`). They cover output that
+ntc-templates lacks or does not parse on every release; for the rest use ntc-templates (`show users`, `show inventory`,
 ...).
 """
 
@@ -20,7 +20,7 @@ import textfsm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One record of a template; the template is named after the class, its values after the fields."""
+    """One record of a template, whose name is that of the class and whose values are the fields."""
 
 
 RowT = TypeVar("RowT", bound=Row)
@@ -30,9 +30,9 @@ _kinds: list[type[Row]] = []
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def row(kind: type[RowT]) -> type[RowT]:
-    """Make a class a kind of row: a frozen value whose fields are the values of its template.
+    """Class decorator: register a row class, and make it a frozen dataclass.
 
-    A field is `str`, `int` or `float`; a `tuple[str, ...]` takes a template's `List`.
+    A field is `str`, `int` or `float`, or `tuple[str, ...]` for a `List` value of the template.
     """
     made = dataclass(frozen=True, slots=True, kw_only=True)(kind)
     _kinds.append(made)
@@ -40,7 +40,7 @@ def row(kind: type[RowT]) -> type[RowT]:
 
 
 def template_name(kind: type[Row]) -> str:
-    """Return the name of a kind's template: `CopyResult` is read by `copy_result.textfsm`."""
+    """Return the template name of a row class: `CopyResult` has `copy_result.textfsm`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
@@ -50,14 +50,14 @@ def row_kinds() -> tuple[type[Row], ...]:
 
 
 def rows(kind: type[RowT], output: str) -> tuple[RowT, ...]:
-    """Return every row of a kind in a device's output, in order; none where there is none.
+    """Return all rows of a class in a device's output, in order.
 
     Args:
         kind: A row class of this module.
-        output: Device output; CR LF and LF are both taken.
+        output: Device output, with CR LF or LF.
 
     Raises:
-        ValueError: The template caught something that its field's type does not hold; a fault of ours.
+        ValueError: The template matched a text that does not fit the field's type; a bug of ours.
     """
     fields, idle = _parsers_of(kind)  # type: ignore[arg-type] # a class is hashable, its rows are not asked
     try:
@@ -75,13 +75,13 @@ def rows(kind: type[RowT], output: str) -> tuple[RowT, ...]:
 
 
 def first(kind: type[RowT], output: str) -> RowT | None:
-    """Return the first row of a kind, or None."""
+    """Return the first row of a class, or None."""
     found = rows(kind, output)
     return found[0] if found else None
 
 
 def last(kind: type[RowT], output: str) -> RowT | None:
-    """Return the last row of a kind, or None."""
+    """Return the last row of a class, or None."""
     found = rows(kind, output)
     return found[-1] if found else None
 
@@ -113,12 +113,12 @@ def _source(template: str) -> str:
     return (files("templates") / f"{template}.textfsm").read_text(encoding="utf-8")
 
 
-# The configuration, and who may change it
+# Configuration, privileges and locks
 
 
 @row
 class IpTcp(Row):
-    """A global `ip tcp` line; `negated` is `no` where the configuration says so explicitly."""
+    """A global `ip tcp` line; `negated` is `no` if the configuration has the line with `no`, else empty."""
 
     negated: str
     keyword: str
@@ -127,7 +127,10 @@ class IpTcp(Row):
 
 @row
 class ConfigStamp(Row):
-    """A stamp on top of a configuration: `event` is `Last configuration change` or `NVRAM config last updated`."""
+    """A timestamp comment at the top of a configuration.
+
+    `event` is `Last configuration change` or `NVRAM config last updated`.
+    """
 
     event: str
     time: str
@@ -138,28 +141,28 @@ class ConfigStamp(Row):
 
 @row
 class Unchanged(Row):
-    """The stamp of a configuration that was not changed since the device started."""
+    """The comment at the top of a configuration that was not changed since the device started."""
 
     text: str
 
 
 @row
 class VrfDefinition(Row):
-    """A VRF that the configuration defines, in the new form or the old one (`ip vrf`)."""
+    """A VRF that the configuration defines, as `vrf definition` or `ip vrf`."""
 
     name: str
 
 
 @row
 class PkiTrustpoint(Row):
-    """A trustpoint that the configuration defines: a certificate authority that the device trusts, or itself."""
+    """A trustpoint that the configuration defines: a trusted certificate authority, or a self-signed one."""
 
     name: str
 
 
 @row
 class CommandAuthorization(Row):
-    """An `aaa authorization` line by which a server or the device decides about each command."""
+    """An `aaa authorization` line: a server or the device authorizes each command."""
 
     scope: str
     methods: str
@@ -167,7 +170,7 @@ class CommandAuthorization(Row):
 
 @row
 class LoweredCommand(Row):
-    """A command that a `privilege exec` line gives to a lower level."""
+    """A `privilege exec` line that moves a command to another privilege level."""
 
     level: int
     command: str
@@ -175,7 +178,7 @@ class LoweredCommand(Row):
 
 @row
 class LoweredLine(Row):
-    """A configuration line that a `privilege configure` line gives to a lower level."""
+    """A `privilege configure` line that moves a configuration command to another privilege level."""
 
     level: int
     command: str
@@ -183,14 +186,14 @@ class LoweredLine(Row):
 
 @row
 class ExclusiveMode(Row):
-    """`configuration mode exclusive`: there is a configuration lock to ask about."""
+    """The line `configuration mode exclusive`: the device has a configuration lock."""
 
     text: str
 
 
 @row
 class ArchiveSection(Row):
-    """`archive`: configurations are kept, so that a rollback may be pending."""
+    """The line `archive`: configurations are archived, so a rollback may be pending."""
 
     text: str
 
@@ -204,7 +207,7 @@ class Privilege(Row):
 
 @row
 class Refusal(Row):
-    """A line with which IOS refuses a command."""
+    """An error line by which IOS refuses a command."""
 
     text: str
 
@@ -222,7 +225,7 @@ class ConfigLock(Row):
 
 @row
 class SessionLock(Row):
-    """An access-session lock of a user who configures exclusively."""
+    """The lock of a session that has exclusive configuration mode."""
 
     tty: str
     user: str
@@ -230,7 +233,7 @@ class SessionLock(Row):
 
 @row
 class RollbackTimer(Row):
-    """A pending rollback: when it is due all configuration changes since it was armed are taken back."""
+    """A pending rollback, which reverts all configuration changes made since the timer was started."""
 
     configured: str
     kind: str
@@ -240,7 +243,7 @@ class RollbackTimer(Row):
 
 @row
 class ArchiveEntry(Row):
-    """A configuration that `show archive` lists; `newest` is `Most Recent` or empty."""
+    """A configuration in `show archive`; `newest` is `Most Recent` or empty."""
 
     number: int
     path: str
@@ -257,7 +260,7 @@ class ConfigDifference(Row):
 
 @row
 class NoDifference(Row):
-    """The line that says that two configurations are equal."""
+    """The line in `show archive config differences` that two configurations are equal."""
 
     text: str
 
@@ -267,7 +270,7 @@ class NoDifference(Row):
 
 @row
 class CopyResult(Row):
-    """The line `N bytes copied in S secs (R bytes/sec)`; the device's own clock, flash writing included."""
+    """The line `N bytes copied in S secs (R bytes/sec)`; measured by the device, flash writing included."""
 
     size_bytes: int
     duration_s: float
@@ -276,7 +279,7 @@ class CopyResult(Row):
 
 @row
 class CopyError(Row):
-    """A line `%Error opening ftp://... (reason)`, of our copy or of another job."""
+    """A line `%Error opening ftp://... (reason)`, of our copy or of another process."""
 
     verb: str
     subject: str
@@ -285,7 +288,7 @@ class CopyError(Row):
 
 @row
 class SshNoMatch(Row):
-    """The log line that says that client and server have no algorithm in common: `what` is kex, cipher, mac ..."""
+    """The log line that client and server have no common algorithm; `what` is kex, cipher, mac ..."""
 
     what: str
     client: str
@@ -302,7 +305,7 @@ class SshAborted(Row):
 
 @row
 class VerifyDigest(Row):
-    """The digest the device computed; `file` is empty where the release does not repeat it."""
+    """The digest that the device computed; `file` is empty if the release does not print it."""
 
     file: str
     digest: str
@@ -310,7 +313,7 @@ class VerifyDigest(Row):
 
 @row
 class VerifyError(Row):
-    """Why a digest could not be computed."""
+    """An error line of `verify`: why a digest could not be computed."""
 
     verb: str
     subject: str
@@ -319,7 +322,7 @@ class VerifyError(Row):
 
 @row
 class ImageHash(Row):
-    """A hash that plain `verify` prints: `origin` is Embedded, Computed or CCO; SHA2 goes over several lines."""
+    """A hash that `verify` prints; `origin` is Embedded, Computed or CCO. A SHA2 hash has several lines."""
 
     origin: str
     algorithm: str
@@ -328,7 +331,10 @@ class ImageHash(Row):
 
 @row
 class SignatureVerified(Row):
-    """A line with which the device accepts an image; `by` says why: its signature, or its own hash only."""
+    """A line of device output that the image was accepted.
+
+    `by` says on what basis: the image's signature, or only the hash embedded in the image.
+    """
 
     by: str
     file: str
@@ -336,7 +342,7 @@ class SignatureVerified(Row):
 
 @row
 class SignatureRefused(Row):
-    """A line with which the device rejects an image."""
+    """A line of device output that the image was rejected."""
 
     reason: str
 
@@ -349,7 +355,7 @@ _NAME = re.compile(r"[^\s:#]+:")
 
 @row
 class DirTotals(Row):
-    """The last line of `dir`."""
+    """The last line of `dir`, with size and free space of the file system."""
 
     total_bytes: int
     free_bytes: int
@@ -357,7 +363,7 @@ class DirTotals(Row):
 
 @row
 class DirFile(Row):
-    """One file or directory (permissions begin with `d`) of `dir`; `modified` as printed, empty where it has none."""
+    """A file or directory in `dir`; a directory's permissions start with `d`. `modified` as printed, or empty."""
 
     permissions: str
     size_bytes: int
@@ -367,7 +373,7 @@ class DirFile(Row):
 
 @row
 class DirError(Row):
-    """Why `dir` could not list."""
+    """An error line of `dir`."""
 
     subject: str
     reason: str
@@ -375,7 +381,7 @@ class DirError(Row):
 
 @row
 class FileSystem(Row):
-    """One row of `show file systems`; `size` and `free` are digits or `-`, `prefixes` as printed."""
+    """A file system in `show file systems`; `size` and `free` are digits or `-`, `prefixes` as printed."""
 
     default: str
     size: str
@@ -386,16 +392,16 @@ class FileSystem(Row):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return its names with their colons; `#` behind one (bootable) is none of it, and blanks may be missing."""
+        """Return its names with their colons, without the mark `#` for bootable; the output may lack spaces."""
         return tuple(_NAME.findall(self.prefixes))
 
 
-# What a device runs, boots next, and is made of
+# Software, boot settings and hardware
 
 
 @row
 class Release(Row):
-    """The release, as the first lines of `show version` print it; several lines may have it."""
+    """The release in the first lines of `show version`; several lines may have one."""
 
     family: str
     version: str
@@ -403,14 +409,14 @@ class Release(Row):
 
 @row
 class OperatingMode(Row):
-    """`Autonomous`, or `Controller-Managed`: an SD-WAN controller configures the device."""
+    """Operating mode: `Autonomous`, or `Controller-Managed` if an SD-WAN controller configures the device."""
 
     mode: str
 
 
 @row
 class Processor(Row):
-    """The line with model and memory, of any maker."""
+    """The line of `show version` with model and memory, of any vendor."""
 
     model: str
 
@@ -425,7 +431,7 @@ class ImageLine(Row):
 
 @row
 class StackMember(Row):
-    """A switch of a stack by `show version`; `active` is `*`, `mode` INSTALL, BUNDLE or empty."""
+    """A switch of a stack in `show version`; `active` is `*`, `mode` INSTALL, BUNDLE or empty."""
 
     active: str
     number: int
@@ -436,7 +442,7 @@ class StackMember(Row):
 
 @row
 class BootVariable(Row):
-    """What is to be booted: `paths` with `;` between them, empty where nothing is set.
+    """The boot variable: `paths` of the images to boot, separated by `;`, empty if not set.
 
     `switch` is the member's number or empty, `when` is `Current`, `next reload` or empty, `standby` is `Standby` for
     the other supervisor; `variable` is `variable`, or `path-list` on older switches.
@@ -451,7 +457,7 @@ class BootVariable(Row):
 
 @row
 class ConfigRegister(Row):
-    """The configuration register now, and from the next reload on where that differs."""
+    """The configuration register now, and after the next reload if that differs."""
 
     standby: str
     now: str
@@ -469,13 +475,13 @@ class InstalledPackage(Row):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Return where it is, one by one: `R0`, `R1`, or the numbers of switches; `1/R0` of a chassis."""
+        """Return its locations: `R0`, `R1`, numbers of switches, or `1/R0` of a chassis."""
         return tuple(self.location.removeprefix("Switch ").removeprefix("Chassis ").split())
 
 
 @row
 class AbortTimer(Row):
-    """The timer that brings the old image back: `state` is active or inactive, `left` how long it runs yet."""
+    """The install abort timer, which returns to the old image; `state` is active or inactive, `left` its rest."""
 
     state: str
     after: str
@@ -484,7 +490,7 @@ class AbortTimer(Row):
 
 @row
 class PackageFile(Row):
-    """A file that `packages.conf` names, beside which it lies."""
+    """A file that `packages.conf` names, in the same folder."""
 
     kind: str
     slot: str
@@ -494,7 +500,7 @@ class PackageFile(Row):
 
 @row
 class ManualBoot(Row):
-    """Whether a restart stops at ROMMON's prompt: `yes` or `no`, per member or supervisor."""
+    """Manual boot: whether a restart stops at ROMMON's prompt, `yes` or `no`, per member or supervisor."""
 
     switch: str
     standby: str
@@ -503,7 +509,7 @@ class ManualBoot(Row):
 
 @row
 class StackUnit(Row):
-    """A switch of a stack by `show switch`; `active` is `*`, `state` is `Ready` where it takes part."""
+    """A switch of a stack in `show switch`; `active` is `*`, `state` is `Ready` if it is part of the stack."""
 
     active: str
     number: int
@@ -516,7 +522,7 @@ class StackUnit(Row):
 
 @row
 class IssuLine(Row):
-    """What `show issu state detail` says of an upgrade in service: one of these per row, the others empty."""
+    """A line of `show issu state detail`, about an in-service upgrade; one field per row is set."""
 
     idle: str
     slot: str
@@ -526,7 +532,7 @@ class IssuLine(Row):
 
 @row
 class RedundancyState(Row):
-    """`show redundancy states`: our state and the peer's."""
+    """Redundancy in `show redundancy states`: states of this supervisor and its peer."""
 
     mine: str
     peer: str

@@ -1,4 +1,4 @@
-"""`show version`, read by ntc-templates where it reads well and by our own rows where it does not."""
+"""Parser of `show version`: ntc-templates, and our own rows for what it does not parse well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from templates.rows import ImageLine, OperatingMode, Processor, Release, StackMe
 
 
 def ntc_rows(command: str, output: str) -> tuple[dict[str, str | list[str]], ...]:
-    """Return what the template of a command of `cisco_ios` finds in an output; nothing where it does not fit it."""
+    """Parse output with the `cisco_ios` template of ntc-templates for a command; empty if it does not match."""
     machine = TextFSM(StringIO(_source(command)))
     names = [name.lower() for name in machine.header]
     try:
@@ -31,17 +31,17 @@ def _source(command: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareVersion:
-    """What `show version` shows.
+    """Parsed `show version`.
 
     Attributes:
-        release: Release as printed, for example `16.11.1b`; empty where there is none. Where a line `IOS XE Software,
-            Version 16.09.03` stands above, the second line counts: development builds print a label in the first.
+        release: Release as printed, for example `16.11.1b`, or empty. If the first line is `IOS XE Software, Version
+            16.09.03`, the second line counts, because development builds have a label in the first.
         hardware: Model names, the active member first.
         image_file_system: Prefix of the running image without colon (`bootflash`), or None.
         image_path: Path of the running image on it, or None.
         install_mode: Whether the device runs from `packages.conf`.
         controller_managed: Whether an SD-WAN controller configures it.
-        members: The switches of a stack; empty for a router, or where the release prints no table.
+        members: Switches of a stack; empty for a router, or if the release prints no table.
     """
 
     release: str
@@ -54,7 +54,7 @@ class SoftwareVersion:
 
 
 def parse_version(output: str) -> SoftwareVersion:
-    """Return what `show version` of an IOS or IOS-XE device shows; what is missing stays empty."""
+    """Parse `show version` of an IOS or IOS-XE device; missing values are empty or None."""
     image = first(ImageLine, output)
     mode = first(OperatingMode, output)
     parsed = ntc_rows("show version", output)
@@ -62,11 +62,11 @@ def parse_version(output: str) -> SoftwareVersion:
     members = rows(StackMember, output)
     return SoftwareVersion(
         release=_release(output),
-        # ntc-templates knows Cisco's own boxes only.
+        # ntc-templates only recognises Cisco's own hardware.
         hardware=tuple(str(name) for name in facts.get("hardware", ())) or _models(output),
         image_file_system=image.file_system if image else None,
         image_path=image.path.lstrip("/") if image else None,
-        # The table of a switch says so itself; elsewhere the name of the provisioning file does.
+        # A switch prints the mode in its table; other devices show it by the name of the provisioning file.
         install_mode=any(member.mode == "INSTALL" for member in members)
         or (image is not None and image.path.endswith("packages.conf")),
         controller_managed=mode is not None and mode.mode == "Controller-Managed",

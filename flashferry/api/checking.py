@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.fleet import journal_in, state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.image import published
+from flashferry.images.image import published_digests
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.probe_result import SweepOptions
@@ -66,7 +66,7 @@ def read_image(
     """
     from flashferry.planning.local_images import wanted_image
 
-    return wanted_image(Path(image), published(md5, sha512), is_insisted=any_image, emit=emit)
+    return wanted_image(Path(image), published_digests(md5, sha512), is_insisted=any_image, emit=emit)
 
 
 def check(
@@ -167,7 +167,7 @@ def probe(
     """
     from flashferry.run.probe import SpeedTestOptions, SshSweepTest, TransportComparison, probe_fleet
     from flashferry.run.request import RunOptions
-    from flashferry.transports.choice import names_by_ssh
+    from flashferry.transports.choice import ssh_transport_names
 
     asked = options or ProbeOptions()
     if not (asked.as_is or asked.tuned):
@@ -183,7 +183,7 @@ def probe(
         by = AUTO if asked.transports == ALL else asked.transports
     test: Callable[..., SpeedTest] | None = TransportComparison if asked.transports else None
     if asked.ssh_sweep is not None:
-        names = names_by_ssh()
+        names = ssh_transport_names()
         by = names[0] if by == AS_USUAL else by
         if by not in names:
             raise ConfigInvalid(

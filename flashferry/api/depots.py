@@ -16,7 +16,7 @@ from flashferry.depot.catalogue.part import Held, HeldState
 from flashferry.depot.options import catalogue_in
 from flashferry.depot.sync.filling import OnProgress, SourceChanged, SourceUnreachable, SyncStopped, silent
 from flashferry.depot.sync.syncing import GIVE_UP_S, Offered, Synced, offered_as, offered_by, patiently, sync_image
-from flashferry.images.image import published
+from flashferry.images.image import published_digests
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class SyncRequest:
 
     def __post_init__(self) -> None:
         """Check that no two values contradict each other."""
-        published(sha512=self.sha512)
+        published_digests(sha512=self.sha512)
         if self.sha512 is not None and len(self.images) != 1:
             raise ConfigInvalid(
                 f"--sha512: expected one image with it, found {len(self.images)}", hint="Name the image that it is of"
@@ -228,7 +228,7 @@ def _fetched(
     interrupted: Callable[[], bool],
 ) -> Synced:
     """Have one image in the catalogue: the new one where it changes at the source, unless it was named."""
-    pinned = published(sha512=request.sha512).sha512
+    pinned = published_digests(sha512=request.sha512).sha512
     expected = one if not pinned else Offered(name=one.name, size_bytes=0, sha512=pinned)
     for _ in range(_MOST_CHANGES - 1):
         try:

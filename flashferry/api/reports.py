@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import write_asked
+from flashferry.core.files import write_output
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def write_report(text: str, output: Path) -> None:
     Raises:
         ConfigInvalid: It cannot be written.
     """
-    write_asked(output, text, option="--output")
+    write_output(output, text, option="--output")
 
 
 def report_exit_code(found: Report, thresholds: Sequence[Threshold] = ()) -> ExitCode:

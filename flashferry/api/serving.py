@@ -36,8 +36,8 @@ from flashferry.images.errors import ImageError, ImageUnreadable
 from flashferry.images.image import ImageFile
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.transports import transport
-from flashferry.transports.scp import described_keys
-from flashferry.transports.serving import HOST_KEYS, Listening, certified, listening_error
+from flashferry.transports.scp import describe_host_keys
+from flashferry.transports.serving import HOST_KEYS, Listening, listening_error, usable_addresses
 from flashferry.transports.transport import Transport
 from inventory.host_view import DEFAULT_CAP_SHARE
 
@@ -343,7 +343,7 @@ class Serving:
         self.port_notices = options.port_notices(server.port_of)
         keys = state_folder(options.state) / HOST_KEYS
         self.fingerprints = tuple(dict.fromkeys(shown for one in options.served for shown in one.fingerprints(keys)))
-        self.host_keys = described_keys(keys) if self.fingerprints else ()
+        self.host_keys = describe_host_keys(keys) if self.fingerprints else ()
         self._options, self._fixed = options, fixed
 
     def tickets(self) -> ManualTickets:
@@ -424,7 +424,7 @@ def given_addresses(options: ServeOptions) -> dict[str, tuple[str, ...]]:
         ConfigInvalid: The certificate is for none of them.
     """
     usual = (options.address,) if options.address else advertised_addresses(options.listen)
-    return {one.name: certified(one, usual, options.certificate, options.key) for one in options.served}
+    return {one.name: usable_addresses(one, usual, options.certificate, options.key) for one in options.served}
 
 
 def _fixed_login(options: ServeOptions, password: str | None) -> FixedLogin | None:

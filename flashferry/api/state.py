@@ -16,7 +16,7 @@ from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import sync_folder
 from flashferry.core.safe_quote import reason_of
-from flashferry.core.state_folder import found_in, make_private_directory, scratch_folder
+from flashferry.core.state_folder import make_private_directory, scratch_folder, state_entries
 from flashferry.store.database import moment
 from flashferry.store.reader import is_run_alive, locked_runs
 from flashferry.store.sites.runs import remove_runs as remove_site_runs
@@ -252,7 +252,7 @@ def _check_empty(target: Path, *, besides: Path | None = None) -> None:
         ConfigInvalid: There are files in it, or another command is at work there.
         OSError: It cannot be looked at.
     """
-    if any(found_in(target, besides=besides)):
+    if any(state_entries(target, besides=besides)):
         raise ConfigInvalid(
             f"state folder {target}: expected an empty one, found files in it",
             hint="Move it away first: what it knows of devices in hand is not in the backup",

@@ -17,7 +17,7 @@ from flashferry.cli.terminal.interrupt import reading_only
 from flashferry.cli.terminal.output import EventLines, finish, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_writable
-from flashferry.images.image import published
+from flashferry.images.image import published_digests
 from inventory.image_rules import RULES_FILE
 
 
@@ -78,7 +78,7 @@ def ready(
     rules, folders = api.image_rules(which.folder, images, has_image=image is not None or plan is not None)
     request = api.ReadyRequest(
         image=image,
-        vendor=published(md5, sha512) if image is not None else None,
+        vendor=published_digests(md5, sha512) if image is not None else None,
         rules=rules,
         folders=(*(image_dir or ()), *folders),
         plan=plan,

@@ -1,6 +1,5 @@
-"""What everything else stands on: errors with a kind, a reason and a hint; the door to the outside; files and codecs.
+"""Foundations of all packages: errors, redaction of secrets, files, JSON and units.
 
-Every room may import this one, and this one imports none. An error says what was expected, what was seen and what to
-do next; what leaves the process, as a line, a file or a page, passes `flashferry.core.redaction`, which masks secrets
-by their value.
+Every package may import this one, and it imports none. Each text that leaves the process, as a line, a file or a page,
+passes `flashferry.core.redaction`, which masks secrets by their value.
 """

@@ -1,8 +1,8 @@
-"""Frozen values to JSON and back, one codec for all that is stored, shown or sent: typed by msgspec.
+"""Conversion of frozen values to JSON and back, for all that is stored, displayed or sent; typed by msgspec.
 
-Dataclasses, enums, tuples, paths, times, optional and plain values are read; sets are written too. A field marked
-`repr=False` holds a secret by the convention of this project: `to_json` leaves it out, `encode`, which speaks to our
-own processes, does not.
+Dataclasses, enums, tuples, paths, times, optional and plain values are converted both ways; sets only to JSON. By
+convention a field marked `repr=False` holds a secret: `to_json` leaves it out, and `encode`, used between our own
+processes, includes it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _READ_AGAIN = frozenset({"host", "image", "partial_file", "run_id", "ticket_id"})
-"""What a run that is gone on with compares with what it finds."""
+"""Keys whose values are stored unchanged: a resumed run compares them with what it finds."""
 
 _NAMES = {
     "int": "a whole number",
@@ -40,7 +40,7 @@ _PLACE = re.compile(r" - at `\$(.*)`$")
 
 
 class CodecError(FlashferryError, ValueError):
-    """Something that was stored or sent is not of the agreed shape."""
+    """Stored or received data does not have the expected fields and types."""
 
     kind: ClassVar[Kind] = Kind.CODEC_ERROR
     advice: ClassVar[str | None] = "Report it: two parts of flashferry do not understand each other"
@@ -50,9 +50,9 @@ def to_json(value: object) -> Any:
     """Return a value as JSON types, without the fields that hold secrets.
 
     Raises:
-        TypeError: Something in it has no form in JSON.
+        TypeError: A part of it cannot be converted to JSON.
     """
-    # Hundreds of copies speak every second, mostly in numbers: these go first, and what a class has is looked up once.
+    # Called for hundreds of copies every second, mostly with numbers: plain values first, fields of classes are cached.
     if type(value) in _PLAIN:
         return value
     kind: Any = type(value)
@@ -74,7 +74,7 @@ def to_json(value: object) -> Any:
 
 
 def stored_json(value: object) -> Any:
-    """Return what the journal keeps of a record: JSON types without secrets, however they came into it."""
+    """Return the JSON form of a record for the journal, with known secrets masked in all texts."""
     return redact_json(to_json(value), exact=_READ_AGAIN)
 
 
@@ -87,8 +87,8 @@ def decode(kind: type[T], data: Any) -> T:
     """Build a value of a dataclass from what `json.loads` returned.
 
     Args:
-        kind: The dataclass wanted, or a tuple of them.
-        data: A mapping of its fields; ones with a default may be missing, and others are left out of account.
+        kind: The dataclass, or a tuple of them.
+        data: A mapping of its fields; fields with a default may be missing, and unknown ones are ignored.
 
     Raises:
         CodecError: A field is missing or of another type.
@@ -100,11 +100,11 @@ def decode(kind: type[T], data: Any) -> T:
 
 
 def decode_exactly(kind: type[T], data: Any) -> T:
-    """Build a value of a dataclass from a file that people may have edited; other arguments as those of `decode`.
+    """Build a value of a dataclass from a file that may be edited by hand; unknown keys are errors.
 
     Raises:
-        CodecError: A key is missing, unknown, or has a value of another kind; the message names the key.
-        FlashferryError: A value itself complains of what it is to hold.
+        CodecError: A key is missing, unknown, or has a value of another type; the message names the key.
+        FlashferryError: The dataclass rejects a value.
     """
     try:
         value = msgspec.convert(data, kind, dec_hook=_path_of_text)
@@ -137,7 +137,7 @@ def _path_of_text(kind: type, value: Any) -> Path:
 
 
 def _unknown_keys(value: object, data: Any, place: str) -> Iterator[str]:
-    """Yield the keys of the data that a value made of it has no field for."""
+    """Yield the keys of the data for which the decoded value has no field."""
     if is_dataclass(value) and isinstance(data, dict):
         known = {field.name for field in fields(value)}
         for key, item in data.items():
@@ -152,7 +152,7 @@ def _unknown_keys(value: object, data: Any, place: str) -> Iterator[str]:
 
 
 def _complaint(kind: Any, data: Any, error: str) -> str:
-    """Return what msgspec complains of in words for who edited the file: the key, what is expected, what is there."""
+    """Return msgspec's error in words for the editor of the file: the key, what was expected, what was found."""
     place = found[1] if (found := _PLACE.search(error)) is not None else ""
     steps = [int(step) if step.isdigit() else step for step in re.findall(r"[^.\[\]]+", place)]
     where = place.removeprefix(".")
@@ -183,7 +183,7 @@ def _expected(kind: Any, error: str) -> str:
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:
-    """Return what a field may hold besides nothing."""
+    """Return the types that a field may have, without None."""
     if get_origin(kind) in (Union, types.UnionType):
         return tuple(one for one in get_args(kind) if one is not type(None))
     return (kind,)

@@ -1,7 +1,7 @@
-"""Every error that an operator may see: its kind, what went wrong, on which device, at which step, what to do.
+"""Base class of all errors for operators: what went wrong, on which device, at which step, and what to do.
 
-A kind is what journals, records, metrics and retry rules keep of an error. It is a constant of its class, so that a
-class can be renamed and a journal of last year still be read.
+Journals, records, metrics and retry rules store an error's kind. It is a constant of the class and not its name, so old
+journals can still be read after a class was renamed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from flashferry.core.redaction import masked
 
 
 class Kind(StrEnum):
-    """All kinds of failure, as they are stored: no value here is ever changed, nor given to another failure.
+    """All kinds of failure. The values are stored, so never change one or use it for another failure.
 
-    An unexpected error is kept under the name of its class instead, see `kind_of`.
+    For an unexpected error the name of its class is stored, see `kind_of`.
     """
 
     # The operator's input, the journal, and what has no kind of its own.
@@ -104,18 +104,18 @@ class FlashferryError(Exception):
     """An expected failure, described in one sentence. Each class has its own kind.
 
     Attributes:
-        kind: What journals, metrics and retry rules know it by.
-        message: What was expected and what was seen; no sentence of ours puts a secret in, a device's own words may.
-        host: Inventory name of the device, or None where no single device is meant.
+        kind: Its kind in journals, metrics and retry rules.
+        message: What was expected and what was seen. It may quote a device's output, which may have a secret.
+        host: Inventory name of the device, or None if it is not about a single device.
         step: The step at which it happened (`check`, `tune`, `pull`, ...), or None.
-        hint: What to do next, or None where nothing can be done.
+        hint: What to do next, or None if nothing can be done.
     """
 
     kind: ClassVar[Kind] = Kind.FLASHFERRY_ERROR
     advice: ClassVar[str | None] = None
-    """What to do about an error of the class that brings no hint of its own."""
+    """Hint for an error of the class that is raised without one."""
     no_advice: ClassVar[str | None] = None
-    """Why nothing can be done about such an error, where that is so."""
+    """Reason why nothing can be done about such an error, or None."""
 
     def __init__(
         self, message: str, *, host: str | None = None, step: str | None = None, hint: str | None = None
@@ -127,13 +127,13 @@ class FlashferryError(Exception):
         self.hint = hint if hint is not None else self.advice
 
     def __str__(self) -> str:
-        """Return `host: step: message. hint`, leaving out what is not known, and secrets, wherever they came from."""
+        """Return `host: step: message. hint` without the parts that are None, with known secrets masked."""
         where = "".join(f"{part}: " for part in (self.host, self.step) if part)
         stop = " " if self.message.endswith("?") else ". "
         return masked(f"{where}{self.message}" + (f"{stop}{self.hint}" if self.hint else ""))
 
     def at(self, *, host: str, step: str) -> FlashferryError:
-        """Return self with the device and step filled in where they were not known."""
+        """Set host and step unless they are set already, and return self."""
         self.host = self.host or host
         self.step = self.step or step
         return self
@@ -146,5 +146,5 @@ class ConfigInvalid(FlashferryError):
 
 
 def kind_of(error: BaseException) -> str:
-    """Return the kind under which an error is kept: its own, or the name of its class where it was unexpected."""
+    """Return the kind to store for an error: its own, or the class name of an unexpected one."""
     return error.kind.value if isinstance(error, FlashferryError) else type(error).__name__

@@ -1,7 +1,7 @@
-"""The command that installs a missing extra, for a wheel, a checkout and pipx alike.
+"""Hint with the command that installs a missing extra, for a wheel, a checkout and pipx alike.
 
 The name `flashferry` is on no package index. Anyone who registered it there could run code on staging hosts, so no hint
-has pip look for it by name: it names the file or folder that this installation came from (PEP 610, `direct_url.json`).
+lets pip search it by name: it names the file or folder of this installation (PEP 610, `direct_url.json`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def extra_hint(extra: str) -> str:
 
 
 def _install() -> str:
-    """Return the command that installs into this environment; pipx keeps a file of its own in those that it made."""
+    """Return the command that installs into this environment; one made by pipx is recognised by pipx's file in it."""
     if Path(sys.prefix, "pipx_metadata.json").is_file():
         return "pipx install --force"
     return f"{shlex.quote(sys.executable)} -m pip install"
 
 
 def _source() -> tuple[Path | None, bool]:
-    """Return the wheel or folder that this installation came from, if it is still there, and whether it is editable."""
+    """Return the wheel or folder of this installation, if it still exists, and whether the installation is editable."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:

@@ -1,4 +1,4 @@
-"""Files of ours: opened only where they are plain files, written whole or not at all."""
+"""Safe reading and writing of files: only regular files are opened, and files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = (
 
 
 class NotRegular(OSError):
-    """What a path names is no regular file; its `strerror` says what it is.
+    """A path leads to something else than a regular file; `strerror` says to what.
 
     Attributes:
         found: The same in a word or two.
@@ -39,36 +39,36 @@ class NotRegular(OSError):
 
 
 def check_regular(path: Path, *, follow_links: bool = True, folder_fd: int | None = None) -> os.stat_result:
-    """Return the status of a regular file; nothing is opened. See `descriptor_of` for the arguments.
+    """Return the status of a regular file without opening it. See `descriptor_of` for the arguments.
 
     Raises:
-        NotRegular: It is a folder, a pipe, a device or a socket; or a link, where links are not followed.
-        OSError: It is not there, or out of reach.
+        NotRegular: It is a folder, a pipe, a device or a socket; or a link, if links are not followed.
+        OSError: It does not exist, or is not accessible.
     """
     name = path if folder_fd is None else path.name
     if "\0" in str(name):
-        # A plan may say so; the system's own word for it is no OSError.
+        # A path from a plan may contain a NUL character, for which Python raises no OSError.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     return _checked(os.stat(name, dir_fd=folder_fd, follow_symlinks=follow_links), path)
 
 
 def descriptor_of(path: Path, *, follow_links: bool = True, folder_fd: int | None = None) -> int:
-    """Return a descriptor to read a regular file by; never waits.
+    """Open a regular file for reading and return its descriptor; never blocks.
 
     Args:
         path: The file.
-        follow_links: Whether a link in its place stands for the file it leads to.
-        folder_fd: Descriptor of the folder it is in, where that has been looked at already; None goes by the path.
+        follow_links: Whether a link is followed to its file.
+        folder_fd: Descriptor of the file's folder, if that is open already; None resolves the whole path.
 
     Raises:
-        NotRegular: It is a folder, a pipe, a device or a socket; or a link, where links are not followed.
+        NotRegular: It is a folder, a pipe, a device or a socket; or a link, if links are not followed.
         OSError: It cannot be read.
     """
     check_regular(path, follow_links=follow_links, folder_fd=folder_fd)
     flags = _FLAGS if follow_links else _FLAGS | os.O_NOFOLLOW
     descriptor = os.open(path if folder_fd is None else path.name, flags, dir_fd=folder_fd)
     try:
-        # It may be another one by now.
+        # Another file may have replaced it since the check.
         _checked(os.fstat(descriptor), path)
     except BaseException:
         os.close(descriptor)
@@ -78,17 +78,17 @@ def descriptor_of(path: Path, *, follow_links: bool = True, folder_fd: int | Non
 
 @contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file for the time of a block; errors as those of `descriptor_of`."""
+    """Open a regular file for reading during a block; errors as those of `descriptor_of`."""
     with os.fdopen(descriptor_of(path), "rb") as file:
         yield file
 
 
 def is_below(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether a path lies below one of some folders, all links followed; it need not exist."""
+    """Return whether a path is below one of some folders, with all links resolved; it need not exist."""
     try:
         whole = path.resolve()
         return any(whole.is_relative_to(folder.resolve()) for folder in folders)
-    except (OSError, RuntimeError):  # a circle of links; Python before 3.13 has an error of its own for it
+    except (OSError, RuntimeError):  # a loop of links, for which Python before 3.13 raises RuntimeError
         return False
 
 
@@ -107,16 +107,16 @@ _LOG = logging.getLogger("flashferry.ftpserver")
 def write_whole(
     path: Path, text: str | bytes | Callable[[int], str], *, is_private: bool, is_durable: bool = True
 ) -> None:
-    r"""Write a file, text in UTF-8; line ends stay as they are.
+    """Replace a file atomically, text in UTF-8 with line ends unchanged.
 
     Args:
         path: The file; its folder must exist.
-        text: Its new content, or what returns it, given the new file's own number in the file system (inode).
-        is_private: Whether its owner alone may read it; else it gets the rights that a new file of this user gets.
-        is_durable: Whether it is on disk when this returns.
+        text: Its new content, or a function that returns it, called with the new file's inode number.
+        is_private: Whether only its owner can read it; otherwise it gets the default mode of this user's files.
+        is_durable: Whether to wait until it is on disk.
 
     Raises:
-        OSError: It cannot be written; what was there is there still.
+        OSError: It cannot be written; the old content is unchanged.
     """
     handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.", suffix=".part")
     fresh = Path(name)
@@ -136,13 +136,13 @@ def write_whole(
         raise
 
 
-def write_asked(path: Path, text: str, *, option: str) -> None:
-    """Write a file that an option asked for; others may read it, for it is there to be handed on.
+def write_output(path: Path, text: str, *, option: str) -> None:
+    """Write a file that the operator requested by an option; other users may read it.
 
     Args:
         path: The file.
         text: Its new content.
-        option: The option, for complaints.
+        option: Name of the option, for the error message.
 
     Raises:
         ConfigInvalid: It cannot be written.
@@ -171,7 +171,7 @@ def check_writable(path: Path, *, option: str) -> None:
 
 
 def write_new(path: Path, text: str) -> bool:
-    """Write a file to begin with, for its owner alone; return False where one is there, which stays as it is.
+    """Create a private file; return False if one exists, which is left unchanged.
 
     Raises:
         ConfigInvalid: It cannot be written.
@@ -190,7 +190,7 @@ def write_new(path: Path, text: str) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on disk: a file that was put in another's place is in it for good only then.
+    """Sync a folder to disk; only then is the replacement of a file in it durable.
 
     Raises:
         OSError: It cannot be opened or synced.
@@ -209,19 +209,19 @@ def _umask() -> int:
 
 
 class JsonCache:
-    """A small JSON file that may be missing, damaged or impossible to write: it costs time then, never a run.
+    """A small JSON file as a cache. A failure to read or write it is logged, and never raised.
 
     Args:
-        path: The file; its folder is made if need be.
-        unread: What follows where it cannot be read, for the log.
-        unwritten: What follows where it cannot be written.
+        path: The file; its folder is created if missing.
+        unread: Consequence if it cannot be read, for the log.
+        unwritten: Consequence if it cannot be written, for the log.
     """
 
     def __init__(self, path: Path, *, unread: str, unwritten: str) -> None:
         self._path, self._unread, self._unwritten = path, unread, unwritten
 
     def load(self) -> Any:
-        """Return what the file holds; None if there is none or it cannot be read, which is logged."""
+        """Return the file's JSON value; None if it does not exist or cannot be read, which is logged."""
         try:
             return json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -235,7 +235,7 @@ class JsonCache:
         _LOG.warning("%s cannot be read: %s; %s", self._path, reason_of(error), self._unread)
 
     def store(self, data: Any) -> None:
-        """Write the file anew; where that fails, it is logged."""
+        """Replace the file's content; a failure is logged."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._path, json.dumps(data), is_private=True, is_durable=False)

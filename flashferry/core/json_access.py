@@ -1,6 +1,6 @@
-"""Reading JSON of which nothing is certain: a record may be partial, damaged or of another release.
+"""Tolerant access to JSON records, which may be partial, damaged or of another release.
 
-What is missing or of another kind is None or empty, never an error and never 0: a report says "not measured".
+A value that is missing or of another type is None or empty, never an error and never 0.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ class Node:
         self.value: Any = value
 
     def __bool__(self) -> bool:
-        """Return whether there is an object with anything in it."""
+        """Return whether the value is an object with at least one field."""
         return isinstance(self.value, dict) and bool(self.value)
 
     def at(self, *keys: str) -> Node:
-        """Return what lies below, empty where nothing does."""
+        """Return the value under some keys; an empty node if there is none."""
         return Node(self._found(keys))
 
     def items(self) -> Iterator[tuple[str, Node]]:
-        """Yield the fields of an object."""
+        """Yield the fields of the object."""
         fields = self.value if isinstance(self.value, dict) else {}
         return ((str(key), Node(value)) for key, value in fields.items())
 
     def list(self, *keys: str) -> tuple[Node, ...]:
-        """Return a list's values; empty where there is none."""
+        """Return the values of a list; empty if there is no list."""
         found = self._found(keys)
         return tuple(Node(value) for value in found) if isinstance(found, list | tuple) else ()
 
     def text(self, *keys: str) -> str | None:
-        """Return a text that is not empty."""
+        """Return a text; None if it is missing or empty."""
         found = self._found(keys)
         return found if isinstance(found, str) and found else None
 
     def texts(self, *keys: str) -> tuple[str, ...]:
-        """Return the texts of a list."""
+        """Return the texts in a list; other values are skipped."""
         return tuple(node.value for node in self.list(*keys) if isinstance(node.value, str))
 
     def number(self, *keys: str) -> float | None:
-        """Return a finite number."""
+        """Return a finite number, or None."""
         found = self._found(keys)
         is_number = isinstance(found, int | float) and not isinstance(found, bool)
         return float(found) if is_number and math.isfinite(found) else None
 
     def whole(self, *keys: str) -> int | None:
-        """Return a number without its decimals."""
+        """Return a number without its decimals, or None."""
         found = self.number(*keys)
         return None if found is None else int(found)
 
     def flag(self, *keys: str) -> bool | None:
-        """Return a boolean."""
+        """Return a boolean, or None."""
         found = self._found(keys)
         return found if isinstance(found, bool) else None
 
@@ -70,10 +70,10 @@ class Node:
 
 
 def parsed(stored: str | None) -> dict[str, Any] | None:
-    """Return a stored JSON object; empty where nothing is stored, None where it is damaged."""
+    """Parse a stored JSON object; return an empty one if nothing is stored, None if it is damaged."""
     try:
         found = json.loads(stored or "{}")
     except (ValueError, TypeError):
         return None
-    # Recovery and tests store other things than records; `null` is a record that was never made.
+    # Recovery and tests store other values than records; `null` stands for a record that was never made.
     return found if isinstance(found, dict) else {} if found is None else None

@@ -1,15 +1,15 @@
-"""The log of a process that serves for weeks: a line for each record, in a file that may be rotated at any moment.
+"""The log of a process that runs for weeks: one line per record, in a file that may be rotated at any moment.
 
 Facts
 -----
 
-- A rotation renames the file, and creates another one or lets us create it; no signal is needed: before each line it is
-  looked whether the path still leads to the file that is open, as `logging.handlers.WatchedFileHandler` does. A file
-  that is copied and cut goes on at its new end, for it is opened to append.
-- No line ends what is served: on a full disk it is lost, which is reported on standard error once, and in the file once
-  there is room again. What a full disk took half of is ended before the next line.
-- A record is one line, whatever is in it; those of a trace begin with blanks and a bar. What is foreign in it is shown,
-  not obeyed, and without the secrets that this process knows.
+- Rotation renames the file. It needs no signal: before each line we check whether the path still leads to the open
+  file, as `logging.handlers.WatchedFileHandler` does, and open a new file if not. A file that is copied and truncated
+  continues at its new end, because it is opened to append.
+- A failure to log never stops the process: on a full disk lines are lost, which is reported once on standard error, and
+  in the file when there is room again. A line that a full disk cut off is ended before the next one.
+- A record is one line, whatever it contains; lines of its trace begin with spaces and a bar. Control characters are
+  escaped and the secrets known to this process are masked.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from flashferry.core.safe_quote import counted
 from flashferry.core.state_folder import open_private
 
 OURS = "flashferry"
-"""The logger above all of ours."""
+"""Name of the parent of all our loggers."""
 
 FIELDS = "fields"
-"""What a record has besides its words, of JSON's types, for programs: `extra={FIELDS: {...}}`."""
+"""Attribute of a record with further fields for the JSON form, of JSON's types: `extra={FIELDS: {...}}`."""
 
 
 class LogLines(logging.Formatter):
-    """Records as lines.
+    """Formats records as lines.
 
     Args:
-        is_json: Whether each is a JSON object, which has a trace in it.
-        has_time: Whether a line for people has time, level and name; systemd's journal has its own.
+        is_json: Whether each line is a JSON object, with the trace in a field.
+        has_time: Whether a text line starts with time, level and name; systemd's journal adds its own.
     """
 
     def __init__(self, *, is_json: bool = False, has_time: bool = True) -> None:
@@ -50,7 +50,7 @@ class LogLines(logging.Formatter):
         self._is_json, self._has_time = is_json, has_time
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as a line; for people also as those of its trace."""
+        """Return a record as one line; in text form the lines of its trace follow."""
         trace = self.formatException(record.exc_info) if record.exc_info else record.exc_text or ""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if self._is_json:
@@ -63,11 +63,11 @@ class LogLines(logging.Formatter):
 
 
 class LogFile(logging.Handler):
-    """Writes lines to a file, private where it is made, and to another one of its name once it was moved away.
+    """Writes lines to a file, and to a new one of the same path after a rotation. A file that it creates is private.
 
     Args:
         path: The file.
-        lines: How records become lines.
+        lines: Formatter of the records.
 
     Raises:
         ConfigInvalid: It cannot be opened.
@@ -113,7 +113,7 @@ class LogFile(logging.Handler):
             super().close()
 
     def _followed(self) -> str:
-        """Go on in the file that the path leads to now; return why that cannot be, while the old one is written on."""
+        """Open the file that the path leads to now; return why that fails, in which case the old one stays open."""
         try:
             found = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116 -- once for each line
         except FileNotFoundError:
@@ -136,7 +136,7 @@ class LogFile(logging.Handler):
     def _write(self, line: str) -> None:
         lost = f"{counted(self._lost, 'line')} could not be written\n" if self._lost else ""
         data = (("\n" if self._is_torn else "") + lost + line + "\n").encode("utf-8", "backslashreplace")
-        # Not through the file's own buffer, which would try again what a full disk refused.
+        # Not through the file's own buffer, which would retry what a full disk refused.
         written = os.write(self._file.fileno(), data)
         if written < len(data):
             self._is_torn = True
@@ -146,12 +146,12 @@ class LogFile(logging.Handler):
 
 @contextmanager
 def logging_to(path: Path | None, *, is_json: bool = False) -> Iterator[None]:
-    """Have what this process logs go to a file, or to standard error, for the time of a block.
+    """Log to a file, or to standard error, during a block.
 
-    In a file is what we have to say, and what libraries warn of; on standard error are warnings alone.
+    A file gets our records from level INFO and the warnings of libraries; standard error gets warnings only.
 
     Args:
-        path: The file; None: standard error.
+        path: The file; None logs to standard error.
         is_json: Whether each line is a JSON object.
 
     Raises:

@@ -40,29 +40,24 @@ __all__ = [
 MASK = "***"
 
 LEAST_ANYWHERE = 6
-
-"""Secrets of so many characters are masked anywhere, shorter ones as whole words."""
+"""Secrets of at least so many characters are masked anywhere in a text, shorter ones only as whole words."""
 
 LEAST_FRAGMENT = 8
-
-"""So many characters of a random secret in a row are masked, also where the rest is missing."""
+"""Least number of consecutive characters of a random secret that are masked although the rest is missing."""
 
 MOST_RANDOM = 8192
-
-"""So many random secrets are kept, the newest: two per ticket. Those before are over, and worthless."""
+"""Random secrets that are kept, the newest, two per ticket; the tickets of older ones have expired."""
 
 _GRAM = 4
 
 _STEP = 3
-
-"""Of six characters three begin four in a row, so one of them is at a place where it is looked."""
+"""Texts are checked at every third character: of six characters, one of the four-character pieces starts there."""
 
 _LEAST_IN_WORDS = 10
-
-"""So long a secret is also found where nothing but blanks cuts it; a shorter one could be two words of a sentence."""
+"""Least length of a secret that is found even if spaces split it; a shorter one could be two words of a sentence."""
 
 _GAP = re.compile(
-    r"(?:\x1b\[[0-?]*[ -/]*[@-~]"  # what a terminal takes for a command
+    r"(?:\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences of terminals
     r"|\\x1b\[[0-9;?]*[A-Za-z]"  # the same as Python and JSON write it
     r"|\\u001b\[[0-9;?]*[A-Za-z]"
     r"|\\(?:[nrtbfv]|x[0189][0-9a-fA-F]|x7f|u00[0189][0-9a-fA-F]|u007f|u20[0-6][0-9a-fA-F]|ufeff)"
@@ -70,46 +65,40 @@ _GAP = re.compile(
 )
 
 _SIGNS = re.compile(r"[\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff$]+")
-
-"""The same without what is written with several signs: one of them before a secret may make it of its first ones."""
+"""Gaps of single characters only: an escape sequence before a secret may take the secret's first characters."""
 
 _MAY_EAT = re.compile(r"\x1b\[|\\")
-
-"""What may make a secret's first characters part of a gap: `\\f00000` is a form feed in one file, a user in another."""
+"""Sequences that may take a secret's first characters into a gap: `\\f00000` is a form feed, or a name after `\\`."""
 
 _MAY_HAVE_MORE = re.compile(r"[^\x20-\x7e]|\\")
 
 _BLANKS = re.compile(r" +")
 
 _USER_INFO = re.compile(r"(://)(?![*<])[^@/\s]*@")
-
-"""User and password in a URL; those that are masked already, or written `<user>:<password>`, are none."""
+"""User and password in a URL, unless they are masked already or a placeholder such as `<user>:<password>`."""
 
 _USER_INFO_START = re.compile(r"://(?![*<])[^@/\s]*\Z")
 
 _NO_SECRETS = frozenset(
     {"flashferry", "hostname", "username", "password", "platform", "ios", "enable", "true", "false", "null", "none"}
 )
-
-"""Words of our own sentences, whatever the passwords are: masking them would reveal more than leaving them."""
+"""Words of our own messages that are never masked: masking them would reveal that a password is such a word."""
 
 _MOST_OF_START = 512
-
-"""So many characters of an incomplete secret are searched; keys that are longer have lines of their own."""
+"""Most characters of an incomplete secret at the end of a text; longer keys are registered line by line."""
 
 _CUTS = tuple(slice(at, at + _GRAM) for at in range(0, 3000, _STEP))
-
-"""Where a text is looked at; longer ones make their own."""
+"""Precomputed slices at which a text is checked; longer texts compute their own."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Secret:
-    """A secret with its gaps closed.
+    """A secret to be searched for.
 
     Attributes:
-        text: What is looked for.
-        whole: The secret as it is.
-        is_random: Whether a part of it counts, too.
+        text: The secret without gaps (spaces, control characters, escapes), as it is searched.
+        whole: The secret unchanged.
+        is_random: Whether parts of it are masked, too.
     """
 
     text: str
@@ -118,15 +107,15 @@ class _Secret:
 
     @property
     def may_be_cut_by_blanks(self) -> bool:
-        """Return whether it is that with nothing but blanks in between, and not some words of a sentence."""
+        """Return whether it is also found split by spaces only, as it cannot be some words of a sentence."""
         return self.is_random or len(self.text) >= _LEAST_IN_WORDS
 
     def grams(self) -> Iterator[str]:
-        """Yield what is found in the dictionary."""
+        """Yield its pieces of four characters, which are the keys of the index."""
         yield from dict.fromkeys(self.text[at : at + _GRAM] for at in range(len(self.text) - _GRAM + 1))
 
     def parts(self, text: str, at: int) -> Iterator[tuple[int, int]]:
-        """Yield where it, or a part of it that counts, stands in a text around a place of four of its characters."""
+        """Yield the spans of the secret, or of a sufficient part of it, around one of its four-character pieces."""
         gram = text[at : at + _GRAM]
         place = self.text.find(gram)
         while place >= 0:
@@ -139,18 +128,17 @@ class _Secret:
 
 
 _Span = tuple[int, int, _Secret]
-
-"""Where a secret, or a part of it, begins and ends in a text with its gaps closed."""
+"""Start and end of a secret, or a part of it, in a text without gaps, and the secret."""
 
 
 class KnownSecrets:
-    """Secrets by value. Safe to use from all threads; to look for them takes no lock."""
+    """Registry of secrets by value. Thread-safe; searching takes no lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: set[str] = set()
         self._random: deque[_Secret] = deque()
-        # Values are replaced, never changed: who reads meanwhile sees the old one or the new one.
+        # Values are replaced, never changed, so a concurrent reader gets the old or the new one.
         self._by_gram: dict[str, tuple[_Secret, ...]] = {}
         self._words: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._by_head: dict[str, tuple[str, ...]] = {}
@@ -158,16 +146,16 @@ class KnownSecrets:
         self._longest = 0
 
     def __repr__(self) -> str:
-        """Return how many there are."""
+        """Return the number of secrets, and none of them."""
         return f"KnownSecrets({len(self._seen)})"
 
     def add(self, value: str, *, is_random: bool = False) -> bool:
-        """Take a secret in; return whether it is a new one.
+        """Add a secret; return whether it is new.
 
         Args:
-            value: The secret; one too short to hide is left out.
-            is_random: Whether it is random letters and digits, as a ticket's: then parts of it are masked as well, and
-                it is forgotten when thousands came after it.
+            value: The secret; one that is too short to mask is ignored.
+            is_random: Whether it is random letters and digits, as a ticket's. Then parts of it are masked as well, and
+                it is dropped after thousands of newer ones.
         """
         with self._lock:
             fresh = [one for one in _spellings(value) if one not in self._seen]
@@ -176,12 +164,12 @@ class KnownSecrets:
             return bool(fresh)
 
     def mask(self, text: str, *, is_name: bool = False) -> str:
-        """Return a text without any secret.
+        """Return a text with all secrets masked.
 
         Args:
             text: The text.
-            is_name: Whether it is a name or a word from a closed list and not a sentence: a short secret may be equal
-                to it as a whole by chance, and then it is left.
+            is_name: Whether the text is a name or a word from a fixed list, and no sentence. It is then not masked if
+                it equals a short secret, which may be by chance.
         """
         if "://" in text:
             text = _USER_INFO.sub(rf"\1{MASK}@", text)
@@ -193,7 +181,7 @@ class KnownSecrets:
         return text
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return where `mask` finds something: begin and end of each place, in no order; they may overlap."""
+        """Return start and end of all that `mask` would mask, unordered; spans may overlap."""
         found = [(one.end(1), one.end() - 1) for one in _USER_INFO.finditer(text)] if "://" in text else []
         if self._by_gram and len(text) >= _GRAM:
             found += self._long_places(text)
@@ -203,13 +191,13 @@ class KnownSecrets:
         return found
 
     def start_of_last(self, text: str) -> int:
-        """Return from where on the end of a text may be the beginning of a secret; its length where it is of none.
+        """Return the index from which the end of a text may be the start of a secret; the text's length if none.
 
-        A text that comes in pieces may end in the middle of a secret, which then is found in no piece. Up to three
-        characters of a random secret are let go: eight of the rest are enough to find it.
+        A text that arrives in pieces may end within a secret, which `mask` would then find in neither piece. Up to
+        three characters at the start of a random secret are ignored: eight of the rest suffice to find it.
 
         Args:
-            text: The text as far as it came.
+            text: The text so far.
         """
         tail = text[-2 * _MOST_OF_START :]
         if "://" in tail and (found := _USER_INFO_START.search(tail)) is not None:
@@ -227,7 +215,7 @@ class KnownSecrets:
         return len(text)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all secrets."""
         with self._lock:
             self._by_head = {}
             self._heads = frozenset()
@@ -282,7 +270,7 @@ class KnownSecrets:
         return "".join(parts) + text[done:] if done else text
 
     def _long_places(self, text: str) -> list[tuple[int, int]]:
-        """Return where longer secrets, or parts of them that count, stand; from the first one on."""
+        """Return the sorted spans of long secrets, or of sufficient parts of them."""
         found = self._places_in(text, _closed(text), _GAP)
         if _MAY_EAT.search(text) is not None:
             found = sorted(found + self._places_in(text, _SIGNS.sub("", text), _SIGNS))
@@ -303,12 +291,12 @@ class KnownSecrets:
 
 
 def _closed(text: str) -> str:
-    """Return a text without its gaps; most texts have blanks and nothing else."""
+    """Return a text without gaps; the fast path is for texts whose only gaps are spaces."""
     return _GAP.sub("", text) if _MAY_HAVE_MORE.search(text) else text.replace(" ", "").replace("$", "")
 
 
 def _spellings(value: str) -> Iterator[str]:
-    """Yield a secret as it may come back; a text of several lines line by line, too."""
+    """Yield the forms in which a secret may appear: plain, escaped, URL-encoded; of several lines also each line."""
     lines = value.splitlines()
     for one in dict.fromkeys((value, value.strip(), *(lines if len(lines) > 1 else ()))):
         if len(one) < SHORTEST_SECRET or one.isspace() or one.lower() in _NO_SECRETS:
@@ -320,19 +308,19 @@ def _spellings(value: str) -> Iterator[str]:
                 json.dumps(one)[1:-1],
                 quote(one, errors="replace"),
                 quote(one, safe="", errors="replace"),
-                # UTF-8 that a session read byte by byte.
+                # UTF-8 that a session decoded as Latin-1.
                 one.encode("utf-8", "replace").decode("iso-8859-1"),
             )
         )
 
 
 def _as_word(word: str) -> re.Pattern[str]:
-    """Return what finds a short secret as a word of its own, not `ios` in `ios-xe` or `a.ios`."""
+    """Return a pattern that matches a short secret as a separate word, not `ios` in `ios-xe` or `a.ios`."""
     return re.compile(rf"(?<!\w)(?<!\w[-._]){re.escape(word)}(?!\w)(?![-._]\w)")
 
 
 def _common(text: str, at: int, secret: str, place: int) -> tuple[int, int] | None:
-    """Return how far text and secret are the same around a place where they are; None where that is too short."""
+    """Return the span around a common piece in which text and secret are equal; None if it is too short."""
     begin = 0
     while begin < min(at, place) and text[at - begin - 1] == secret[place - begin - 1]:
         begin += 1
@@ -343,13 +331,13 @@ def _common(text: str, at: int, secret: str, place: int) -> tuple[int, int] | No
 
 
 def _meant(text: str, places: list[int], spans: list[_Span]) -> list[tuple[int, int]]:
-    """Return which spans of a text's closed form are secrets, as places in the text itself."""
+    """Convert spans of a text without gaps to spans of the text itself, and drop chance matches."""
     found = ((places[begin], places[end - 1] + 1, secret) for begin, end, secret in spans)
     return [(first, last) for first, last, secret in found if _is_meant(text[first:last], secret)]
 
 
 def _places(text: str, closed: str, gap: re.Pattern[str]) -> list[int]:
-    """Return where each character of the closed form, made by closing such gaps, stands in the text."""
+    """Return the index in the text of each character of its form without gaps."""
     if len(text) == len(closed):
         return list(range(len(text)))
     found: list[int] = []
@@ -362,8 +350,8 @@ def _places(text: str, closed: str, gap: re.Pattern[str]) -> list[int]:
 
 
 def _is_meant(found: str, secret: _Secret) -> bool:
-    """Return whether what was found is the secret, and not words that happen to have its letters."""
-    # Gaps at the ends of a secret are no part of what is found.
+    """Return whether a match is the secret, and not words that have its letters by chance."""
+    # A match does not include gaps at the ends of a secret.
     if secret.may_be_cut_by_blanks or found in secret.whole:
         return True
     return all(_BLANKS.fullmatch(gap[0]) is None for gap in _GAP.finditer(found))
@@ -382,8 +370,7 @@ _SECRET_KEY = re.compile(
 _SECRET_VARIABLE = re.compile(r"(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY)(?![A-Z])", re.IGNORECASE)
 
 _NOT_ITSELF = re.compile(r"_(COMMAND|FILE|PATH|DIR|URL)$", re.IGNORECASE)
-
-"""Variables that name where a secret is to be had."""
+"""Names of variables that hold the location of a secret, and not the secret."""
 
 _NAMES = frozenset(
     {
@@ -406,26 +393,22 @@ _NAMES = frozenset(
         "verb",
     }
 )
-
-"""Keys whose values are names, or words from a list of ours that programs compare; no device puts anything there."""
+"""Keys whose values are names, or words from a fixed list that programs compare, and never text from a device."""
 
 _FIELD = re.compile(r"[a-z][a-z0-9_]*")
 
 _NUMBERS = frozenset({int, float, bool, type(None)})
 
 _PLAIN_WORDS = re.compile(r"[a-z][a-z _-]*")
-
-"""Such words in such places are left: `restored` may be a password, and is what became of a device."""
+"""Plain words under such keys are not masked: `restored` may equal a password, and is a device's outcome."""
 
 _FIGURES = re.compile(r"((int|float|bool|None|NoneType)( \| )?)+")
 
 _KEPT: dict[str, str] = {}
-
-"""What was shown lately, and what became of it: a view shows the same names again and again."""
+"""Cache of `sanitize`: a view shows the same names repeatedly."""
 
 _KEPT_WORDS: dict[tuple[str, bool], str] = {}
-
-"""The same of what programs were given: a document has the same keys and words for every device."""
+"""Cache of `redact_json`: a document has the same keys and words for every device."""
 
 _MOST_KEPT = 4096
 
@@ -435,11 +418,11 @@ _LINE_SIGNS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def keep_secret(*values: str | None, is_random: bool = False) -> None:
-    """Have secrets masked from now on; None and empty ones are passed over.
+    """Register secrets to be masked from now on; None and empty values are ignored.
 
     Args:
         values: The secrets.
-        is_random: Whether they are random letters and digits, as those of a ticket: also parts of them are masked.
+        is_random: Whether they are random letters and digits, as those of a ticket: then parts are masked as well.
     """
     for value in values:
         if value and _SECRETS.add(value, is_random=is_random):
@@ -448,20 +431,20 @@ def keep_secret(*values: str | None, is_random: bool = False) -> None:
 
 
 def keep_environment_secrets(environment: Mapping[str, str]) -> None:
-    """Have the values of all variables masked whose names say that they are secrets."""
+    """Register the values of all environment variables that have the name of a secret."""
     for name, value in environment.items():
         if _SECRET_VARIABLE.search(name) and not _NOT_ITSELF.search(name):
             keep_secret(value)
 
 
 def keep_secrets_in(tree: object) -> None:
-    """Have all values masked that stand under the key of a secret, however deep; numbers are secrets, too."""
+    """Register all values, numbers included, under keys with the name of a secret, at any depth."""
     seen: set[int] = set()
     waiting: list[tuple[object, bool]] = [(tree, False)]
     while waiting:
         value, is_secret = waiting.pop()
         if isinstance(value, Mapping | list | tuple | set):
-            # Aliases of YAML may have a value hold itself, or be in a thousand places.
+            # By YAML aliases a value may contain itself, or occur in many places.
             if id(value) in seen:
                 continue
             seen.add(id(value))
@@ -479,29 +462,29 @@ def is_secret_key(key: object) -> bool:
 
 
 def forget_secrets() -> None:
-    """Forget all secrets: for tests, which share a process."""
+    """Remove all secrets; for tests, which share a process."""
     _SECRETS.clear()
     _KEPT.clear()
     _KEPT_WORDS.clear()
 
 
 def masked(text: str) -> str:
-    """Return a text without secrets; all else is as it was."""
+    """Return a text with secrets masked and otherwise unchanged."""
     return _SECRETS.mask(text)
 
 
 def secret_places(text: str) -> list[tuple[int, int]]:
-    """Return where secrets stand in a text, for one that is masked piece by piece; they may overlap, in no order."""
+    """Return the spans of secrets in a text, for masking piece by piece; unordered, they may overlap."""
     return _SECRETS.spans(text)
 
 
 def secret_start(text: str) -> int:
-    """Return from where on the end of a text may be a secret's beginning; the length of the text where it is none."""
+    """Return the index from which the end of a text may be the start of a secret; the text's length if none."""
     return _SECRETS.start_of_last(text)
 
 
 def sanitize(text: str) -> str:
-    """Return a text as it may be shown in a line or a cell: without secrets, and nothing in it is obeyed by anybody."""
+    """Return a text for display in a line or a cell: secrets masked, control characters escaped."""
     if (known := _KEPT.get(text)) is not None:
         return known
     result = visible(_SECRETS.mask(text))
@@ -512,18 +495,18 @@ def sanitize(text: str) -> str:
 
 
 def sanitize_lines(text: str) -> str:
-    """Return a text of several lines as `sanitize` does each; line feeds stay."""
+    """Sanitize each line of a text; line feeds stay."""
     text = _SECRETS.mask(text)
     return text if text.isprintable() else "\n".join(visible(line) for line in text.split("\n"))
 
 
 def redact_json(value: Any, name: str = "", *, exact: Collection[str] = ()) -> Any:
-    """Return JSON types for programs: every text without secrets, and otherwise exact.
+    """Return a JSON value with secrets masked in every text, and otherwise unchanged.
 
     Args:
         value: JSON types.
-        name: The key under which it stands.
-        exact: Keys whose values are left as they are, for we read them again: names of devices and files, say.
+        name: The key of the value.
+        exact: Keys whose values are not masked because we read them again, such as names of devices and files.
     """
     if name in exact:
         return value
@@ -544,21 +527,21 @@ def redact_json(value: Any, name: str = "", *, exact: Collection[str] = ()) -> A
 
 @lru_cache(maxsize=4096)
 def _is_field(key: str) -> bool:
-    """Return whether a key is the name of a field, which holds no secret whatever secrets there are."""
+    """Return whether a key has the form of a field name, which is never masked."""
     return _FIELD.fullmatch(key) is not None
 
 
 def sanitize_record(value: T) -> T:
-    """Return a value made of dataclasses and tuples with every text as `sanitize` has it."""
+    """Return a value made of dataclasses and tuples with every text sanitized."""
     return cast("T", _outward(value))
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """Return JSON types as a document that people read, too: letters as they are, all else that is no sign escaped.
+    """Return JSON types as a readable document: printable characters of all scripts as they are, others escaped.
 
     Args:
         value: JSON types.
-        indent: As that of `json.dumps`.
+        indent: As in `json.dumps`.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return text if text.replace("\n", "").isprintable() else re.sub(r"[^\x20-\x7e\n]", _escaped_for_json, text)
@@ -595,19 +578,19 @@ def _outward(value: Any) -> Any:
 
 @cache
 def _is_figures(kind: type[DataclassInstance]) -> bool:
-    """Return whether a dataclass has no text in it, as a reading has not; there are thousands of them."""
+    """Return whether a dataclass has number fields only, such as a sample, of which there are thousands."""
     return all(_FIGURES.fullmatch(str(getattr(field.type, "__name__", field.type))) for field in fields(kind))
 
 
 def visible(text: str) -> str:
-    """Return a text in one line of signs, secrets included; what is no sign is written as Python writes it."""
+    """Return a text with unprintable characters escaped as in Python, as one line. Secrets are not masked."""
     if text.isprintable():
         return text
     return "".join(map(_sign, text))
 
 
 def _sign(character: str) -> str:
-    # Blanks of another width are no danger.
+    # Spaces of other widths are harmless.
     if character.isprintable() or unicodedata.category(character) == "Zs":
         return character
     if character in _LINE_SIGNS:

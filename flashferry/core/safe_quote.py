@@ -1,8 +1,8 @@
-"""What was found, in words that give nothing away: a value of an inventory may be a password in the wrong place.
+"""Descriptions of wrong input for error messages, which never quote what could be a secret.
 
-So a complaint never quotes a value that could be a secret, and no key either: `password:word`, without the blank, is a
-key to YAML. It says where the value stands, what was expected there, and of what kind and how long it is; who has
-the file knows then which one is meant.
+A value of an inventory may be a password in the wrong place, and so may a key: `password:word` without the space is a
+key in YAML. An error message therefore has the place, what was expected, and the kind and length of the value, by which
+the owner of the file finds it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 SHORTEST_SECRET = 3
-"""Letters of the shortest text that is taken for a secret: of shorter ones everything would be one."""
+"""Least length of a text that may be a secret, in characters."""
 
 _IMAGE = re.compile(r"[\w./~+-]*\.(bin|pkg|tar|tgz|gz|zip|img|iso|ova|qcow2|smu|spa)", re.IGNORECASE | re.ASCII)
 _FILE = re.compile(r"[\w./~ +-]*\.(ya?ml|csv|tsv|txt|json|xlsx?|ods|toml|ini|conf|cfg)", re.IGNORECASE | re.ASCII)
 _LETTERS = re.compile(r"[A-Za-z][A-Za-z_-]*")
 _PUBLIC = re.compile(r"\d{1,2}:\d\d|[\d.,<>=!() ]*[.<>=!][\d.,<>=!() ]*")
-"""A time of day, and releases of a router's software compared: figures and signs that no password consists of."""
+"""Texts of digits and signs only, which are no password: a time of day, or a comparison of releases."""
 
 PLATFORM_WORDS = frozenset(
     {
@@ -30,15 +30,15 @@ PLATFORM_WORDS = frozenset(
         *("nxos", "nxos_ssh", "paloalto_panos", "panos", "sros", "vyos"),
     }
 )
-"""Platforms by the names that Nornir, netmiko and NAPALM have for them: none of them is a secret."""
+"""Platform names of Nornir, netmiko and NAPALM, which are no secrets."""
 
 
 def described(value: object, known: Iterable[str] = ()) -> str:
-    """Return what a value is, without quoting it where it could be a secret.
+    """Describe a value for an error message; it is quoted only if it cannot be a secret.
 
     Args:
         value: The value.
-        known: Words that are no secrets here, for they are public.
+        known: Public words, which are quoted.
     """
     if value is None:
         return "none"
@@ -64,22 +64,22 @@ def reason_of(error: Exception) -> str:
 
 
 def is_image_name(image: str) -> bool:
-    """Return whether a text has the ending of an image's file name, and so is no secret."""
+    """Return whether a text has the suffix of an image file, and so is no secret."""
     return _IMAGE.fullmatch(image) is not None
 
 
 def described_image(image: str) -> str:
-    """Return an image as written where it has the ending of one; else what it is."""
+    """Return an image name if it has the suffix of one, else its description."""
     return image if is_image_name(image) else f"({_text(image)})"
 
 
 def described_file(file: object) -> str:
-    """Return a file as written where it has the ending of one; else what it is."""
+    """Return a file name if it has the suffix of one, else its description."""
     return str(file) if _FILE.fullmatch(str(file)) else described(str(file))
 
 
 def unknown_key(key: object, keys: Iterable[str]) -> str:
-    """Return the complaint about a key that is none of ours, with the one that was probably meant."""
+    """Return the error message about an unknown key, with the known one that was probably meant."""
     ours = tuple(keys)
     if isinstance(key, str):
         if (meant := meant_key(key, ours, cutoff=0.6)) is not None:
@@ -92,19 +92,19 @@ def unknown_key(key: object, keys: Iterable[str]) -> str:
 
 
 def meant_key(key: object, keys: Iterable[str], *, cutoff: float = 0.8) -> str | None:
-    """Return which key of ours was probably meant; None where none is like it, or it is no plain word."""
+    """Return the known key that was probably meant; None if none is similar, or the key is no plain word."""
     if not isinstance(key, str) or not is_word(key):
         return None
     return next(iter(get_close_matches(key, list(keys), n=1, cutoff=cutoff)), None)
 
 
 def is_word(key: object) -> bool:
-    """Return whether a key is letters alone, as all keys that anybody gives are."""
+    """Return whether a key has only letters, `_` and `-`, as all keys in configuration files."""
     return isinstance(key, str) and _LETTERS.fullmatch(key) is not None
 
 
 def control_character(text: str) -> str | None:
-    """Return which character of a text no line can hold, in words; None where there is none."""
+    """Return in words which kind of character makes a text unfit for a line; None if there is none."""
     for character in text:
         if character in "\r\n\u2028\u2029\x0b\x0c\x85":
             return "a line break"
@@ -121,11 +121,11 @@ def _text(text: str) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number with its word: `1 device`, `2 devices`, `12,000 copies`.
+    """Return a number with its noun: `1 device`, `2 devices`, `12,000 copies`.
 
     Args:
-        number: How many.
-        one: The word for one.
-        many: The word for more, where it is not that with an s.
+        number: The number.
+        one: The noun in the singular.
+        many: The plural, if it is not the singular with an s.
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,7 +1,7 @@
-"""The folder that keeps our state: private to its owner, and no file of it is reached by a link.
+"""The state folder: private to its owner, and none of its files is opened through a link.
 
-What stands in it decides what is typed into routers. Who else could write there could have us type something else, and
-a link in the place of a lock or of the journal would have us write wherever it leads.
+Its content decides what is typed into routers. A user who could write there could have us type something else, and a
+link instead of a lock or of the journal would have us write wherever it leads.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_private_directory(directory: Path) -> None:
-    """Make a state directory where there is none, and check one that is there.
+    """Create a state directory if missing, and check an existing one.
 
     Raises:
         ConfigInvalid: It belongs to another user, others may write there, or it is no directory.
-        OSError: It cannot be made.
+        OSError: It cannot be created.
     """
     # 0700: host names and configuration lines are not for other users.
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def check_directory(directory: Path) -> None:
 
     Raises:
         ConfigInvalid: Others may, or it belongs to another user.
-        OSError: It cannot be looked at.
+        OSError: It cannot be accessed.
     """
     found = directory.stat()
     if found.st_uid not in (os.geteuid(), 0):
@@ -58,11 +58,11 @@ def check_directory(directory: Path) -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Check that a file of ours is one, if it is there: not a link, a pipe, or another user's.
+    """Check that a state file, if it exists, is a regular file of this user.
 
     Raises:
-        ConfigInvalid: It is something else.
-        OSError: It cannot be looked at.
+        ConfigInvalid: It is a link, a pipe or the like, or another user's.
+        OSError: It cannot be accessed.
     """
     try:
         found = path.lstat()
@@ -78,14 +78,14 @@ def check_regular(path: Path) -> None:
 
 
 def open_private(path: Path, mode: str) -> IO[Any]:
-    """Open a file of ours by itself, never what a link in its place leads to; one that is made is private.
+    """Open a state file without following a link; a file that this creates is private.
 
     Args:
         path: The file.
-        mode: As `open` takes it.
+        mode: As in `open`.
 
     Raises:
-        ConfigInvalid: There is a link or something else in its place.
+        ConfigInvalid: The path leads to a link or another kind of file.
         OSError: It cannot be opened.
     """
     check_regular(path)
@@ -97,15 +97,15 @@ def _open_itself(path: str, flags: int) -> int:
 
 
 def lock(file: IO[Any], *, is_shared: bool = False, waits: bool = False) -> bool:
-    """Take the lock of an open file, which ends when the file is closed, whatever ends its process.
+    """Lock an open file until it is closed, also by the end of the process.
 
     Args:
         file: The file.
-        is_shared: Whether others may have it so too: for asking whether another process has it alone.
-        waits: Whether to wait for who has it.
+        is_shared: Whether to take a shared lock, for example to test whether another process has an exclusive one.
+        waits: Whether to wait until the lock is free.
 
     Returns:
-        Whether the lock is ours; False where another process, or another opening of this one, has it.
+        Whether the lock was taken; False if another process, or another open file of this one, has it.
 
     Raises:
         OSError: The file cannot be locked.
@@ -120,16 +120,14 @@ def lock(file: IO[Any], *, is_shared: bool = False, waits: bool = False) -> bool
 
 @contextmanager
 def scratch_folder(directory: Path) -> Iterator[Path]:
-    """Yield an empty folder below a state directory, which ends with the block, or with the next command.
+    """Yield an empty folder in a state directory for temporary files; it is removed at the end of the block.
 
-    Nothing of it stays behind, nor the folder above it, where no other command has one there.
-
-    For files that a command needs only while it runs. A folder of the system's for temporary files is never cleaned
-    we know of, may be small, and others write there.
+    If the command is killed, the next command removes it. The system's folder for temporary files is not used: it may
+    be small or never cleaned, and other users write there.
 
     Raises:
-        ConfigInvalid: The state directory is not ours alone.
-        OSError: The folder cannot be made.
+        ConfigInvalid: The state directory is not private.
+        OSError: The folder cannot be created.
     """
     make_private_directory(directory)
     sweep(directory)
@@ -147,7 +145,7 @@ def scratch_folder(directory: Path) -> Iterator[Path]:
 
 
 def _made_below(directory: Path) -> Path:
-    """Make a folder in one that another command may remove as empty meanwhile."""
+    """Create a folder in a directory that another command may meanwhile remove because it is empty."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):
             make_private_directory(directory)
@@ -157,7 +155,7 @@ def _made_below(directory: Path) -> Path:
 
 
 def sweep(directory: Path) -> None:
-    """Remove the folders of commands that were killed; those of commands that live stay."""
+    """Remove the scratch folders of killed commands; those of running commands stay."""
     try:
         folders = list((directory / _FOLDER).iterdir())
     except OSError:
@@ -167,15 +165,15 @@ def sweep(directory: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def found_in(directory: Path, *, besides: Path | None = None) -> Iterator[Path]:
-    """Yield what is in a state directory; the scratch folders of commands that were killed are removed, and are none.
+def state_entries(directory: Path, *, besides: Path | None = None) -> Iterator[Path]:
+    """Yield the files and folders in a state directory, after the scratch folders of killed commands were removed.
 
     Args:
-        directory: The directory, which is there.
-        besides: A scratch folder of this command, which is none either.
+        directory: The directory, which must exist.
+        besides: A scratch folder of this command, which is not yielded.
 
     Raises:
-        OSError: It cannot be looked at.
+        OSError: It cannot be accessed.
     """
     sweep(directory)
     for path in directory.iterdir():
@@ -186,7 +184,7 @@ def found_in(directory: Path, *, besides: Path | None = None) -> Iterator[Path]:
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Return whether a command that lives has a folder; one that is being made, and has no lock yet, counts as one."""
+    """Return whether a running command uses a scratch folder; one that is being created has no lock yet, and counts."""
     try:
         with (folder / _LOCK).open("r") as probe:
             return not lock(probe, is_shared=True)

@@ -1,6 +1,5 @@
-"""The session with a device: SSH, known hosts, login, prompts, dialogues, and which device answers.
+"""The session with a device: SSH, known hosts, login, prompts, dialogues, and the device's identity.
 
-NAPALM and netmiko are used here and nowhere else. A command is sent, its echo is seen, its answer is read to the
-prompt, and nothing is typed into a question that has not just been seen. Every session can be written down as a
-transcript without secrets.
+Only this package uses NAPALM and netmiko. A command's answer is read from its echo to the prompt, and a question is
+only answered while it is the end of the output. Every session can be recorded as a transcript without secrets.
 """

@@ -1,7 +1,7 @@
 """The Nornir connection `flashferry`: one NAPALM session per device, shared by all steps of a run.
 
-nornir-napalm 0.6.0 writes the port into the `optional_args` dict that it was given; where a group holds that dict,
-every host gets the first host's port. This plugin reads the same options and copies them first.
+nornir-napalm 0.6.0 writes the port into the `optional_args` dict that it gets; if that dict is a group's, every host
+gets the first host's port. This plugin reads the same options, and copies them first.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ KEY_RULES = "key_rules"
 ENABLE_SECRET = "enable_secret"  # noqa: S105 -- the name of an inventory key, not a secret
 
 FILES = ("key_file", "ssh_config_file")
-"""netmiko's options for files that are read."""
+"""netmiko's options that name files to read."""
 
 STEP = "connect"
 
 SESSION_LOG = ("session_log", "session_log_file_mode", "session_log_record_writes")
-"""netmiko's options for a file of all that is typed; a copy's ticket is typed, and stands in no file of ours. What
-there is instead: `flashferry.devices.transcript`."""
+"""netmiko's options for a session log, which are ignored: it would contain the ticket of a copy. Use transcripts
+(`flashferry.devices.transcript`) instead."""
 
 RECORDER = "recorder"
 TRANSCRIPTS = "flashferry_transcripts"
-"""Key of a Nornir configuration's `user_defined` under which the operator's `Transcripts` are; a text, which is what a
-file can put there, is none."""
+"""Key in a Nornir configuration's `user_defined` with the operator's `Transcripts` object; a text, as a file may have
+there, is ignored."""
 
 _recent: WeakKeyDictionary[Task, Recent] = WeakKeyDictionary()
 _lock = threading.Lock()
@@ -111,7 +111,7 @@ class FlashferryConnection:
 
 
 def _mapping(name: str, what: str, found: object) -> dict[str, Any]:
-    """Return options of a host; an inventory plugin may have left anything there."""
+    """Check that a host's options are a mapping, and return them; an inventory plugin may have set any value."""
     if not isinstance(found or {}, dict):
         raise ConfigInvalid(
             f"connection_options: {what}: expected a mapping, found {described(found)}",
@@ -123,7 +123,7 @@ def _mapping(name: str, what: str, found: object) -> dict[str, Any]:
 
 
 def _host_keys(name: str, rules: KeyRules, optional_args: dict[str, Any]) -> HostKeys:
-    """Return the known hosts of a device; netmiko's own options for them count too."""
+    """Return the known hosts of a device, by our keys and by netmiko's options."""
     policy, path = rules.policy, rules.known_hosts
     if optional_args.pop("ssh_strict", False):
         policy = HostKeyPolicy.STRICT
@@ -144,7 +144,7 @@ def _confined(name: str, given: object) -> Path | None:
 
 
 def _check_files(name: str, optional_args: dict[str, Any]) -> None:
-    """Refuse what a library would wait for without end: a pipe in place of a key or a configuration."""
+    """Refuse a pipe as key or configuration file, for which a library would wait forever."""
     for key in FILES:
         try:
             if optional_args.get(key):
@@ -160,13 +160,13 @@ def _check_files(name: str, optional_args: dict[str, Any]) -> None:
 
 
 def session_of(task: Task) -> DeviceSession:
-    """Return the device's open session; open it, or open it anew where it was lost.
+    """Return the device's open session; open one if there is none or it was lost.
 
-    Which device answers is proven at every login before anything but `show version` is sent: see
+    The device's identity is checked at every login before anything but `show version` is sent, see
     `flashferry.devices.identity`.
 
     Raises:
-        OtherDevice: Another device answers than the one of the run; no session is left then.
+        OtherDevice: The address belongs to another device than the run's; the session was closed.
         DeviceUnreachable: No SSH session could be opened.
         HostKeyRefused: The device's host key is not the known one; no password was sent.
         LoginRefused: User, password or enable secret were not accepted.
@@ -185,7 +185,7 @@ def session_of(task: Task) -> DeviceSession:
         try:
             guard_of(task).check(session)
         except BaseException:
-            # Not proven: the next step must not find it open.
+            # The identity was not confirmed, so the next step must not find the session open.
             host.connections.pop(NAME, None)
             session.abandon()
             raise
@@ -193,13 +193,13 @@ def session_of(task: Task) -> DeviceSession:
 
 
 def recent_of(task: Task) -> Recent:
-    """Return the last output of the sessions of a device's run; it goes with the run's task."""
+    """Return the end of the output of a device's sessions in this run; it lives as long as the run's task."""
     with _lock:
         return _recent.setdefault(run_of(task), Recent())
 
 
 def remark(task: Task, text: str) -> None:
-    """Put a remark into the transcript of the session that a device has, if it has one."""
+    """Add a remark to the transcript of a device's session, if it has one."""
     found = task.host.connections.get(NAME)
     session: DeviceSession | None = found.connection if found is not None else None
     if session is not None:
@@ -213,12 +213,12 @@ _OF_A_JOB = (
     "Give them in the inventory, or name in service.toml where they come from, in [runs]: "
     'options = ["--secrets-command", "PROGRAM"]; a service hands no FLASHFERRY_USERNAME or FLASHFERRY_PASSWORD on'
 )
-"""Where logins of devices come from in a job of a service, which takes those variables out of its environment."""
+"""Hint for a service's job, from whose environment those variables are removed."""
 
 
 def _open(host: Host, configuration: Config, recent: Recent) -> None:
     device = view(host)
-    # A user's inventory states NAPALM's options under NAPALM's name; they are meant for us too.
+    # Inventories have NAPALM's options under the connection name `napalm`; they apply to ours, too.
     given = host.get_connection_parameters("napalm")
     if not given.username or given.password is None:
         raise ConfigInvalid(

@@ -44,8 +44,7 @@ from inventory.shapes import OPTIONAL_ARGS
 from inventory.values import check_login, read_line
 
 PREFIX = "FLASHFERRY_"
-
-"""Of the variables that hold a login of devices."""
+"""Prefix of the environment variables with credentials of devices."""
 
 USERNAME = f"{PREFIX}USERNAME"
 
@@ -56,7 +55,7 @@ ENABLE = f"{PREFIX}ENABLE_SECRET"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What a source knows; None where it does not."""
+    """Credentials from one or more sources; None for what is unknown."""
 
     username: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -64,7 +63,7 @@ class Credentials:
 
     @property
     def is_login(self) -> bool:
-        """Return whether they are enough to log in."""
+        """Return whether they suffice to log in."""
         return bool(self.username) and self.password is not None
 
     @property
@@ -73,7 +72,7 @@ class Credentials:
         return self.is_login and self.enable_secret is not None
 
     def filled(self, more: Credentials) -> Credentials:
-        """Return these, completed by another source; another user's are left out."""
+        """Return these, completed by another source's; credentials of another user are ignored."""
         if self.username and more.username and self.username != more.username:
             return self
         return Credentials(
@@ -84,25 +83,25 @@ class Credentials:
 
 
 class Source(Protocol):
-    """Where credentials may come from.
+    """A source of credentials.
 
     Attributes:
-        workers: How many devices it may be asked about at the same time.
+        workers: Number of concurrent look-ups it supports.
     """
 
     workers: int
 
-    def credentials_of(self, name: str, known: Credentials) -> Credentials:
-        """Return what it knows of a device, besides what is known of it already."""
+    def look_up(self, name: str, known: Credentials) -> Credentials:
+        """Return the source's credentials for a device, given those already known."""
         ...
 
 
 class Environment:
-    """The environment; it says the same of all devices.
+    """Credentials from the environment, the same for all devices.
 
     Args:
-        variables: What stands for it, or None: the process's own.
-        prefix: Prefix of the names of its variables, `PREFIX` for devices.
+        variables: Environment variables; None takes the process's.
+        prefix: Prefix of their names, `PREFIX` for devices.
     """
 
     workers = 1
@@ -111,11 +110,11 @@ class Environment:
         self._variables = os.environ if variables is None else variables
         self._names = tuple(prefix + name.removeprefix(PREFIX) for name in (USERNAME, PASSWORD, ENABLE))
 
-    def credentials_of(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
-        """Return what the environment says.
+    def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
+        """Return the credentials in the environment.
 
         Raises:
-            ConfigInvalid: A variable holds what no line can hold.
+            ConfigInvalid: A variable has a line break or control character.
         """
         username, password, enable = (_line_in(self._variables, name) for name in self._names)
         return Credentials(username=username, password=password, enable_secret=enable)
@@ -129,23 +128,22 @@ def _line_in(variables: Mapping[str, str], name: str) -> str | None:
 
 
 Refused = Callable[[str, ConfigInvalid], object]
-
-"""Takes a device's name and why a source gave nothing for it."""
+"""Callback with a device's name and the error of a source about it."""
 
 
 def apply_credentials(
     nornir: Nornir, sources: Iterable[Source] = (Environment(),), *, failed: Refused | None = None
 ) -> Nornir:
-    """Fill in every device's credentials, in memory; return the same Nornir.
+    """Fill in every device's credentials, in memory; return the same Nornir object.
 
-    The inventory's defaults also get what is not a device's own: `recover` logs in to devices that are no longer in the
-    inventory.
+    The inventory's defaults get the credentials common to all devices, because `recover` also logs in to devices that
+    are no longer in the inventory.
 
     Args:
         nornir: The devices.
-        sources: What is asked, in this order.
-        failed: Takes the failures of single devices, which then keep what is known of them; without it the first one
-            is raised.
+        sources: Sources, in this order.
+        failed: Called with the failure of a single device, which keeps the credentials known so far; if None, the first
+            failure is raised.
 
     Raises:
         ConfigInvalid: A source cannot be used.
@@ -159,7 +157,7 @@ def apply_credentials(
         _set(hosts[name], found)
     defaults = nornir.inventory.defaults
     environment = next((one for one in asked if isinstance(one, Environment)), Environment())
-    _set(defaults, _of_defaults(defaults).filled(environment.credentials_of("", Credentials())))
+    _set(defaults, _of_defaults(defaults).filled(environment.look_up("", Credentials())))
     return nornir
 
 
@@ -169,10 +167,10 @@ def missing_login(nornir: Nornir) -> tuple[str, ...]:
 
 
 def _asked(source: Source, known: dict[str, Credentials], failed: Refused | None) -> dict[str, Credentials]:
-    """Return what is known of devices after a source was asked about them."""
+    """Return the devices' credentials, completed by a source."""
 
     def ask(name: str, so_far: Credentials) -> Credentials:
-        return _tried(name, lambda: _checked(name, source.credentials_of(name, so_far)), failed)
+        return _tried(name, lambda: _checked(name, source.look_up(name, so_far)), failed)
 
     with ThreadPoolExecutor(source.workers) as pool:
         found = pool.map(ask, known, known.values())
@@ -180,7 +178,7 @@ def _asked(source: Source, known: dict[str, Credentials], failed: Refused | None
 
 
 def _tried(name: str, find: Callable[[], Credentials], failed: Refused | None) -> Credentials:
-    """Return what is found of a device; nothing where that fails and `failed` takes the failure."""
+    """Return the credentials found for a device; empty ones if that fails and `failed` is given."""
     try:
         return find()
     except ConfigInvalid as error:
@@ -191,10 +189,10 @@ def _tried(name: str, find: Callable[[], Credentials], failed: Refused | None) -
 
 
 def _of_host(host: Host) -> Credentials:
-    # What NAPALM's connection options say goes before, as it does when the session is opened.
+    # NAPALM's connection options have precedence, as when the session is opened.
     given = host.get_connection_parameters("napalm")
     options = given.extras.get(OPTIONAL_ARGS) if isinstance(given.extras, dict) else None
-    # Options that are no mapping are refused where the session is opened.
+    # Options that are no mapping are refused when the session is opened.
     secret = (options.get("secret") if isinstance(options, dict) else None) or host.get(ENABLE_SECRET)
     enable = _text(host.name, secret)
     return _checked(
@@ -210,10 +208,10 @@ def _of_defaults(defaults: Defaults) -> Credentials:
 
 
 def _checked(host: str | None, found: Credentials) -> Credentials:
-    """Return credentials that can be typed; from now on they are masked wherever they come back.
+    """Check that credentials can be typed into a line, register them to be masked, and return them.
 
     Raises:
-        ConfigInvalid: One holds what no line can hold.
+        ConfigInvalid: One has a line break or control character.
     """
     try:
         check_login(found.username, found.password, found.enable_secret)
@@ -239,8 +237,7 @@ def _text(host: str | None, secret: object) -> str | None:
 KEYRING_SERVICE = "flashferry"
 
 ENABLE_ENTRY = "enable"
-
-"""Under this user name the keyring keeps the enable secret."""
+"""User name of the keyring entry with the enable secret."""
 
 COMMAND_LIMIT_S = 30.0
 
@@ -253,12 +250,11 @@ class KeyringSource:
     """The system's keyring: service `flashferry/DEVICE`, else `flashferry`; `enable` is the user of enable secrets.
 
     `keyring set flashferry USER` stores a password that all devices share, `keyring set flashferry/r7 enable` the
-    enable
-    secret of r7.
+    enable secret of r7.
 
     Args:
-        named: What asked for it, for errors.
-        is_shared: Whether the entry that all devices share counts, where one has none of its own.
+        named: The option that requests it, for errors.
+        is_shared: Whether to use the shared entry for a device without an entry of its own.
 
     Raises:
         ConfigInvalid: The package `keyring` is not installed.
@@ -276,22 +272,22 @@ class KeyringSource:
             ) from None
         self._seen: dict[tuple[str, str | None], Credentials] = {}
 
-    def credentials_of(self, name: str, known: Credentials) -> Credentials:
-        """Return what the keyring has for a device."""
+    def look_up(self, name: str, known: Credentials) -> Credentials:
+        """Return the credentials in the keyring for a device."""
         own = self._service(f"{KEYRING_SERVICE}/{name}", known.username)
         if not self._is_shared:
             return own
         return own.filled(self._service(KEYRING_SERVICE, own.username or known.username))
 
     def _service(self, service: str, username: str | None) -> Credentials:
-        """Return a service's entries; each is asked for once, for a locked keyring asks its owner each time."""
+        """Return a service's entries; cached, because a locked keyring prompts for every look-up."""
         if (service, username) not in self._seen:
             try:
-                # Without a name a keyring returns any entry, the enable secret's too; most need the name anyway.
+                # Without a user name a keyring returns any entry, perhaps the enable secret's.
                 password = self._keyring.get_password(service, username) if username else None
                 enable = self._keyring.get_password(service, ENABLE_ENTRY)
             except Exception as error:  # noqa: BLE001 -- each keyring has errors of its own
-                # Their text may be anything; their kind is enough to act on.
+                # Only the type of the error is shown, because its text is unknown.
                 raise ConfigInvalid(
                     f"{self._named}: the keyring gave an error, {type(error).__name__}",
                     hint=f"Try: keyring get {service} {username or ENABLE_ENTRY}",
@@ -303,15 +299,15 @@ class KeyringSource:
 
 
 class CommandSource:
-    """A program that prints a device's credentials as JSON: `username`, `password`, `enable_secret`, each or none.
+    """A program that prints a device's credentials as JSON: `username`, `password`, `enable_secret`, all optional.
 
-    It gets the device's name as its last argument and is run without a shell, with its errors going to our own standard
-    error. What it prints never comes into an error of ours.
+    It gets the device's name as its last argument and runs without a shell; its standard error is ours. Its output
+    never appears in an error message.
 
     Args:
         command: The program and its arguments, quoted as in a shell.
-        environment: What it gets for an environment, or None: ours.
-        named: What named it, for complaints.
+        environment: Its environment; None passes on ours.
+        named: The option that names it, for errors.
 
     Raises:
         ConfigInvalid: The command is empty or wrongly quoted.
@@ -335,11 +331,11 @@ class CommandSource:
                 hint="Give the program and its arguments in one pair of quotes; the device's name is put behind them",
             )
 
-    def credentials_of(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
-        """Return what the program says of a device.
+    def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
+        """Run the program for a device, and return its credentials.
 
         Raises:
-            ConfigInvalid: It cannot be run, fails, takes more than half a minute, or prints something else.
+            ConfigInvalid: It cannot be run, fails, takes more than `COMMAND_LIMIT_S`, or prints something else.
         """
         try:
             values = json.loads(self._output(name))
@@ -365,12 +361,12 @@ class CommandSource:
 def printed_by(
     words: Sequence[str], *, environment: Mapping[str, str] | None = None, wrong: Callable[[str], ConfigInvalid]
 ) -> bytes:
-    """Return what a program prints that has a secret; it is run without a shell and ends with all that it started.
+    """Run a program that prints a secret, without a shell, and return its output; its child processes are killed.
 
-    `wrong` makes the error of what was found.
+    `wrong` makes an error from a description of the failure.
 
     Raises:
-        ConfigInvalid: It cannot be run, fails, takes more than half a minute, or prints far too much.
+        ConfigInvalid: It cannot be run, fails, takes more than `COMMAND_LIMIT_S`, or prints too much.
     """
     try:
         process = subprocess.Popen(
@@ -384,7 +380,7 @@ def printed_by(
         except TimeoutError:
             raise wrong(f"no answer within {COMMAND_LIMIT_S:g} s") from None
         finally:
-            # With all that it started, or what holds its output open would be waited for.
+            # Kill its whole process group: a child that keeps its output open would delay us.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
     if len(output) > COMMAND_LIMIT_BYTES:
@@ -395,10 +391,10 @@ def printed_by(
 
 
 def _read(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
-    """Return what a process prints until it has ended, or a little more than it may print.
+    """Return a process's output until it ends, or slightly more than the allowed size.
 
     Raises:
-        TimeoutError: It is not done within the limit.
+        TimeoutError: It did not end within the limit.
     """
     assert process.stdout is not None
     deadline, output = time.monotonic() + limit_s, b""

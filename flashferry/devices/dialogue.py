@@ -1,4 +1,4 @@
-"""The dialogue after one command: what may be typed, when it is over, when to stop waiting."""
+"""The dialogue after one command: which questions to answer, when it is over, when to stop waiting."""
 
 from __future__ import annotations
 
@@ -12,24 +12,19 @@ from flashferry.devices.errors import Interrupted, OutputNotUnderstood, Question
 from flashferry.devices.prompts import EchoGate, confirmations, is_syslog, last_line
 
 SETTLED_S = 0.25
-
-"""A question must be the last thing shown for so long: what IOS draws again comes in one burst with its cause."""
+"""Time for which a question must be the last output before it is answered: IOS redraws a line in the same burst."""
 
 PROMPT_SETTLED_S = 0.1
-
-"""The same for the prompt after an answer; one that may be drawn in front of the command again needs longer."""
+"""The same for the prompt after an answer; a prompt that may be redrawn before the command needs `SETTLED_S`."""
 
 COVERED_S = 3.0
-
-"""The same for a prompt that other text than log lines follows, such as a broadcast."""
+"""The same for a prompt followed by other text than log lines, such as a broadcast message."""
 
 STUCK_S = 5.0
-
-"""A question that we do not answer is given up after so long: it might have been drawn again, or passed by."""
+"""Time after which the wait at a question that we do not answer ends; before, it might be redrawn or disappear."""
 
 _TAIL_CHARS = 8192
-
-"""A question or a prompt stands in so many of the last characters; a copy's marks may be millions."""
+"""Last characters that are searched for a question or a prompt; a copy may print millions of marks."""
 
 _MAY_BE_A_QUESTION = re.compile(
     r"(?:(?:\? ?(?:\[[^\]\n]*\])?|\[(?:confirm|yes/no|y/n(?:/q)?)\]|\]\?):? ?"
@@ -42,8 +37,8 @@ class Question:
     """A question that a dialogue knows.
 
     Attributes:
-        pattern: Finds it; it counts only at the very end of what is shown.
-        answer: What is typed, which may be a secret; with a line end where the device waits for one.
+        pattern: Matches it; only a match at the very end of the output counts.
+        answer: Text to type, which may be a secret; with a line end if the device expects one.
     """
 
     name: str
@@ -52,12 +47,12 @@ class Question:
 
 
 class Dialogue:
-    """What a device shows after a command.
+    """State of a device's output after a command.
 
     Args:
         prompt_pattern: Regular expression of the privileged prompt, alone on a line.
-        questions: What the device may ask, each with its one answer.
-        clock: Seconds, never going back; None: the system's.
+        questions: Questions that the device may ask, each with one answer.
+        clock: Monotonic time in seconds; None takes the system's.
     """
 
     def __init__(
@@ -78,12 +73,12 @@ class Dialogue:
 
     @property
     def text(self) -> str:
-        """Return all that was shown."""
+        """Return all output so far."""
         return self._text
 
     @property
     def has_output(self) -> bool:
-        """Return whether anything came."""
+        """Return whether there was any output."""
         return self._has_output
 
     @property
@@ -103,27 +98,27 @@ class Dialogue:
 
     @property
     def progress(self) -> str:
-        """Return how far the command has come, to follow an error; empty where that is not known."""
+        """Return the progress of the command as the end of an error message; empty if unknown."""
         return ""
 
     def take(self, received: str) -> None:
-        """Take the next piece of output."""
+        """Add a piece of output."""
         if received:
             self._output_s, self._has_output = self._clock(), True
         self._text += self._kept(received).replace("\r\n", "\n").replace("\r", "\n")
 
     def _kept(self, received: str) -> str:
-        """Return what is kept of the next piece of output."""
+        """Return the part of a piece of output that is stored."""
         return received
 
     @property
     def due(self) -> str | None:
-        """Return what is to be typed into the question that is the last thing shown, or None."""
+        """Return the text to type if the output ends with a question that we answer, else None."""
         asked = self._asked()
         return asked.answer if asked is not None and asked not in self._answered and self.objection is None else None
 
     def typed(self) -> None:
-        """Note that the answer that is due was typed: the same question gets no other."""
+        """Record that the due answer was typed; the same question is not answered again."""
         asked = self._asked()
         assert asked is not None
         self._answered.append(asked)
@@ -131,17 +126,17 @@ class Dialogue:
 
     @property
     def objection(self) -> str | None:
-        """Return why a known question that is the last thing shown must not be answered, or None."""
+        """Return why the known question at the end of the output must not be answered, or None."""
         return None
 
     @property
     def is_refused_at_once(self) -> bool:
-        """Return whether a question with an objection ends the wait at once, and not only after `STUCK_S`."""
+        """Return whether a question with an objection ends the wait at once, instead of after `STUCK_S`."""
         return False
 
     @property
     def settles_in_s(self) -> float | None:
-        """Return how long the last thing shown must stay that until it counts; None while the device is at work."""
+        """Return for how long the output must stay unchanged until its end counts; None while the device works."""
         if self.due is not None:
             return SETTLED_S
         after = self._after_prompt()
@@ -153,13 +148,13 @@ class Dialogue:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the prompt is back, with nothing after it but log lines."""
+        """Return whether the prompt has returned, followed by nothing but log lines."""
         after = self._after_prompt()
         return after is not None and _only_syslog(after)
 
     @property
     def stuck_at(self) -> str | None:
-        """Return what the device seems to wait for and will not get from us; None where it is at work."""
+        """Return in words what the device seems to wait for that we do not type; None while it works."""
         shown = self.since_answer
         if (asked := self._asked()) is not None:
             question = repr(self._shown(last_line(self._text)))
@@ -177,9 +172,9 @@ class Dialogue:
 
     @property
     def passed_over(self) -> str | None:
-        """Return a question without an answer that something like a prompt follows, or None.
+        """Return an unanswered question that is followed by something like a prompt, or None.
 
-        The prompt may be other text, and the question still open for whatever is typed next.
+        The prompt may be other text, so the next text typed might answer the question.
         """
         after = self._after_prompt()
         if after is None:
@@ -191,12 +186,12 @@ class Dialogue:
 
     @property
     def is_disturbed(self) -> bool:
-        """Return whether only text after a question that we could answer holds the dialogue up."""
+        """Return whether a question that we could answer is only blocked by other output after it."""
         return self._asked() is None and self._covered() is not None
 
     @property
     def since_answer(self) -> str:
-        """Return what was shown since the last answer, as far as it stands in the end of the text."""
+        """Return the output since the last answer, as far as it is in the last `_TAIL_CHARS` characters."""
         return self._tail[self._start_of_tail() :]
 
     @property
@@ -204,11 +199,11 @@ class Dialogue:
         return self._text[-_TAIL_CHARS:]
 
     def _start_of_tail(self) -> int:
-        """Return where in the tail the output since the last answer starts."""
+        """Return the index in the tail at which the output since the last answer starts."""
         return max(self._answered_to - max(len(self._text) - _TAIL_CHARS, 0), 0)
 
     def _asked(self) -> Question | None:
-        """Return the question that is the very last thing shown."""
+        """Return the question at the very end of the output, or None."""
         tail = self._tail
         return next((one for one in self._questions if _at_end(one.pattern, tail)), None)
 
@@ -218,15 +213,15 @@ class Dialogue:
 
     @property
     def _is_drawn_again(self) -> bool:
-        """Return whether anything came after the last answer.
+        """Return whether there was output after the last answer.
 
-        The question that was answered is the last thing shown until the device moves on. A busy device, or a busy host
-        of ours, takes longer for that than a question may stand: it is at work.
+        Until then the answered question is still the end of the output. A busy device or host may need longer than
+        `STUCK_S` to continue, which does not mean that it waits for an answer.
         """
         return bool(self.since_answer.strip(" \b"))
 
     def _covered(self) -> str | None:
-        """Return a question without an answer that other text follows."""
+        """Return an unanswered question that is followed by other text, or None."""
         shown = self.since_answer
         found = [match for one in self._unanswered for match in one.pattern.finditer(shown)]
         if not found:
@@ -236,33 +231,35 @@ class Dialogue:
         return last_line(latest[0]) if after.strip() and after.lstrip(" ").startswith("\n") else None
 
     def _after_prompt(self) -> str | None:
-        """Return what follows the last prompt since the last answer; None where there is no prompt."""
+        """Return the output after the last prompt, since the last answer; None if there is no prompt."""
         tail = self._tail
         found = list(self._prompt.finditer(tail, self._start_of_tail()))
         return tail[found[-1].end() :] if found else None
 
     def _may_be_redrawn(self, after: str) -> bool:
-        """Return whether only what makes IOS draw a line again stands before the prompt: a log line, a broadcast.
+        """Return whether the output before the prompt makes IOS redraw the line: a log line or a broadcast message.
 
-        The command may follow it once more then, and its answer after that.
+        The command and its output may then follow the prompt.
         """
         shown = self.since_answer.removesuffix(after)
         *above, _ = [line.strip() for line in shown.splitlines() if line.strip()] or [""]
         return not above or is_syslog(above[-1]) or any(line.startswith("***") for line in above)
 
     def _shown(self, text: str) -> str:
-        """Return text as an error may quote it."""
+        """Return a text in the form in which an error may quote it."""
         return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitLimits:
-    """How long to wait for the prompt after a command.
+    """Time limits of the wait for the prompt after a command.
 
     Attributes:
-        start_s: Seconds until the first output, the echo's rest included.
-        sign: What the device prints while it is at work, for errors.
-        end: What ends the wait, for errors.
+        start_s: Seconds until the first output, the rest of the echo included.
+        silence_s: Longest time without output.
+        total_s: Longest time in all.
+        sign: Name of the output that a working device prints, for errors.
+        end: Name of the output that ends the wait, for errors.
     """
 
     start_s: float = float("inf")
@@ -273,15 +270,15 @@ class WaitLimits:
 
 
 class PromptWait:
-    """Ends the wait for the prompt after a command where waiting longer makes no sense.
+    """Ends the wait for the prompt after a command by time limits, the operator, or an open question.
 
     Args:
-        dialogue: What the device shows.
-        command: For errors; it must not hold a secret.
-        limits: How long to wait.
-        host, step, hint: As errors have them.
-        interrupted: Returns whether the operator wants to stop.
-        stopped: The error that is raised then.
+        dialogue: The dialogue.
+        command: The command, for errors; it must not contain a secret.
+        limits: Time limits.
+        host, step, hint: For errors.
+        interrupted: Returns whether the operator stops the run.
+        stopped: The error that is raised in that case.
     """
 
     def __init__(
@@ -301,11 +298,11 @@ class PromptWait:
         self._interrupted, self._stopped = interrupted, stopped
 
     def check(self) -> None:
-        """Check clock, dialogue and operator; called about once a second.
+        """Check time, dialogue and operator; called about once a second.
 
         Raises:
-            Stopped: The operator wants to stop.
-            OutputNotUnderstood: A limit was reached, or the device waits for an answer that it does not get.
+            Stopped: The operator stops the run.
+            OutputNotUnderstood: A limit was exceeded, or the device waits for an answer that we do not give.
         """
         if self._interrupted():
             raise self._stopped(
@@ -342,38 +339,34 @@ def _only_syslog(text: str) -> bool:
 
 
 def _at_end(pattern: re.Pattern[str], text: str) -> bool:
-    """Return whether a text ends with what a pattern finds, blanks and backspaces after it left out."""
+    """Return whether a text ends with a match of a pattern, apart from spaces and backspaces."""
     stripped = text.rstrip(" \b")
     return any(match.end() >= len(stripped) for match in pattern.finditer(text))
 
 
 ECHO_LIMIT_S = 30.0
-
-"""A device that does not even echo a command for so long hangs, or is at a question that was not seen."""
+"""Time limit for the echo of a command; a device without an echo hangs, or is at a question that we missed."""
 
 MOST_CHARS_BEFORE_ECHO = 256 * 1024
-
-"""A burst of log lines may come first, but no more than a screen of a few thousand lines."""
+"""Most output before the echo of a command: a burst of a few thousand log lines may come first."""
 
 STANDS_S = 1.0
-
-"""A prompt that only log lines follow has stood for long enough after this, however many of them come."""
+"""Time after which a prompt followed only by log lines counts, even if more log lines keep coming."""
 
 MOST_CHARS = 4 * 1024 * 1024
-
-"""No dialogue shows more: half a million dots of a hash, or eight thousand marks of a copy, are the most we know of."""
+"""Most output of a dialogue; the longest known are half a million dots of a hash."""
 
 
 class Line(Protocol):
-    """What a dialogue needs of a session; all of it raises DeviceUnreachable once the session is lost."""
+    """Interface of a session for dialogues; all methods raise DeviceUnreachable if the session is lost."""
 
     name: str
 
     def send(self, text: str) -> None:
-        """Send text as it is."""
+        """Send text unchanged."""
 
     def received(self) -> str:
-        """Return what has come since."""
+        """Return the output received since the last call."""
 
     def wait_for_text(self, limit_s: float) -> None:
         """Sleep until there is something to read or the limit is over."""
@@ -382,10 +375,10 @@ class Line(Protocol):
 def await_echo(
     line: Line, command: str, gate: EchoGate, on_wait: Callable[[], None], *, limit_s: float = ECHO_LIMIT_S
 ) -> None:
-    """Wait until the echo of a command is whole; what follows it is kept in the gate.
+    """Wait for the complete echo of a command; the output after it is kept in the gate.
 
     Raises:
-        OutputNotUnderstood: It did not come within the limit, or after too much other output.
+        OutputNotUnderstood: It did not come within the limit, or there was too much other output.
     """
     deadline = time.monotonic() + limit_s
     chars = 0
@@ -402,14 +395,14 @@ def await_echo(
         line.wait_for_text(1.0)
 
 
-def hold(line: Line, gate: EchoGate, dialogue: Dialogue, on_wait: Callable[[], None]) -> None:
-    """Answer what is asked, until the dialogue is over.
+def run_dialogue(line: Line, gate: EchoGate, dialogue: Dialogue, on_wait: Callable[[], None]) -> None:
+    """Answer the device's questions until the dialogue is over.
 
-    An answer, and the end, wait until the question or the prompt has been the last thing shown for a moment.
+    A question is answered, and a prompt accepted, only after it was the end of the output for a moment.
 
     Raises:
-        OutputNotUnderstood: The device does not cease to write.
-        QuestionLeft: A prompt came back after a question without an answer.
+        OutputNotUnderstood: The device's output has no end.
+        QuestionLeft: A prompt followed a question that was not answered.
     """
     dialogue.take(gate.after)
     chars = len(gate.after)
@@ -436,7 +429,7 @@ def hold(line: Line, gate: EchoGate, dialogue: Dialogue, on_wait: Callable[[], N
 
 
 def _stands(dialogue: Dialogue, since_s: float) -> bool:
-    """Return whether a prompt that only log lines follow has been there for long enough."""
+    """Return whether a prompt followed only by log lines has been there for `STANDS_S`."""
     return dialogue.is_over and time.monotonic() - since_s >= STANDS_S
 
 

@@ -1,6 +1,6 @@
-"""netmiko's channel, recorded and read in bounded pieces, and the errors of a prompt that does not come in time.
+"""NAPALM's driver and netmiko's connection, extended: recorded, without polling, and with bounded reads.
 
-netmiko takes half a second to import: only `flashferry.devices.driver` imports this module.
+netmiko takes half a second to import, so this module is imported only when a session is opened.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ from flashferry.devices.transcript import Recorder
 from templates.rows import Privilege, first
 
 READ_AT_ONCE_BYTES = 256 * 1024
-
-"""Taken from the channel in one go: a device that writes faster than we read must not keep us reading for ever."""
+"""Most bytes read at once, so that a device that writes faster than we read cannot keep us in the loop."""
 
 _PAGED = "The device shows its output by pages: let the user give 'terminal length 0', or set 'length 0' on its vty"
 
@@ -53,7 +52,7 @@ class NoPrompt(ReadTimeout):
     """No prompt came in time.
 
     Attributes:
-        question: What the device waits at, as far as that can be seen, or None.
+        question: The question at the end of the output, or None.
         hint: What to do about it, or None.
     """
 
@@ -64,7 +63,7 @@ class NoPrompt(ReadTimeout):
 
 
 class EndlessAnswer(NoPrompt):
-    """More came than any answer has; what was seen is no question."""
+    """The output of a command exceeds `MOST_ANSWER_CHARS`."""
 
     def __init__(self, most_chars: int) -> None:
         super().__init__("")
@@ -72,9 +71,9 @@ class EndlessAnswer(NoPrompt):
 
 
 class RecordedChannel(SSHChannel):
-    """netmiko's channel, which reads a flood in pieces, and has all that passes recorded.
+    """netmiko's channel with bounded reads and a recorder of all input and output.
 
-    netmiko's own session log would have the text as it is, ticket and enable secret included.
+    netmiko's own session log would contain ticket and enable secret in clear.
     """
 
     def __init__(self, conn: paramiko.Channel | None, encoding: str, recorder: Recorder) -> None:
@@ -82,12 +81,12 @@ class RecordedChannel(SSHChannel):
         self._recorder = recorder
 
     def write_channel(self, out_data: str) -> None:
-        """Send a text; one that could not be sent stands in the transcript too."""
+        """Record a text and send it; a text whose sending failed is in the transcript, too."""
         self._recorder.sent(out_data)
         super().write_channel(out_data)
 
     def read_channel(self) -> str:
-        """Return what is there, so much at most."""
+        """Return received text, at most `READ_AT_ONCE_BYTES`."""
         pieces: list[str] = []
         size = 0
         while size < READ_AT_ONCE_BYTES and (piece := self.read_buffer()):
@@ -99,47 +98,38 @@ class RecordedChannel(SSHChannel):
 
 
 SETTLED_S = 1.0
-
-"""How long nothing may come behind a prompt that syslog lines follow, until it counts as the answer's end."""
+"""Time without output after which a prompt followed by syslog lines counts as the end of the answer."""
 
 REDRAWN_S = 0.3
-
-"""A prompt behind a syslog line may be drawn in front of the line that is being typed; both come in one burst."""
+"""The same for a prompt right after a syslog line, which may be a redrawn input line: both come in one burst."""
 
 TOTAL_LIMITS = 10
-
-"""An answer may take so many times the longest silence, in all; a device that never falls silent is given up."""
+"""Total time limit of an answer, as a multiple of the limit of silence: it ends the wait for endless output."""
 
 LOGIN_LIMIT_S = 20.0
-
-"""netmiko's own limit for each of the first commands."""
+"""Time limit of each of the first commands, as netmiko has it."""
 
 QUIET_S = 0.2
-
-"""So long nothing may follow the very first prompt: a banner comes in pieces, and some of its lines look like one."""
+"""Time without output after which the first prompt counts: lines of a banner, received in pieces, may look like one."""
 
 QUESTION_S = 3.0
-
-"""A line without an end that stands for so long is a question, not half a banner."""
+"""Time after which a line without line end counts as a question, and not as a part of a banner."""
 
 FULL_LEVEL = 15
 
 SHOW_PRIVILEGE = IOS.commands.privilege
 
 TERMINAL = ("terminal width 511", "terminal length 0", "terminal no monitor")
-
-"""What is set for this session alone; syslog lines that would be written into every dialogue stay away."""
+"""Settings for this session only; `no monitor` keeps syslog lines out of the dialogues."""
 
 MOST_ANSWER_CHARS = 16 * 1024 * 1024
-
-"""No answer is longer: a configuration of ten thousand interfaces has two megabytes."""
+"""Longest answer: a configuration of ten thousand interfaces has two megabytes."""
 
 _PASSWORD = re.compile(
     r"(?:\A|\n)(?![^\n]*\b(?:new|old|again|retype|re-?enter|confirm|verify)\b)[^\n]{0,40}password: ?[ \b]*\Z",
     re.IGNORECASE,
 )
-
-"""`Password:`, or what an AAA server has instead, but no question for another password."""
+"""`Password:`, or an AAA server's text instead, but no question for a new or repeated password."""
 
 _LOGIN_TAIL_CHARS = 4000
 
@@ -147,14 +137,14 @@ IOSDriver: Any = ios_driver()
 
 
 class Connection(CiscoIosSSH):
-    """A netmiko connection to IOS whose waiting costs no processor time, and whose login costs few round trips."""
+    """A netmiko connection to IOS that waits without polling, and logs in with few round trips."""
 
     def __init__(self, *, host_keys: HostKeys, recorder: Recorder, **options: Any) -> None:
         self._host_keys = host_keys
         self._recorder = recorder
         self.prompt = self.last_prompt = ""
         self.terminal_refusals: dict[str, str] = {}
-        """Terminal settings that the device did not take, by the command, with its words."""
+        """Terminal settings that the device refused: its error message by command."""
         super().__init__(**options)  # opens the session
 
     def _build_ssh_client(self) -> paramiko.SSHClient:
@@ -181,11 +171,10 @@ class Connection(CiscoIosSSH):
             raise
 
     def session_preparation(self) -> None:
-        """Wait for a prompt, set the terminal and learn the prompt.
+        """Wait for a prompt, set the terminal, and learn the exact prompt.
 
-        A command's echo comes after any banner, so what follows it is the answer and the prompt; it counts once two
-        commands in
-        a row end with the same one.
+        The echo of a command comes after any banner, so its answer ends with the prompt; the prompt is accepted if two
+        successive commands end with the same one.
         """
         self._await_first_prompt()
         prompts = [self._prompt_after(command) for command in TERMINAL]
@@ -201,20 +190,20 @@ class Connection(CiscoIosSSH):
         self._learn(prompts[-1])
 
     def _learn(self, prompt: str) -> None:
-        """Take a prompt as that of EXEC mode from here on; `base_prompt` is netmiko's name of it."""
+        """Use a prompt as that of EXEC mode from now on; `base_prompt` is netmiko's attribute for it."""
         self.prompt = self.last_prompt = prompt
         self.base_prompt = prompt[:-1]
 
     def _await_first_prompt(self) -> None:
-        """Return once something like a prompt is shown; nothing is typed before.
+        """Wait until something like a prompt is shown; nothing is typed before.
 
-        One with blanks, or with a banner in front of it on its line, must stand for as long as a question.
+        A prompt with spaces, or on one line with a banner, must stay the last output for `QUESTION_S`.
 
         Raises:
             LoginRefused: The device asks something, such as a new password.
-            DeviceRefused: What it shows is no prompt of IOS, but of another system.
+            DeviceRefused: The prompt is one of another system than IOS.
             DeviceUnreachable: Nothing like a prompt came in time.
-            EOFError: The device has hung up.
+            EOFError: The device closed the session.
         """
         started = output_at = time.monotonic()
         seen = ""
@@ -249,7 +238,7 @@ class Connection(CiscoIosSSH):
                 )
 
     def _prompt_after(self, command: str) -> str:
-        """Give one of the first commands; return the prompt after its answer."""
+        """Send one of the first commands; return the prompt after its answer."""
         self.write_channel(command + "\n")
         gate, deadline, seen = EchoGate(command), time.monotonic() + LOGIN_LIMIT_S, ""
         while not gate.has_echo(received := self.read_channel()):
@@ -263,7 +252,7 @@ class Connection(CiscoIosSSH):
         return prompt
 
     def set_terminal(self) -> None:
-        """Set the terminal once more, at a prompt of a higher level: before `enable` a device may know no `terminal`.
+        """Set the terminal again after `enable`: at a lower privilege level `terminal` may not be available.
 
         Raises:
             NoPrompt: No echo or no prompt came.
@@ -272,17 +261,17 @@ class Connection(CiscoIosSSH):
             self._note_setting(command, self.exchange(command, limit_s=LOGIN_LIMIT_S).text)
 
     def _note_setting(self, command: str, answer: str) -> None:
-        """Keep whether the device took a setting: what it prints depends on it."""
+        """Record whether the device accepted a terminal setting, on which the form of its output depends."""
         self.terminal_refusals.pop(command, None)
         if (refusal := refusal_in(answer)) is not None:
             self.terminal_refusals[command] = refusal
             self._recorder.note(f"'{command}' was not taken: {refusal}")
 
     def enter_enable(self, secret: str) -> None:
-        """Enter privileged EXEC: the secret (may be empty) is typed once, and only at the question for a password.
+        """Enter privileged EXEC mode; the secret, which may be empty, is typed once, when the device asks for it.
 
         Raises:
-            ValueError: There is no secret for it, or the device asks again.
+            ValueError: A secret is needed but empty, or the device asks again.
             NoPrompt: Neither question nor prompt came.
         """
         self._check_nothing_is_asked()
@@ -297,7 +286,7 @@ class Connection(CiscoIosSSH):
             raise ValueError("the enable secret was refused")
 
     def _asks_password(self) -> bool:
-        """Return whether the question for a password is the last thing shown, and stays; else it is a prompt."""
+        """Wait for a question or a prompt; return whether it is the question for a password."""
         deadline, seen = time.monotonic() + LOGIN_LIMIT_S, ""
         while True:
             if received := self.read_channel():
@@ -310,20 +299,20 @@ class Connection(CiscoIosSSH):
             self._wait_until(deadline, seen, QUIET_S)
 
     def _check_nothing_is_asked(self) -> None:
-        """Check what is left of earlier output, such as a log line, before something is typed.
+        """Check output received since the last answer, such as a log line, before something is typed.
 
         Raises:
-            NoPrompt: The device is at a question, which whatever is typed would answer.
+            NoPrompt: The device is at a question, which the next text typed would answer.
         """
         left = self.read_channel()
         if open_question(left) is not None:
             raise NoPrompt(left)
 
     def exchange(self, command: str, *, limit_s: float, configures: bool = False) -> Answer:
-        """Send a command that asks nothing and return its answer.
+        """Send a command that asks no question, and return its answer.
 
-        `limit_s` is the longest silence until the prompt, ten times as long in all; with `configures` the prompt of a
-        configuration mode ends an answer, too.
+        `limit_s` is the longest time without output, in seconds; the total limit is `TOTAL_LIMITS` times as long. With
+        `configures` the prompt of a configuration mode also ends the answer.
 
         Raises:
             NoPrompt: No echo or no prompt came.
@@ -353,10 +342,10 @@ class Connection(CiscoIosSSH):
 
     @staticmethod
     def _check_nothing_was_asked(answer: Answer) -> None:
-        """Check that no question stands in an answer: what follows and resembles a prompt may be text.
+        """Check that an answer has no question: the prompt after it may be other text.
 
         Raises:
-            NoPrompt: One does, and whatever is typed next might be its answer.
+            NoPrompt: It has one, and the next text typed might be its answer.
         """
         if len(answer.text) < SHORT_ANSWER_CHARS and (asked := confirmations(answer.text)):
             raise NoPrompt(asked[-1])
@@ -364,9 +353,9 @@ class Connection(CiscoIosSSH):
     def read_until_pattern(
         self, pattern: str = "", read_timeout: float = 10.0, re_flags: int = 0, max_loops: int | None = None
     ) -> str:
-        """Return what comes up to and including a pattern; the rest is kept for the next reader.
+        """Return the output up to and including a match of a pattern; the rest is kept for the next call.
 
-        As netmiko's own, which polls a hundred times a second; this one sleeps until there is something to see.
+        Replaces netmiko's method, which polls a hundred times a second; this one sleeps until there is output.
 
         Raises:
             ReadTimeout: It did not come in time.
@@ -391,9 +380,9 @@ class Connection(CiscoIosSSH):
 
     @property
     def has_ended(self) -> bool:
-        """Return whether nothing more can come: the channel is closed, or the device has sent EOF.
+        """Return whether no more output can come: the channel is closed, or the device has sent EOF.
 
-        A device may send EOF and never close the channel; its descriptor is readable for ever then.
+        A device may send EOF and never close the channel; its descriptor then stays readable.
         """
         channel = self._open_channel
         return channel is None or channel.closed or bool(channel.eof_received and not channel.recv_ready())
@@ -424,7 +413,7 @@ class Connection(CiscoIosSSH):
         self.wait_for_text(min(left_s, at_most_s))
 
     def cleanup(self, command: str = "exit") -> None:
-        """Log out; only called at a prompt that was seen, so nothing is asked first."""
+        """Log out; only called when the device is at a prompt."""
         self.write_channel(command + self.RETURN)
         # The device hangs up; a second is enough for it even behind a satellite.
         deadline = time.monotonic() + 1.0
@@ -442,7 +431,7 @@ class Driver(IOSDriver):
         self._host_keys = host_keys
         self._recorder = recorder
         self.known_answers: dict[str, str] = {}
-        """Answers that need not be asked for again, by command."""
+        """Cached answers, by command."""
 
     def open(self) -> None:
         """Open the session; the caller checks whether it is privileged."""
@@ -458,16 +447,15 @@ class Driver(IOSDriver):
         )
 
     def enable(self) -> None:
-        """Enter privileged EXEC where the login did not lead there, or not to the level of the secret.
+        """Enter privileged EXEC mode, unless the login led to level 15 already.
 
-        `#` stands for every level from 2 on, and a `prompt` line may have `>` for all of them: the level decides, where
-        the
-        device shows it.
+        `#` is the prompt of every level from 2 on, and a `prompt` line may use `>` for all of them, so the privilege
+        level decides if the device shows it.
 
         Raises:
-            LoginRefused: The secret was taken and the level is the same.
+            LoginRefused: The secret was accepted but the level did not change.
             ValueError: The secret was refused or is missing.
-            NoPrompt: The device asks something else, or nothing came.
+            NoPrompt: The device asks something else, or there was no output.
         """
         device = self.device
         is_hash_prompt = device.last_prompt.endswith("#")
@@ -491,7 +479,7 @@ class Driver(IOSDriver):
         raise ValueError("no privileged prompt")
 
     def _level(self) -> int | None:
-        """Return the privilege level that the device shows; None where it shows none."""
+        """Return the privilege level by `show privilege`; None if the device does not show it."""
         text = self.device.exchange(SHOW_PRIVILEGE, limit_s=LOGIN_LIMIT_S).text
         found = first(Privilege, text)
         self.known_answers[SHOW_PRIVILEGE] = text
@@ -500,7 +488,7 @@ class Driver(IOSDriver):
     def _send_command(self, command: str) -> str:
         """Return a command's output to NAPALM's getters.
 
-        NAPALM waits ten seconds in all, which a large configuration takes; here silence counts.
+        NAPALM's limit is ten seconds in total, which a large configuration exceeds; here it is a limit of silence.
         """
         text = self.known_answers.get(command)
         if text is None:

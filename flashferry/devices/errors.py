@@ -7,14 +7,14 @@ from typing import ClassVar
 from flashferry.core.errors import FlashferryError, Kind
 
 SESSION_LOST = "Look whether the device reloaded, its line's limits ended the session, or the path to it broke"
-"""What to do about a session that was there and is gone."""
+"""Hint about a session that was lost."""
 
 
 class DeviceUnreachable(FlashferryError):
-    """The network or the device's SSH service must be mended: no session could be opened, or it was lost.
+    """The network or the device's SSH service needs repair: no session could be opened, or it was lost.
 
     Attributes:
-        cause: Why none could be opened, as `flashferry.devices.login.Cause` has it; None where one was lost.
+        cause: Value of `flashferry.devices.login.Cause` if no session could be opened; None if one was lost.
     """
 
     kind: ClassVar[Kind] = Kind.DEVICE_UNREACHABLE
@@ -29,57 +29,57 @@ class LoginRefused(FlashferryError):
 
 
 class HostKeyRefused(LoginRefused):
-    """The device's SSH host key is not the one that it is known by, or not known: no password was sent."""
+    """The device's SSH host key differs from the known one, or is unknown; no password was sent."""
 
     kind: ClassVar[Kind] = Kind.HOST_KEY_REFUSED
 
 
 class DeviceRefused(FlashferryError):
-    """The device's owner must act: the device does not take a command, or is in a state that we do not touch."""
+    """The device's owner must act: the device refuses a command, or is in a state in which we change nothing."""
 
     kind: ClassVar[Kind] = Kind.DEVICE_REFUSED
 
 
 class InstallRefused(DeviceRefused):
-    """The device does not take an install command now, and says why; nothing was activated or removed."""
+    """The device refuses an install command, with a reason; nothing was activated or removed."""
 
     kind: ClassVar[Kind] = Kind.INSTALL_REFUSED
 
 
 class InstallFailed(InstallRefused):
-    """The device started to add an image and printed that it failed: what its tables show then may lack parts."""
+    """The device started to add an image and reported a failure; its tables may be incomplete."""
 
     kind: ClassVar[Kind] = Kind.INSTALL_FAILED
 
 
 class OtherDevice(DeviceRefused):
-    """Another device answers than the one of a run or a journal: nothing was set on it."""
+    """The address belongs to another device than the one of a run or a journal; nothing was changed on it."""
 
     kind: ClassVar[Kind] = Kind.OTHER_DEVICE
 
 
 class OutputNotUnderstood(FlashferryError):
-    """The device answered something that we have no reading for; nothing is guessed."""
+    """The device's output could not be parsed; nothing is guessed."""
 
     kind: ClassVar[Kind] = Kind.OUTPUT_NOT_UNDERSTOOD
     advice: ClassVar[str | None] = "Give the command by hand and look at what the device says"
 
 
 class QuestionLeft(OutputNotUnderstood):
-    """A prompt came back after a question without an answer: the next key might be its answer."""
+    """A prompt followed a question that was not answered: the next text typed might be its answer."""
 
     kind: ClassVar[Kind] = Kind.QUESTION_LEFT
 
 
 class FlashBusy(OutputNotUnderstood):
-    """The device has the file open and shows nothing of it yet."""
+    """The device has the file open, so its size or content cannot be read yet."""
 
     kind: ClassVar[Kind] = Kind.FLASH_BUSY
     advice: ClassVar[str | None] = "Look again in a while: something on the device still has the file open"
 
 
 class DialogueDisturbed(OutputNotUnderstood):
-    """Other text follows a question, so that nothing could be typed into it: the next time may go well."""
+    """Other output followed a question, so it could not be answered safely; a retry may succeed."""
 
     kind: ClassVar[Kind] = Kind.DIALOGUE_DISTURBED
     advice: ClassVar[str | None] = (
@@ -88,7 +88,7 @@ class DialogueDisturbed(OutputNotUnderstood):
 
 
 class FileExists(DeviceRefused):
-    """The device's owner must act: a file is at the target that our copy did not put there; nothing is overwritten."""
+    """The device's owner must act: the target has a file that our copy did not write; nothing is overwritten."""
 
     kind: ClassVar[Kind] = Kind.FILE_EXISTS
 
@@ -101,7 +101,7 @@ class CopyFailed(FlashferryError):
 
 
 class NotDelivered(CopyFailed):
-    """The device reports success, and our server did not deliver the whole image: the file is not proven."""
+    """The device reports success although our server did not deliver the whole image."""
 
     kind: ClassVar[Kind] = Kind.NOT_DELIVERED
     advice: ClassVar[str | None] = (
@@ -111,7 +111,7 @@ class NotDelivered(CopyFailed):
 
 
 class DeviceOverloaded(CopyFailed):
-    """The device ended the copy with an I/O error or for want of memory, as with a window too large for it."""
+    """The device ended the copy with an I/O error or for lack of memory, perhaps because its window is too large."""
 
     kind: ClassVar[Kind] = Kind.DEVICE_OVERLOADED
     advice: ClassVar[str | None] = (
@@ -129,19 +129,19 @@ class TransferStalled(FlashferryError):
 
 
 class ImageCorrupt(FlashferryError):
-    """The file on the device is not the file that was offered."""
+    """The file on the device differs from the image that was served."""
 
     kind: ClassVar[Kind] = Kind.IMAGE_CORRUPT
 
 
 class RestoreIncomplete(FlashferryError):
-    """The configuration is not what it was; it says which line, and why it was left."""
+    """The configuration was not restored completely; the message says which line remains, and why."""
 
     kind: ClassVar[Kind] = Kind.RESTORE_INCOMPLETE
 
 
 class Stopped(FlashferryError):
-    """No action is needed: the operator ended this step, or the device's time was over."""
+    """No action is needed: the operator stopped this step, or the device's time was over."""
 
     kind: ClassVar[Kind] = Kind.STOPPED
     advice: ClassVar[str | None] = None
@@ -149,13 +149,13 @@ class Stopped(FlashferryError):
 
 
 class CopyStopped(Stopped, TransferStalled):
-    """The copy was ended because the run, or the device's time, is to end."""
+    """The copy was stopped because the run, or the device's time, ends."""
 
     kind: ClassVar[Kind] = Kind.COPY_STOPPED
 
 
 class HashStopped(Stopped, OutputNotUnderstood):
-    """The hash was ended because the run, or the device's time, is to end."""
+    """The computation of a hash was stopped because the run, or the device's time, ends."""
 
     kind: ClassVar[Kind] = Kind.HASH_STOPPED
 

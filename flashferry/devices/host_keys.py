@@ -1,14 +1,14 @@
-"""The text of a known_hosts file: which keys a name is known by, and the line for a new one. Pure: text in, text out.
+"""Known-hosts files: parsing, checking a device's key, and adding new keys.
 
 Facts
 -----
 * A line holds an optional marker, a comma-separated list of patterns, a key type and the key in base64; `#` begins a
   comment (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT).
-* `*` and `?` are wildcards, `!` in front of a pattern takes a name out again.
+* `*` and `?` are wildcards, `!` before a pattern excludes a name.
 * A name at another port than 22 is written `[name]:port`.
-* A hashed name is `|1|salt|hash`, both in base64: HMAC-SHA1 of the name under the salt.
-* `@revoked` marks a key that must never be taken; `@cert-authority` one that signs others, which Cisco devices have
-  no use for.
+* A hashed name is `|1|salt|hash`, both in base64: HMAC-SHA1 of the name with the salt as key.
+* `@revoked` marks a key that must never be accepted; `@cert-authority` one that signs others, which Cisco devices do
+  not use.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REVOKED, _CA = "@revoked", "@cert-authority"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostKey:
-    """A public key as SSH names it: its type, for example `ssh-rsa`, and its bytes on the wire in base64."""
+    """A public key: its SSH type, for example `ssh-rsa`, and its encoded bytes in base64."""
 
     kind: str
     base64: str
@@ -54,7 +54,7 @@ class HostKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownKey:
-    """A key that a name is known by, and where the file says so.
+    """A key of a name in a known-hosts file.
 
     Attributes:
         line: Number of its line, from 1.
@@ -67,20 +67,20 @@ class KnownKey:
 
 
 def name_of(address: str, port: int) -> str:
-    """Return the name under which a known_hosts file keeps an address."""
+    """Return the name of an address and port in a known-hosts file."""
     return address if port == _SSH_PORT else f"[{address}]:{port}"
 
 
 def damaged_lines(text: str, name: str) -> tuple[int, ...]:
-    """Return the numbers of the lines that are about a name and hold no key that can be read.
+    """Return the numbers of the lines about a name that have no readable key.
 
-    If such a line were passed over, a known device would count as a new one: any key would be accepted.
+    If such a line were ignored, a known device would count as new, and any key would be accepted.
     """
     return tuple(number for number, marker, words in _lines(text, name) if marker != _CA and not _is_key(words[1:3]))
 
 
 def keys_of(text: str, name: str) -> tuple[KnownKey, ...]:
-    """Return the keys that a file's text gives for a name; lines that cannot be read say nothing."""
+    """Return the keys of a name in a file's text; unreadable lines are ignored."""
     return tuple(
         KnownKey(key=HostKey(kind=words[1], base64=words[2]), line=number, is_revoked=bool(marker))
         for number, marker, words in _lines(text, name)
@@ -89,7 +89,7 @@ def keys_of(text: str, name: str) -> tuple[KnownKey, ...]:
 
 
 def line_for(name: str, key: HostKey) -> str:
-    """Return the line that makes a key known."""
+    """Return the known-hosts line of a key."""
     return f"{name} {key.kind} {key.base64}"
 
 
@@ -103,7 +103,7 @@ def _lines(text: str, name: str) -> Iterator[tuple[int, str, list[str]]]:
 
 
 def _matches(patterns: str, name: str) -> bool:
-    """Return whether a list of patterns means a name; one negated pattern that fits outweighs all others."""
+    """Return whether a list of patterns matches a name; a negated pattern that matches excludes it."""
     if patterns.startswith("|"):
         return _hash_fits(patterns, name)
     fits = False
@@ -133,7 +133,7 @@ def _hash_fits(hashed: str, name: str) -> bool:
 
 
 def _is_key(words: list[str]) -> bool:
-    """Return whether type and base64 make a key: strings with their lengths in front, the first the type (RFC 4253)."""
+    """Return whether type and base64 are a key: length-prefixed strings, of which the first is the type (RFC 4253)."""
     if len(words) < 2:
         return False
     try:
@@ -158,8 +158,8 @@ class HostKeys:
     """The known host keys of a device.
 
     Attributes:
-        path: The known_hosts file; need not exist where new keys are accepted.
-        policy: What becomes of a device that the file does not know.
+        path: The known-hosts file; need not exist if new keys are accepted.
+        policy: Treatment of an unknown key.
         device: Inventory name, for errors.
     """
 
@@ -168,7 +168,7 @@ class HostKeys:
     device: str
 
     def known(self, name: str) -> tuple[KnownKey, ...]:
-        """Return the keys that the file gives for a name (`address`, or `[address]:port`).
+        """Return the keys of a name (`address`, or `[address]:port`) in the file.
 
         Raises:
             HostKeyRefused: The file, or its line about this name, cannot be read.
@@ -183,15 +183,15 @@ class HostKeys:
             )
         return keys_of(text, name)
 
-    def judge(self, name: str, seen: HostKey) -> None:
-        """Return where the key is the known one, or new and accepted; it is remembered then.
+    def check(self, name: str, seen: HostKey) -> None:
+        """Check a device's key; a new key that the policy accepts is added to the file.
 
-        Safe from several threads and processes at once: the file is locked, read again, and one line is appended in one
-        piece: what others write meanwhile, ssh among them, stays.
+        Safe for several threads and processes: the file is locked, read again, and one line is appended in a single
+        write, so lines that others write meanwhile, ssh included, are kept.
 
         Raises:
-            HostKeyRefused: The key is another one than known, revoked, unknown under the strict policy, or cannot be
-                remembered.
+            HostKeyRefused: The key differs from the known one, is revoked, is unknown under the strict policy, or
+                cannot be stored.
         """
         if self._is_known(self.known(name), name, seen):
             return
@@ -251,7 +251,7 @@ def _shown(key: HostKey) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock beside the file, which ssh-keygen -R replaces, and a lock on it with it."""
+    """Hold a lock on a separate file, because `ssh-keygen -R` replaces the known-hosts file itself."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with path.with_name(path.name + ".lock").open("a") as held:
         lock(held, waits=True)
@@ -259,7 +259,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _append(path: Path, line: str, *, ends_in_line: bool) -> None:
-    """Append a line, after a line end where that is missing; all that is there stays byte for byte."""
+    """Append a line, after a missing line end if necessary; existing bytes are not changed."""
     data = f"{chr(10) if ends_in_line else ''}{line}\n".encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     try:

@@ -1,9 +1,9 @@
-"""Which device answers: whether it is the one that was meant, and still is at every later login of a run.
+"""Check of a device's identity: whether it is the expected one, at every login of a run.
 
-Neither serial number nor host name is enough by itself. Virtual routers share serial numbers: copies of one machine
-have that of the first. Host names are changed, and kept by the router that takes the place of another. The serial
-number of a stack is that of its active member, and another one's after a fail-over. And an SSH host key proves little:
-a copy of a virtual machine has it, and both boxes of a pair may.
+Neither serial number nor host name suffices by itself. Copies of a virtual router have the serial number of the
+original. Host names are changed, and a replacement router gets the name of the old one. The serial number of a stack is
+that of its active member, which changes by a fail-over. An SSH host key proves little: a copy of a virtual machine has
+the same, and so may both routers of a redundant pair.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from templates.config_sections import global_lines
 
 _NO_SERIAL = frozenset({"", "unknown", "none", "n/a"})
 _VIRTUAL = ("csr1000v", "c8000v", "c8kv", "isrv", "iosv", "vios", "iol", "linux unix", "xrv")
-"""What models of virtual routers have in their names, and no other."""
+"""Parts of the model names of virtual routers."""
 
 _MEMBER_SERIAL = re.compile(r"(?mi)^\s*system serial number\s*:\s*(\S+)\s*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a device calls itself.
+    """Identity of a device by its own output.
 
     Attributes:
-        name: `serial number/host name`, as the journal and plans have it.
-        members: Serial numbers of the members of a stack; empty where the device is none, or does not show them.
+        name: `serial number/host name`, as in journal and plans.
+        members: Serial numbers of the members of a stack; empty if it is no stack, or does not show them.
     """
 
     name: str
@@ -41,23 +41,23 @@ class Identity:
 
 
 def identity_of(facts: Facts) -> str:
-    """Return what a device calls itself: `serial number/host name`."""
+    """Return a device's identity: `serial number/host name`."""
     return f"{facts.serial_number}/{facts.hostname}"
 
 
 def serial_in(identity: str) -> str | None:
-    """Return the serial number in what a device calls itself, or None."""
+    """Return the serial number in an identity, or None."""
     serial = identity.rpartition("/")[0]
     return None if serial.casefold() in _NO_SERIAL else serial
 
 
 def identity_seen(session: DeviceSession) -> Identity:
-    """Return what the device at the other end of a session calls itself."""
+    """Return the identity of a session's device."""
     return Identity(name=identity_of(session.facts()), members=member_serials(session.show_version()))
 
 
 def member_serials(version: str) -> frozenset[str]:
-    """Return the serial numbers of a stack's members by `show version`; empty where fewer than two are shown."""
+    """Return the serial numbers of a stack's members in `show version`; empty if there are fewer than two."""
     found = frozenset(_MEMBER_SERIAL.findall(version))
     return found if len(found) > 1 else frozenset()
 
@@ -70,21 +70,21 @@ def is_same(
     members: frozenset[str] = frozenset(),
     found_members: frozenset[str] = frozenset(),
 ) -> bool:
-    """Return whether a device is the one that was meant, also where its host name was changed since.
+    """Return whether a device is the expected one, even if its host name was changed since.
 
-    A serial number decides alone only where it is one device's: that of a virtual router, one that is missing, or one
-    that another device is known by, says nothing without the host name. A stack of the same host name is the same where
-    it shares a member with what it was: another one is active, or some were exchanged.
+    A serial number decides alone only if it is unique: that of a virtual router, a missing one, or one that another
+    device has too, also needs the host name. A stack of the same host name is the same if it shares a member with the
+    expected one: its active member may have changed, or some members may have been replaced.
 
-    That is enough to compare devices of different runs. Where lines of ours are to be taken back, a device of another
-    host name has to prove more: see `is_ours`.
+    This suffices to compare devices of different runs. Before our configuration lines are removed from a device with
+    another host name, `is_ours` requires more.
 
     Args:
-        expected: What the device called itself, as `identity_of` gives it.
-        found: What the one that answers says.
-        others: Returns what other devices call themselves; asked only where the host name does not decide.
-        members: Serial numbers of the members that it had.
-        found_members: Those of the one that answers.
+        expected: Identity of the expected device, by `identity_of`.
+        found: Facts of the present device.
+        others: Returns the identities of other devices; called only if the host name does not decide.
+        members: Serial numbers of the expected device's stack members.
+        found_members: Those of the present device.
     """
     if expected == identity_of(found):
         return True
@@ -100,17 +100,17 @@ def is_same(
 def is_ours(
     session: DeviceSession, expected: Identity, marks: Iterable[str], others: Callable[[], Iterable[str]] = tuple
 ) -> bool:
-    """Return whether the device that answers is the one of a run.
+    """Return whether a session's device is the one of a run.
 
-    A device with another host name than before was renamed meanwhile, or is another one with the same serial number: a
-    copy, or the other box of a pair that reports one for both. Only the mark that the run left distinguishes them
-    (`tasks.run_marker`).
+    A device with another host name than before was renamed, or is another one with the same serial number: a copy, or
+    the other router of a pair that reports one number for both. Only the marker line that the run left in the
+    configuration distinguishes them (`tasks.run_marker`).
 
     Args:
         session: A session on which only `show version` was sent.
-        expected: Which device is meant.
-        marks: The lines that the run marked its device with; none where it did not come to that.
-        others: Returns what other devices call themselves; asked only where the host name does not decide.
+        expected: Identity of the run's device.
+        marks: Marker lines of the run; empty if it set none yet.
+        others: Returns the identities of other devices; called only if the host name does not decide.
     """
     facts, found = session.facts(), member_serials(session.show_version())
     if not is_same(expected.name, facts, others, members=expected.members, found_members=found):
@@ -128,14 +128,14 @@ def _shares_a_member(serial: str, members: frozenset[str], found: str, found_mem
 
 
 class LoginGuard:
-    """Remembers which device answered at the first login of a device's run, and checks every later login.
+    """Remembers the device's identity at the first login of a run, and checks it at every later login.
 
     Args:
-        expected: The device of the first login; None: whichever answers.
+        expected: Identity at the first login; None accepts any.
 
     Attributes:
-        expected: Which device has to answer; None before the first login.
-        marks: The lines that the device was marked with, for a login after its host name was changed.
+        expected: Expected identity; None before the first login.
+        marks: Marker lines of the run on the device, for a login after its host name was changed.
     """
 
     def __init__(self, expected: Identity | None = None) -> None:
@@ -143,9 +143,9 @@ class LoginGuard:
         self.marks: tuple[str, ...] = ()
 
     def check(self, session: DeviceSession) -> None:
-        """Check which device answers; the first one is remembered.
+        """Check a session's device; at the first login remember it.
 
-        Only `show version` is sent, and `show running-config` where the device has another host name by now.
+        Sends only `show version`, and `show running-config` if the host name has changed.
 
         Raises:
             OtherDevice: It is not the device of this run.
@@ -170,19 +170,19 @@ _lock = threading.Lock()
 
 
 def guard_logins(task: Task, guard: LoginGuard) -> None:
-    """Have all logins of a device's run checked by a guard, which may have served earlier attempts."""
+    """Set the guard that checks all logins of a device's run; it may come from an earlier attempt."""
     with _lock:
         _guards[run_of(task)] = guard
 
 
 def guard_of(task: Task) -> LoginGuard:
-    """Return the guard of the logins of a device's run; by default the first device that answers is expected."""
+    """Return the guard of a device's run; a new one accepts any device at the first login."""
     with _lock:
         return _guards.setdefault(run_of(task), LoginGuard())
 
 
 def run_of(task: Task) -> Task:
-    """Return the task that is a device's whole run, of any task below it."""
+    """Return the topmost task above a task, which is the device's whole run."""
     while task.parent_task is not None:
         task = task.parent_task
     return task

@@ -1,12 +1,12 @@
-"""Why no session with a device came about, by the errors of the libraries. Pure.
+"""Opening a session with a device, and the cause of a failure by the libraries' errors.
 
 Facts
 -----
-* netmiko raises one error for all of it and NAPALM another one around that; what the socket said stays in the chain of
-  contexts. A name that is not known is a `gaierror`, whatever language the system speaks.
-* paramiko tries all addresses of a name and gathers refusals and missing routes in one `NoValidConnectionsError`.
-* A server that closes at once, as a router does whose vty lines are taken, or speaks something else, has paramiko say
-  `Error reading SSH protocol banner`, with the end of the stream or a time-out below it.
+* netmiko raises one error for all failures, and NAPALM wraps it in another; the socket's error is in the exception
+  chain. An unknown name is a `gaierror`, whatever the language of the system.
+* paramiko tries all addresses of a name and collects refusals and missing routes in one `NoValidConnectionsError`.
+* If a server closes at once, as a router without free vty lines does, or uses another protocol, paramiko raises `Error
+  reading SSH protocol banner`, caused by an end of the stream or a timeout.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Cause(StrEnum):
-    """Why a device could not be reached; for programs."""
+    """Why a device could not be reached, as a stored value."""
 
     NAME = "name not resolved"
     REFUSED = "refused"
@@ -43,10 +43,10 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreached:
-    """Why, for programs and for people.
+    """Why a device could not be reached, with message and hint.
 
     Attributes:
-        words: What was seen, to follow a colon; empty where nothing is known.
+        words: What was seen, as a clause to follow a colon; empty if unknown.
     """
 
     cause: Cause
@@ -83,14 +83,14 @@ _NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAI
 
 
 def unreached(error: BaseException) -> Unreached:
-    """Return why no session came about, by the error that ended the attempt."""
+    """Return why no session could be opened, by the error that ended the attempt."""
     cause = next((found for one in _chain(error) if (found := _cause(one)) is not None), Cause.UNKNOWN)
     words, hint = _WORDS[cause]
     return Unreached(cause=cause, words=words, hint=hint)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and those that it came from, the outermost first; and what paramiko gathered in one."""
+    """Yield an error and its causes, the outermost first, including those that paramiko collects in one error."""
     left, seen = [error], set()
     while left:
         one = left.pop(0)
@@ -118,13 +118,12 @@ def _cause(error: BaseException) -> Cause | None:
 
 
 ENCODING = "iso-8859-1"
-
-"""One byte is one character: a character of two bytes that a packet's edge cuts is not lost, and a configuration reads
-the same each time."""
+"""Encoding with one byte per character: no multi-byte character is split between packets, so a configuration is decoded
+in the same way each time."""
 
 
 def lost() -> tuple[type[Exception], ...]:
-    """Return what the libraries raise when a session is gone, or was none."""
+    """Return the exceptions that the libraries raise if a session is lost or could not be opened."""
     from netmiko.exceptions import NetmikoTimeoutException, ReadException, WriteException
     from paramiko.ssh_exception import SSHException
 
@@ -142,28 +141,28 @@ def lost() -> tuple[type[Exception], ...]:
 
 
 def too_late() -> type[Exception]:
-    """Return what netmiko raises when no prompt comes in time."""
+    """Return the exception that netmiko raises if no prompt comes in time."""
     from netmiko.exceptions import ReadTimeout
 
     return ReadTimeout
 
 
 def failed() -> tuple[type[Exception], ...]:
-    """Return all of these, and netmiko's error for a mode that was not reached."""
+    """Return all of these exceptions, and the one that netmiko raises if a mode was not reached."""
     return (*lost(), too_late(), ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How to open a session; `__repr__` has no secret.
+    """Parameters of a session; `__repr__` has no secret.
 
     Attributes:
         name: Inventory name of the device.
         address: Its address or DNS name.
-        enable_secret: What `enable` asks for, or None: the login has to be privileged.
+        enable_secret: Password for `enable`; None if the login itself is privileged.
         host_keys: The known host keys of the device.
-        optional_args: NAPALM's options, netmiko's among them.
-        recorder: Takes all that is sent and comes.
+        optional_args: NAPALM's options, including netmiko's.
+        recorder: Records all input and output.
     """
 
     name: str
@@ -182,10 +181,10 @@ class Login:
 
 
 def open_driver(login: Login) -> Driver:
-    """Return a driver with an open, privileged session.
+    """Open a privileged session and return its driver.
 
     Raises:
-        ConfigInvalid: User, password or enable secret hold what no line can hold; nothing was opened.
+        ConfigInvalid: User, password or enable secret has a line break or control character; nothing was opened.
         HostKeyRefused: The device's host key is not the known one; no password was sent.
         LoginRefused: User, password or enable secret were not accepted.
         DeviceUnreachable: No SSH session could be opened.
@@ -200,19 +199,19 @@ def open_driver(login: Login) -> Driver:
         username=login.username,
         password=login.password,
         timeout=60,
-        # NAPALM's Nornir plugin writes into the dict it is given, and so may the driver: never share it.
+        # NAPALM's Nornir plugin changes the dict that it gets, and the driver may do so: never share it.
         optional_args={
             "port": login.port,
             "secret": _typed(login.enable_secret or ""),
             "conn_timeout": 15,
             "banner_timeout": 30,
             "auth_timeout": 30,
-            # Keeps address translations on the way awake while a copy runs for an hour.
+            # Keeps NAT entries on the path alive while a copy runs for an hour.
             "keepalive": 30,
-            # We enable by ourselves: a refused secret is not an unreachable device.
+            # We call enable ourselves, so that a refused secret is not reported as an unreachable device.
             "force_no_enable": True,
             **login.optional_args,
-            # Not the inventory's to say: their text would be cut at a packet's edge.
+            # Not configurable: with a multi-byte encoding, characters could be split between packets.
             "encoding": ENCODING,
         },
     )
@@ -228,9 +227,9 @@ def open_driver(login: Login) -> Driver:
 
 
 def hang_up(device: Any) -> None:
-    """Close a netmiko connection at once; one that breaks off in that very moment is no error.
+    """Close a netmiko connection at once; a connection lost meanwhile is no error.
 
-    netmiko's own logout starts with Enter, which at `Destination filename [x]?` means yes.
+    netmiko's own logout starts with Enter, which would confirm `Destination filename [x]?`.
     """
     try:
         device.paramiko_cleanup()
@@ -242,7 +241,7 @@ def hang_up(device: Any) -> None:
 
 
 def _check_lines(login: Login) -> None:
-    """Refuse what would end the line that it is typed into; the last check before anything is sent."""
+    """Refuse credentials with line breaks; the last check before anything is sent."""
     try:
         check_login(login.username, login.password, login.enable_secret)
     except ConfigInvalid as error:
@@ -250,7 +249,7 @@ def _check_lines(login: Login) -> None:
 
 
 def _typed(secret: str) -> str:
-    """Return a secret so that its UTF-8 bytes go to the device; the SSH password is sent in UTF-8 anyhow (RFC 4252)."""
+    """Return a secret whose encoding by `ENCODING` gives its UTF-8 bytes, as for the SSH password (RFC 4252)."""
     return secret.encode().decode(ENCODING)
 
 

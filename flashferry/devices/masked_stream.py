@@ -1,16 +1,16 @@
-"""Secrets of others in what a device prints: values that configuration lines are known to hold. Pure.
+"""Masking of secrets in a session's output: known ones, and values of configuration lines that hold secrets. Pure.
 
 Facts
 -----
-* A running configuration has passwords, keys and community names, in clear, as type 7 (which can be turned back) or as
-  a hash that can be guessed at. Those that this process knows are masked by value (`flashferry.core.redaction`); of
-  all others only the words in front of them are known.
-* Which words those are: the scrubbing lists of RANCID, oxidized (ios.rb) and netconan agree on them, as does what
-  `show tech-support` replaces by `<removed>`.
-* A value may hold blanks, and what may follow it differs by command: so all that follows the word is masked, up to the
-  end of the line. That hides an access list's number; to separate them would be a guess.
-* The same lines come in differences (`+` in front), after a prompt as an echo, and quoted in a syslog line. So the
-  words count anywhere in a line, which also masks the end of a sentence such as `Password required, but none set`.
+* A running configuration has passwords, keys and community names, in clear, as type 7 (which is reversible) or as a
+  hash that can be attacked by guessing. Secrets known to this process are masked by value
+  (`flashferry.core.redaction`); all others are recognised by the keyword before them.
+* The scrubbing lists of RANCID, oxidized (ios.rb) and netconan agree on these keywords, as does what `show
+  tech-support` replaces by `<removed>`.
+* A value may have spaces, and what may follow it differs by command. So everything after the keyword is masked, up to
+  the end of the line, including an access list's number.
+* The same lines occur in differences (after `+`), after a prompt as an echo, and quoted in a syslog line. So keywords
+  count anywhere in a line, which also masks the end of a sentence such as `Password required, but none set`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ from functools import lru_cache
 from flashferry.core.redaction import MASK, secret_places, secret_start, visible
 
 _HINTS = ("passw", "passp", "passc", "secret", "key", "psk", "token", "snmp", "auth", "priv", "$", "environment")
-
-"""What every such line has, in lower case: most lines have none, and are done with."""
+"""Texts of which every such line has one, in lower case: a fast test that excludes most lines."""
 
 _TYPE = r"(?:[ \t]+level[ \t]+\d+)?(?:[ \t]+\d{1,2}(?=[ \t]+\S))?"
-
 """`level 7`, and the type of what follows: 0, 5, 6, 7, 8, 9."""
 
 _VALUE = re.compile(
@@ -50,7 +48,6 @@ _VALUE = re.compile(
 )
 
 _HASH = re.compile(r"\$(?:1|5|6|8|9|14)\$[\w./$+=-]{6,}")
-
 """A password's hash, wherever it stands."""
 
 
@@ -70,24 +67,19 @@ def line_secrets(text: str) -> list[tuple[int, int]]:
 
 
 OPEN_LINE_S = 1.0
-
-"""So long a line without an end is waited for."""
+"""Time for which a line without line end is held."""
 
 MOST_OPEN_CHARS = 4096
-
-"""Nor is more of it held: the marks of a copy are one line of thousands."""
+"""Most characters of such a line that are held: the marks of a copy are one line of thousands."""
 
 MOST_HELD_CHARS = 1024
-
-"""A secret that has start is waited for up to so many characters; longer, it is none."""
+"""Most characters held as the possible start of a secret; a longer text is none."""
 
 MOST_CONTEXT_CHARS = 1024
-
-"""So much of the line that was released already is checked with the next part of it."""
+"""Characters of the released part of a line that are checked again together with its next part."""
 
 LEAST_OF_A_SECRET = 4
-
-"""So much of a secret's beginning is not shown either, should the rest never come."""
+"""Least length of a secret's start that is masked if the rest never comes."""
 
 _ASKS_SECRET = re.compile(
     r"(?:pass(?:word|wd|phrase|code)|secret|\bpin|token|community)[^\n]{0,40}[:?] ?[ \b]*\Z", re.IGNORECASE
@@ -95,7 +87,7 @@ _ASKS_SECRET = re.compile(
 
 
 class Mark(StrEnum):
-    """What an entry is: what was sent, what came, or a word of ours."""
+    """Kind of an entry: sent, received, or our own remark."""
 
     SENT = ">"
     CAME = "<"
@@ -121,7 +113,7 @@ def without_secrets(text: str) -> str:
 
 
 class _Direction:
-    """One direction: its open end, and what of that line was released already."""
+    """One direction of a session: its unfinished line, of which a part may be released already."""
 
     def __init__(self, mark: Mark) -> None:
         self._mark = mark
@@ -131,11 +123,11 @@ class _Direction:
 
     @property
     def last_line(self) -> str:
-        """Return the line that has no end yet, as it came."""
+        """Return the unfinished line, unmasked."""
         return self._released + self._open
 
     def take(self, at_s: float, text: str) -> list[str]:
-        """Take a piece; return the entries of the lines that are whole by now."""
+        """Add a piece; return the entries of the lines that are complete now."""
         if not self._open:
             self._since_s = at_s
         self._open += text
@@ -146,7 +138,7 @@ class _Direction:
         return []
 
     def let_go(self, at_s: float) -> list[str]:
-        """Return the entries of all but what may be a secret's start."""
+        """Return the entries of the unfinished line, except what may be the start of a secret."""
         if not self._open:
             return []
         whole = self._released + self._open
@@ -156,11 +148,11 @@ class _Direction:
         return self._let_go(at_s, max(start, len(self._released)))
 
     def overdue(self, now_s: float) -> list[str]:
-        """Return the entries of a line that has waited for its end for too long."""
+        """Return the entries of an unfinished line that was held for too long."""
         return self.let_go(now_s) if self._open and now_s - self._since_s > OPEN_LINE_S else []
 
     def end(self, at_s: float) -> list[str]:
-        """Return the entries of what is left; nothing follows. A secret's start is masked, too."""
+        """Return the entries of the rest at the end of the session; a secret's start is masked, too."""
         entries = self.let_go(at_s)
         rest, self._released, self._open = self._open, "", ""
         if rest:
@@ -168,7 +160,7 @@ class _Direction:
         return entries
 
     def _whole_lines(self) -> int:
-        """Return where the last line ends that no secret may go on after."""
+        """Return the index after the last line end that cannot be within a secret."""
         whole = self._released + self._open
         end, start = whole.rfind("\n") + 1, _secret_start(whole)
         if self._mark is Mark.SENT and _is_line_end_only(whole[start:]):
@@ -196,10 +188,7 @@ class _Direction:
 
 
 class MaskedStream:
-    """One session's output in both directions; every method returns the entries that may be shown by then.
-
-    Not safe for several threads at once.
-    """
+    """Masks a session's input and output; every method returns the entries that can be shown now. Not thread-safe."""
 
     def __init__(self) -> None:
         self._directions = {mark: _Direction(mark) for mark in (Mark.CAME, Mark.SENT)}
@@ -207,12 +196,12 @@ class MaskedStream:
         self._is_secret = False
 
     def take(self, at_s: float, mark: Mark, text: str) -> list[str]:
-        """Take a piece of text.
+        """Add a piece of text.
 
         Args:
-            at_s: When it was sent or came, seconds since 1970; never before the piece in front of it.
-            mark: Which direction it went.
-            text: The text as it is; of any length.
+            at_s: Its time, seconds since 1970, not before that of the previous piece.
+            mark: Its direction.
+            text: The unmasked text, of any length.
         """
         if not text:
             return []
@@ -231,11 +220,11 @@ class MaskedStream:
         return entries + self._directions[mark].take(at_s, text)
 
     def overdue(self, now_s: float) -> list[str]:
-        """Return the entries of lines that have waited for their ends for too long."""
+        """Return the entries of unfinished lines that were held for too long."""
         return [one for direction in self._directions.values() for one in direction.overdue(now_s)]
 
     def end(self, at_s: float) -> list[str]:
-        """Return the entries of all that is left; nothing follows."""
+        """Return the entries of the rest at the end of the session."""
         return [one for direction in self._directions.values() for one in direction.end(at_s)]
 
     def _let_go(self, at_s: float) -> list[str]:
@@ -247,22 +236,22 @@ class MaskedStream:
 
 
 def _secret_start(whole: str) -> int:
-    """Return from where on a text may be the start of a secret, should more of it follow."""
+    """Return the index from which a text may be the start of a secret; its length if none."""
     start = secret_start(whole)
     return start if len(whole) - start <= MOST_HELD_CHARS else len(whole)
 
 
 def _is_line_end_only(start: str) -> bool:
-    """Return whether a secret would have to be broken by a line's end after its first letters.
+    """Return whether a possible secret would contain a line end after its first few characters.
 
-    Every tenth line or so ends with a letter that some password starts with. Such a line waits for the next piece, but
-    neither a command nor what stands in front of a question's answer is torn for it.
+    About every tenth line ends with a character that some password starts with. Such a line is held for the next piece,
+    but a command, or the text before an answer, is not split for it.
     """
     return "\n" in start and len("".join(start.split())) < LEAST_OF_A_SECRET
 
 
 def _masked(whole: str, spans: list[tuple[int, int]], begin: int, end: int) -> Iterator[str]:
-    """Yield the part of a text between two places with spans of the text masked; spans are sorted."""
+    """Yield the part of a text between two indexes, with the given spans masked; spans are sorted."""
     at = begin
     for first, last in spans:
         if last <= at or first >= end:

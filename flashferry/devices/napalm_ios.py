@@ -1,7 +1,7 @@
-"""NAPALM's IOS driver alone: importing the package brings those of all other vendors, a quarter of a command's start.
+"""Import of NAPALM's IOS driver only: importing all of NAPALM takes a quarter of a command's start-up time.
 
-`napalm/__init__.py` imports every driver there is, and with Junos' a library of its own. While our one is imported the
-package stands empty; afterwards it is removed, so that a script which imports it gets all of it.
+`napalm/__init__.py` imports every driver, and with that for Junos another library. While ours is imported, an empty
+package stands in for `napalm`; it is removed afterwards, so that a script that imports `napalm` gets the real one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def ios_driver() -> Any:
 
 
 def connection_exception() -> type[Exception]:
-    """Return what NAPALM raises where no session comes about."""
+    """Return the exception that NAPALM raises if no session can be opened."""
     found: type[Exception] = _imported("napalm.base.exceptions").ConnectionException
     return found
 
 
 def _imported(module: str) -> Any:
-    """Return a module of NAPALM's; what it imports comes with it, the package's own imports do not."""
+    """Import a module of NAPALM without executing `napalm/__init__.py`."""
     with _lock:
         if module in sys.modules or _NAME in sys.modules:
             return sys.modules.get(module) or importlib.import_module(module)

@@ -1,6 +1,4 @@
-"""Where an answer of the CLI starts and ends, and whether it is a refusal. Pure.
-
-The echo of the command stands in front of it, the prompt follows it.
+"""Parser of CLI output: echo of the command, its answer, the prompt; and refusals. Pure.
 
 Facts
 -----
@@ -10,14 +8,14 @@ Facts
   `%p` the `#` or `>`, `%n` the vty, `%s` a blank (Cisco IOS Configuration Fundamentals Command Reference).
   Configuration mode keeps the bare host name, cut to 20 characters or fewer. So the prompt of EXEC mode is the one that
   was learnt at login, to the letter, and that of configuration mode is known by `(config...)#` alone.
-* A banner without a line end stands in front of the first prompt, on its line.
-* A command wider than the terminal (80 columns where `terminal width` is refused) scrolls: the line is drawn again from
-  its middle, after `$`.
-* A syslog line may follow the prompt, which is not printed again; an answer that is taken by its prompt alone is then
-  one command late for ever after (public log of IOL 17.15). So an answer counts only after its own echo.
-* Output may hold a line that looks like the prompt (a banner, a remark); what comes after it decides.
-* With `logging synchronous` IOS draws prompt and line again after a syslog line, also while a command is being typed:
-  a prompt in front of the whole echo, or just after a syslog line, is no end yet.
+* A banner without a line end is on the same line as the first prompt.
+* A command wider than the terminal (80 columns if `terminal width` is refused) scrolls: the line is redrawn from its
+  middle, after `$`.
+* A syslog line may follow the prompt, which is not printed again. If answers were delimited by the prompt only, every
+  later answer would be assigned to the next command (public log of IOL 17.15). So an answer starts after its own echo.
+* Output may have a line that looks like the prompt (a banner, a remark); it is one only if nothing follows it.
+* With `logging synchronous` IOS redraws prompt and input line after a syslog line, also while a command is typed: a
+  prompt before the complete echo, or right after a syslog line, is not yet the end.
 """
 
 from __future__ import annotations
@@ -29,28 +27,23 @@ from functools import lru_cache
 from templates.rows import Refusal, first
 
 _FIRST_PROMPT = re.compile(r"(?:^|\n)[ \t]*(?=\S*[A-Za-z0-9])([^\s#>]{1,63})([#>])[ \t\r]*\Z")
-
-"""At the very end, and with a letter or a digit: a banner's `*****#` is none."""
+"""Prompt at the very end, with a letter or a digit: a banner's `*****#` is no prompt."""
 
 _PROMPT_LINE = re.compile(r"(?:^|\n)[ \t]*(?=[^\n]*[A-Za-z0-9])([^\n]{0,250}[#>])[ \t\r]*\Z")
-
-"""A whole last line: the prompt after a command's echo, blanks and all; at login a banner may be glued to it."""
+"""The last line as a prompt, spaces included; at login a banner may be on the same line."""
 
 _CONFIG_PROMPT = r"[^\s#>()]{0,63}\(config[^\s#>]*\)#"
 
 _LEAST_SCROLLED, _SCROLLED_TAIL = 8, 16
-
-"""So many characters must follow the `$` of a line that was scrolled, and so many at its end must be the command's."""
+"""Least characters after the `$` of a scrolled line, and number of its last characters compared with the command."""
 
 _QUESTION = re.compile(r"(?:--More--|\[[^\]\n]*\]\s?[?:]?|\?|(?:[Pp]assword|[Uu]sername|[Ll]ogin|filename):)[ \b]*\Z")
 
 SHORT_ANSWER_CHARS = 500
-
-"""An answer below this may be a refusal or a question as a whole; a longer one is a list, which may quote either."""
+"""Longest answer that may be a refusal or a question; a longer one is regular output, which may quote either."""
 
 _CONFIRMATION = re.compile(r"[^\n]*\[(?:confirm|yes/no|y/n(?:/q)?|no|yes)\]")
-
-"""What asks and is no part of anything else that a device prints for us, wherever it stands."""
+"""A question that never occurs in other output of our commands, so it counts anywhere in an answer."""
 
 _LONGEST_QUOTED = 80
 
@@ -59,22 +52,20 @@ _ECHO_HEAD, _ECHO_TAIL = 10, 12
 _LONGEST_PROMPT = 300
 
 _SYSLOG = re.compile(r"(?:\s*|.*%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)?[0-7]-[A-Z0-9_]+:.*)$")
-
 """`*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: ...`, with or without stamp and sequence number; or an empty line."""
 
 _ABOUT_A_FILE = re.compile(r"%%|%\s?Error", re.IGNORECASE)
-
 """`%Error opening flash:/x (No such file or directory)` is an answer about a file, `%% Warning:` an advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a device answered.
+    """A device's answer to a command.
 
     Attributes:
         text: The output without echo and prompt.
         prompt: The prompt after it, for example `r1#` or `r1(config)#`.
-        after: What came after the prompt; where it is not empty, the prompt may be a line that only looks like one.
+        after: Output after the prompt; if not empty, the prompt may be a line that only looks like one.
     """
 
     text: str
@@ -88,22 +79,22 @@ class Answer:
 
     @property
     def only_syslog_follows(self) -> bool:
-        """Return whether all that follows the prompt are syslog lines: then it was one."""
+        """Return whether only syslog lines follow the prompt, so that it is one."""
         return all(_SYSLOG.match(line) for line in self.after.splitlines())
 
     @property
     def may_be_redrawn(self) -> bool:
-        """Return whether a syslog line stands right in front of the prompt, so that more of an echo may follow."""
+        """Return whether a syslog line is right before the prompt, so that it may be a redrawn input line."""
         lines = self.text.splitlines()
         return bool(lines and lines[-1].strip() and _SYSLOG.match(lines[-1]))
 
     def stands(self, since_s: float, *, redrawn_s: float, settled_s: float) -> bool:
-        """Return whether the answer is at its end.
+        """Return whether the answer is complete.
 
         Args:
-            since_s: How long ago the prompt came; syslog lines after it make it no younger.
-            redrawn_s: How long a prompt just after a syslog line must stand.
-            settled_s: How long a prompt that syslog lines follow must stand.
+            since_s: Seconds since the prompt came, regardless of syslog lines after it.
+            redrawn_s: Time after which a prompt right after a syslog line counts.
+            settled_s: Time after which a prompt followed by syslog lines counts.
         """
         if self.is_whole:
             return not self.may_be_redrawn or since_s >= redrawn_s
@@ -121,7 +112,7 @@ class Answer:
 
 
 class AnswerReader:
-    """Collects what comes after a command and knows when the answer may be whole."""
+    """Collects the output after a command, and finds its answer."""
 
     def __init__(self, command: str, prompt: re.Pattern[str]) -> None:
         self._command = command.strip()
@@ -132,7 +123,7 @@ class AnswerReader:
 
     @property
     def prompt_end(self) -> int | None:
-        """Return where the last prompt ends, which shows whether it is still the same one."""
+        """Return the index after the last prompt, by which a new prompt is recognised; None without one."""
         return self._found[1] if self._found else None
 
     @property
@@ -146,8 +137,7 @@ class AnswerReader:
         return len(self._text)
 
     def take(self, received: str) -> Answer | None:
-        """Take the next piece; return the answer as it stands once a prompt has been seen."""
-        # Only the end can hold a prompt that is new: a configuration of a megabyte is searched once, not per piece.
+        """Add a piece of output; return the answer so far once a prompt was seen, else None."""
         searched = max(len(self._text) - _LONGEST_PROMPT, 0)
         self._text += received
         if self._start is None:
@@ -174,15 +164,15 @@ class AnswerReader:
 
 
 class EchoGate:
-    """Holds back all output up to the end of a command's echo.
+    """Removes all output up to the end of a command's echo.
 
-    The echo is known by its start and its end: a terminal may wrap it, scroll it (`$`) or hide the credentials in its
-    middle, and a syslog line may break it.
+    The echo is recognised by its start and its end: a terminal may wrap it, scroll it (`$`) or hide the credentials in
+    its middle, and a syslog line may interrupt it.
     """
 
     def __init__(self, command: str) -> None:
         flat = "".join(command.split())
-        # An image's name stands in the URL and in the target: the end must be long enough to be the end alone.
+        # An image's name is in the URL and in the target: the tail must be long enough to occur only at the end.
         tail = next(flat[-size:] for size in range(min(_ECHO_TAIL, len(flat)), len(flat) + 1) if _once(flat, size))
         head = flat[: min(_ECHO_HEAD, len(flat) - len(tail))]
         words = [r"[\s\x08$]*".join(map(re.escape, part)) for part in (head, tail) if part]
@@ -192,16 +182,16 @@ class EchoGate:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the whole echo was seen."""
+        """Return whether the complete echo was seen."""
         return self._end is not None
 
     @property
     def after(self) -> str:
-        """Return what came after the echo; empty before it is whole."""
+        """Return the output after the echo; empty before the echo is complete."""
         return "" if self._end is None else self._text[self._end :]
 
     def has_echo(self, received: str) -> bool:
-        """Take the next piece of output; return whether the echo is whole."""
+        """Add a piece of output; return whether the echo is complete."""
         self._text += received
         if (echo := self._echo.search(self._text)) is not None:
             self._end = echo.end()
@@ -219,11 +209,10 @@ def first_prompt(text: str) -> str | None:
 
 
 def prompt_line(text: str) -> str | None:
-    """Return the last line of a text where it may be a prompt, blanks included, or None.
+    """Return the last line of a text if it may be a prompt, spaces included, else None.
 
-    After a command's echo that line is the prompt. Before the first command a banner may be glued to it, and a line of
-    a
-    banner may look like it.
+    After a command's echo that line is the prompt. Before the first command a banner may be on the same line, and a
+    line of a banner may look like a prompt.
     """
     found = _at_end(_PROMPT_LINE, text)
     return found[1] if found is not None else None
@@ -232,7 +221,7 @@ def prompt_line(text: str) -> str | None:
 def _at_end(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     end = len(text)
     for line in reversed(text.splitlines(keepends=True)):
-        # Only in front of a syslog line may the prompt's own line have ended.
+        # The prompt's line may only have ended if a syslog line follows it.
         part = text[:end] if end == len(text) else text[:end].rstrip("\r\n")
         if (found := pattern.search(part)) is not None:
             return found
@@ -248,17 +237,17 @@ def is_syslog(line: str) -> bool:
 
 
 def open_question(text: str) -> str | None:
-    """Return what a device waits for an answer to, by its last line, cut short for an error; or None."""
+    """Return the question at the end of a text, shortened for an error; None if there is none."""
     return last_line(text) if _QUESTION.search(text) else None
 
 
 def confirmations(text: str) -> tuple[str, ...]:
-    """Return the lines, up to the brackets, in which a device has something confirmed, whatever follows them."""
+    """Return the confirmation questions in a text, up to their brackets, whatever follows them."""
     return tuple(found[0].strip() for found in _CONFIRMATION.finditer(text))
 
 
 def last_line(text: str) -> str:
-    """Return the last line that is not empty, cut short and without control characters."""
+    """Return the last line that is not empty, shortened and without control characters."""
     lines = [line.strip() for line in re.sub(r"[^\x20-\x7e\n]", "", text).split("\n") if line.strip()]
     return lines[-1][-_LONGEST_QUOTED:] if lines else ""
 
@@ -267,13 +256,13 @@ def last_line(text: str) -> str:
 # each device takes a few of them, all are compiled anew for each command.
 @lru_cache(maxsize=8192)
 def exec_prompt(prompt: str) -> re.Pattern[str]:
-    """Return what finds the prompt of EXEC mode, to the letter and alone on a line."""
+    """Return a pattern that matches exactly the prompt of EXEC mode, alone on a line."""
     return re.compile(rf"^[ \t]*{re.escape(prompt)}[ \t\r]*$", re.MULTILINE)
 
 
 @lru_cache(maxsize=8192)
 def any_prompt(prompt: str) -> re.Pattern[str]:
-    """Return what finds the prompt of EXEC mode, or that of a configuration mode, alone on a line."""
+    """Return a pattern that matches the prompt of EXEC mode or of a configuration mode, alone on a line."""
     return re.compile(rf"^[ \t]*(?:{re.escape(prompt)}|{_CONFIG_PROMPT})[ \t\r]*$", re.MULTILINE)
 
 
@@ -283,7 +272,7 @@ def is_config_prompt(prompt: str) -> bool:
 
 
 def _end_of_scrolled(text: str, command: str) -> int | None:
-    """Return where the echo of a command ends whose line was scrolled, its line end not included; None without one."""
+    """Return the index after the echo of a command whose line was scrolled, without its line end; None if none."""
     for line in re.finditer(r"[^\n]*\$[^\n]*\n", text):
         _, *parts = _drawn(line[0].rstrip("\r\n")).split("$")
         for first_part in range(len(parts)):
@@ -294,7 +283,7 @@ def _end_of_scrolled(text: str, command: str) -> int | None:
 
 
 def _drawn(text: str) -> str:
-    """Return what a terminal shows of a line that was drawn over with backspaces and returns."""
+    """Return a line as a terminal shows it after its backspaces and carriage returns."""
     shown: list[str] = []
     column = 0
     for char in text:
@@ -307,11 +296,10 @@ def _drawn(text: str) -> str:
 
 
 def refusal_in(answer: str) -> str | None:
-    """Return the device's words where a short answer is a refusal, else None.
+    """Return the device's error message if a short answer is a refusal, else None.
 
-    An answer of which every line starts with `%` is one as well, in whatever words: as output it would mean that there
-    is
-    none of what was asked for, such as no `ip tcp` line.
+    An answer in which every line starts with `%` is one as well, whatever its text: taken as output, it would mean that
+    the device has none of what was requested, such as no `ip tcp` line.
     """
     if (refusal := first(Refusal, answer)) is not None:
         return refusal.text
@@ -322,9 +310,9 @@ def refusal_in(answer: str) -> str | None:
 
 
 def refusals(transcript: str, lines: tuple[str, ...]) -> dict[str, str]:
-    """Return which lines were refused, with the device's words: what stands between a line's echo and the next one's.
+    """Return the refused lines, each with the device's message between its echo and that of the next line.
 
-    A refusal before any echo counts as the first line's.
+    A refusal before any echo is assigned to the first line.
     """
     found: dict[str, str] = {}
     places = [transcript.find(line) for line in lines]
@@ -359,19 +347,19 @@ _BY_PROMPT = (
 
 
 def other_system(output: str) -> str | None:
-    """Return the system that `show version`, its refusal or a banner names; None for IOS or an unknown name."""
+    """Return another operating system that `show version`, its refusal or a banner names; None for IOS or unknown."""
     if _IOS.search(output):
         return None
     return next((name for name, pattern in _BY_OUTPUT if pattern.search(output)), None)
 
 
 def other_system_at(line: str) -> str | None:
-    """Return the system whose prompt a line is, or None."""
+    """Return another operating system by the form of its prompt, or None."""
     return next((name for name, pattern in _BY_PROMPT if pattern.fullmatch(line.strip())), None)
 
 
 def not_ios(system: str) -> tuple[str, str]:
-    """Return why a device of another system is refused, and what to do."""
+    """Return error message and hint about a device of another operating system."""
     return (
         f"this is not IOS: it seems to be {system}",
         "Take it out of the inventory, or leave it out with --host or --filter: flashferry stages Cisco IOS and IOS-XE",

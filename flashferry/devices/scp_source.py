@@ -2,15 +2,15 @@
 
 Facts
 -----
-* The far side is `scp -t PATH` (`ip scp server enable`, privilege 15 at login): it answers each step with a byte, 0 for
-  good, 1 or 2 with a line of text for bad. After the file we send a byte, and the answer to that is the device's own
-  word that it has taken all of it (OpenSSH scp.c; measured with asyncssh).
-* The path is `FS:/NAME`, as netmiko has it in its file transfers.
-* A file that exists is overwritten without a question, so the caller has checked that there is none.
-* Off, the server says `Administratively disabled.`; a user below privilege 15 reads `Privilege denied.`.
-* A small piece that waits for the acknowledgement of the one before (Nagle) costs a quarter of the rate where the
-  channel's window is 8 KiB: 51 for 70 kB/s at 100 ms. So the connection sends at once.
-* The window of the channel is the device's: 8 KiB or 128 KiB by release, `ip ssh window-size` and `ip ssh bulk-mode`.
+* The device runs `scp -t PATH` (`ip scp server enable`, privilege 15 at login): it answers each step with a byte, 0 for
+  success, 1 or 2 and a line of text for an error. After the file we send a byte, and the answer to that confirms that
+  the device has the whole file (OpenSSH scp.c; measured with asyncssh).
+* The path is `FS:/NAME`, as in netmiko's file transfers.
+* An existing file is overwritten without a question, so the caller must check that there is none.
+* A disabled server prints `Administratively disabled.`; a user below privilege 15 gets `Privilege denied.`.
+* With Nagle's algorithm a small piece waits for the acknowledgement of the one before, which costs a quarter of the
+  rate with a channel window of 8 KiB: 51 instead of 70 kB/s at 100 ms. So the connection sets TCP_NODELAY.
+* The channel's window is the device's: 8 KiB or 128 KiB by release, `ip ssh window-size` and `ip ssh bulk-mode`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _GOOD = 0
 _MODE = "0644"
 _PIECE_BYTES = 32_000
-"""A little less than a packet takes at most: most pieces go as they are."""
+"""Size of a piece: slightly less than the largest packet, so that most pieces are one packet."""
 
 _LONGEST_TEXT = 500
 
@@ -45,12 +45,12 @@ _TWICE = (
 
 
 class ScpRefused(Exception):
-    """The device's SCP server refused, in words of its own."""
+    """The device's SCP server reported an error; the message is the device's."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ScpSource:
-    """A connection to a device for one file. `send` is for a thread of its own, all else may be asked meanwhile."""
+    """A connection to a device for one file. While one thread runs `send`, others may read all properties."""
 
     client: paramiko.SSHClient
     socket: socket.socket
@@ -78,11 +78,11 @@ class ScpSource:
 
     @property
     def server(self) -> str:
-        """Return what the device's SSH server calls itself."""
+        """Return the version string of the device's SSH server."""
         return str(self._transport.remote_version)
 
     def channel(self) -> ChannelReading | None:
-        """Return what the channel shows now; None before there is one."""
+        """Return the state of the channel; None before it is open."""
         channel = self._channel
         if channel is None:
             return None
@@ -93,7 +93,7 @@ class ScpSource:
         return ChannelReading(waiting_bytes=waiting, window_bytes=self._window_bytes or None)
 
     def start(self, path: str, *, limit_s: float) -> None:
-        """Have the device's server wait for a file at a path such as `flash:/image.bin`, without blank or quote.
+        """Start the device's SCP server for a path such as `flash:/image.bin`, without space or quote.
 
         The device may take `limit_s` seconds for each answer; it opens no file yet.
 
@@ -119,13 +119,13 @@ class ScpSource:
         self._await_word(channel)
 
     def send(self, descriptor: int, size_bytes: int, wrote: Callable[[int], None], *, end_s: float) -> None:
-        """Send the file that was announced, and wait for the device's word that it has it.
+        """Send the announced file, and wait for the device's confirmation.
 
         Args:
-            descriptor: The file, open at any place.
-            size_bytes: How much of it was announced.
-            wrote: Called with how many bytes more the connection has taken.
-            end_s: How long the device may take for its last word: it may write flash after the last byte.
+            descriptor: The open file; its position does not matter.
+            size_bytes: Announced size.
+            wrote: Called with the number of further bytes that the connection has taken.
+            end_s: Time limit of the confirmation, in seconds: the device may still write flash after the last byte.
 
         Raises:
             ScpRefused: The device could not take it, for want of space for example.
@@ -177,7 +177,7 @@ class ScpSource:
             raise ScpRefused(_text_after(channel, word))
 
     def _raise_last_word(self, channel: paramiko.Channel) -> None:
-        """Raise what the device said before it closed the channel, where it said anything."""
+        """Raise an error with the device's last message before it closed the channel, if any."""
         said = b""
         if channel.recv_ready():
             said = channel.recv(_LONGEST_TEXT)
@@ -190,9 +190,9 @@ class ScpSource:
 
 
 def open_source(session: Any, *, host: str, prepare: Callable[[socket.socket], None]) -> ScpSource:
-    """Open a second connection beside a session, netmiko's, whose parameters open it, host key included.
+    """Open a second connection with the parameters of a netmiko session, host key included.
 
-    `prepare` sets what the connection starts with, before there is any: some of it cannot be taken back later.
+    `prepare` sets options of the socket before it connects, because some cannot be changed later.
 
     Raises:
         LoginRefused: The device does not let the user in a second time.
@@ -252,7 +252,7 @@ def connected(options: dict[str, Any], prepare: Callable[[socket.socket], None])
 
 
 def _text_after(channel: paramiko.Channel, first: bytes) -> str:
-    """Return the line after a byte that means refusal; some servers send the line without such a byte."""
+    """Return the error message after an error byte; some servers send the message without that byte."""
     said = first.lstrip(b"\1\2")
     while b"\n" not in said and len(said) < _LONGEST_TEXT:
         more = channel.recv(_LONGEST_TEXT - len(said))

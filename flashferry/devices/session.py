@@ -1,6 +1,6 @@
 """One SSH session with one device: NAPALM's driver, and its netmiko channel for dialogues.
 
-netmiko and NAPALM raise a dozen kinds of errors; here they become ours.
+netmiko and NAPALM raise a dozen types of errors, which are converted to ours here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cached_property
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.safe_quote import counted
-from flashferry.devices.dialogue import Dialogue, await_echo, hold
+from flashferry.devices.dialogue import Dialogue, await_echo, run_dialogue
 from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
 from flashferry.devices.login import Login, failed, hang_up, lost, open_driver, too_late
 from flashferry.devices.platforms import recognize
@@ -35,35 +35,29 @@ from templates.config_sections import missing_of_whole
 from templates.version import SoftwareVersion, parse_version
 
 TCP_INFO = 11
-
 """`TCP_INFO` of linux/tcp.h."""
 
 BREAK = "\x1e"
-
 """Ctrl-Shift-6, the default escape character of IOS: ends a running copy."""
 
 SHOW_VERSION = "show version"
 
 _NOT_NEEDED = {"show hosts": "", "show ip interface brief": ""}
-
-"""NAPALM also asks for the domain name and all interfaces, which are thousands on some; we show neither."""
+"""Empty answers for commands that NAPALM sends to get the domain name and all interfaces, which we do not use."""
 
 _NAPALM_KNOWS_NOT = "Unknown"
-
-"""What NAPALM writes where it found nothing."""
+"""NAPALM's value for a fact that it did not find."""
 
 _NO_STARTUP = re.compile(r"not present|no startup|memory is not (?:set up|valid)|invalid or not", re.IGNORECASE)
-
 """`startup-config is not present`, `%% Non-volatile configuration memory is not present`."""
 
 _MESSAGE_LINES = 10
-
-"""What is printed in place of a configuration that is not there is shorter than this."""
+"""Most lines of the message that is printed instead of a missing configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What NAPALM reports of a device; where it has no model, the one that we read, or an empty text."""
+    """NAPALM's facts of a device; a model that NAPALM does not find is ours, or empty."""
 
     hostname: str
     vendor: str
@@ -73,15 +67,15 @@ class Facts:
 
 
 class DeviceSession:
-    """An open, privileged session. All its methods raise DeviceUnreachable once the session is lost.
+    """An open, privileged session. All its methods raise DeviceUnreachable if the session is lost.
 
-    After any error it is either at a prompt that was seen, or closed: nothing is ever typed into a question that a
-    device may still be asking. What `show version` shows is read and parsed once.
+    After an error the session is either at a prompt or closed, so no later command is typed into an open question.
+    `show version` is sent and parsed once.
 
     Attributes:
         name: Inventory name of the device.
-        recorder: Takes all that is sent and comes.
-        lines_sent: How many configuration lines were typed so far, whatever became of them.
+        recorder: Records all input and output.
+        lines_sent: Number of configuration lines typed so far, accepted or not.
     """
 
     def __init__(self, login: Login) -> None:
@@ -98,7 +92,7 @@ class DeviceSession:
         self.lines_sent = 0
 
     def close(self) -> None:
-        """Log out; a session that is lost already is no error."""
+        """Log out; a lost session is no error."""
         if not self.alive:
             self.abandon()
             return
@@ -125,14 +119,14 @@ class DeviceSession:
 
     @property
     def alive(self) -> bool:
-        """Return whether the SSH connection is still up as far as our side knows."""
+        """Return whether the SSH connection is still up, as far as known here."""
         device = self._driver.device
         transport = getattr(getattr(device, "remote_conn", None), "transport", None)
         return bool(transport and transport.is_active() and not device.has_ended)
 
     @property
     def privileged(self) -> bool:
-        """Return whether the last prompt that the device showed was the one that its login ended with."""
+        """Return whether the device's last prompt is the one after login."""
         with self._exchange("check the privilege level"):
             return bool(self._driver.device.last_prompt == self._driver.device.prompt)
 
@@ -152,7 +146,7 @@ class DeviceSession:
 
     @property
     def width_refusal(self) -> str | None:
-        """Return the device's words where it did not take `terminal width`, else None: its lines may break at 80."""
+        """Return the device's message if it refused `terminal width`, so that lines may wrap at 80; else None."""
         refused: dict[str, str] = self._driver.device.terminal_refusals
         return next((words for command, words in refused.items() if command.startswith("terminal width")), None)
 
@@ -163,17 +157,17 @@ class DeviceSession:
 
     @property
     def local_address(self) -> str:
-        """Return our own address as the SSH connection shows it."""
+        """Return the local address of the SSH connection."""
         return str(self._socket().getsockname()[0])
 
     @property
     def peer_address(self) -> str:
-        """Return the device's address as the SSH connection shows it."""
+        """Return the remote address of the SSH connection."""
         return str(self._socket().getpeername()[0])
 
     @property
     def rtt_s(self) -> float | None:
-        """Return the least round-trip time that the kernel saw on the SSH connection, or None."""
+        """Return the least round-trip time of the SSH connection by the kernel, or None."""
         info = parse_tcp_info(self._socket().getsockopt(socket.IPPROTO_TCP, TCP_INFO, 512))
         least_us = info.min_rtt_us or info.rtt_us
         return least_us / 1e6 if least_us else None
@@ -181,20 +175,20 @@ class DeviceSession:
     def open_source(self, prepare: Callable[[socket.socket], None]) -> ScpSource:
         """Open a second connection with the same login, for one file to the device's own SCP server.
 
-        `prepare` sets what its socket starts with, before it connects.
+        `prepare` sets options of its socket before it connects.
 
         Raises:
-            LoginRefused: The device does not let the user in a second time, or shows another host key than the session.
-            DeviceUnreachable: No connection came about, or it goes through a proxy, where the kernel's account of it
-                would be of the path to the proxy.
+            LoginRefused: The device refuses a second login, or shows another host key than in the session.
+            DeviceUnreachable: No connection could be opened, or it uses a proxy, so that TCP_INFO would describe the
+                path to the proxy.
         """
         return open_source(self._driver.device, host=self.name, prepare=prepare)
 
     def show_version(self) -> str:
-        """Return the output of `show version`, which is asked once per session.
+        """Return the output of `show version`, which is sent once per session.
 
         Raises:
-            DeviceRefused: The user may not give it, or the device does not run IOS.
+            DeviceRefused: The user is not allowed to run it, or the device does not run IOS.
         """
         if SHOW_VERSION not in self._driver.known_answers:
             try:
@@ -213,26 +207,26 @@ class DeviceSession:
 
     @cached_property
     def platform(self) -> Platform:
-        """Return the platform that `show version` shows; recognized once per session."""
+        """Return the platform by `show version`; cached."""
         return recognize(self.show_version())
 
     @cached_property
     def version(self) -> SoftwareVersion:
-        """Return what `show version` shows; parsed once per session."""
+        """Return the parsed `show version`; cached."""
         return parse_version(self.show_version())
 
     def show_privilege(self) -> str:
-        """Return the output of `show privilege`, which the login may have asked for.
+        """Return the output of `show privilege`, which the login may have requested already.
 
         Raises:
-            DeviceRefused: The device does not know the command, or the user may not give it.
+            DeviceRefused: The device does not know the command, or the user is not allowed to run it.
         """
         command = self.platform.commands.privilege
         known: str | None = self._driver.known_answers.get(command)
         return known if known and refusal_in(known) is None else self.ask(command)
 
     def facts(self) -> Facts:
-        """Return NAPALM's facts, as far as they stand in `show version`; read once per session."""
+        """Return NAPALM's facts, as far as `show version` has them; cached."""
         return self._facts
 
     @cached_property
@@ -242,25 +236,25 @@ class DeviceSession:
         with self._exchange("facts"):
             found = {name: str(value) for name, value in self._driver.get_facts().items()}
         if found["model"] == _NAPALM_KNOWS_NOT:
-            # It looks for the maker's name, which not every box that runs IOS-XE bears.
+            # NAPALM searches for the vendor's name, which not all hardware with IOS-XE prints.
             found["model"] = next(iter(self.version.hardware), "")
         return Facts(**{name: found[name] for name in Facts.__slots__})
 
     def running_config(self) -> str:
-        """Return the whole running configuration as the device prints it, its stamps included.
+        """Return the complete running configuration as the device prints it, with its timestamp comments.
 
         Raises:
-            DeviceRefused: The user may not see it.
-            OutputNotUnderstood: It is not whole: a part, compared with a part, would prove nothing.
+            DeviceRefused: The user is not allowed to see it.
+            OutputNotUnderstood: It is incomplete, so a comparison would prove nothing.
         """
         return self._configuration("show running-config")
 
     def startup_config(self) -> str:
-        """Return the whole startup configuration; empty where the device has none.
+        """Return the complete startup configuration; empty if the device has none.
 
         Raises:
-            DeviceRefused: The user may not see it.
-            OutputNotUnderstood: It is not whole.
+            DeviceRefused: The user is not allowed to see it.
+            OutputNotUnderstood: It is incomplete.
         """
         return self._configuration("show startup-config", may_be_absent=True)
 
@@ -281,23 +275,21 @@ class DeviceSession:
         )
 
     def ask(self, command: str, *, limit_s: float = 30.0) -> str:
-        """Return the output of an EXEC command that asks nothing.
+        """Return the output of an EXEC command that asks no question.
 
-        Its answer counts only after the echo of this very command, so that the answer to an earlier one (a syslog line
-        after
-        the prompt makes a reader return early) is never taken for it.
+        Only output after the echo of this command counts, so the answer to an earlier one is never taken for it.
 
         Args:
-            command: The command; it must not hold a secret.
-            limit_s: Longest silence until the prompt, in seconds.
+            command: The command; it must not contain a secret.
+            limit_s: Longest time without output until the prompt, in seconds.
 
         Raises:
-            DeviceRefused: The device does not know the command, or the user may not give it.
+            DeviceRefused: The device does not know the command, or the user is not allowed to run it.
             OutputNotUnderstood: No prompt came within the limit.
         """
         with self._exchange(command):
             output = str(self._driver.device.exchange(command, limit_s=limit_s).text)
-        # A refusal is all that the device says, so only a short answer can be one.
+        # A refusal is the whole answer, so only a short answer can be one.
         if len(output) < SHORT_ANSWER_CHARS and (refusal := refusal_in(output)) is not None:
             raise DeviceRefused(
                 f"'{command}': {refusal}",
@@ -307,19 +299,18 @@ class DeviceSession:
         return output
 
     def configure(self, lines: tuple[str, ...], *, unless: Callable[[Callable[[str], str]], bool] | None = None) -> str:
-        """Send configuration lines and leave configuration mode again; return the transcript.
+        """Send configuration lines and leave configuration mode; return the transcript.
 
-        In it each line stands in front of the device's answer to it, so that a refusal belongs to its line. A line that
-        leads
-        into a sub-mode is followed there, as the CLI does.
+        In the transcript each line precedes the device's answer to it, which assigns refusals to lines. A line may
+        enter a sub-mode for the lines after it.
 
         Args:
-            lines: What to send.
-            unless: Called in configuration mode before the first line, with a function that gives a command there
-                (`do show ...`) and returns its output; where it returns true, no line is sent.
+            lines: Lines to send.
+            unless: Called in configuration mode before the first line, with a function that runs a command there (`do
+                show ...`) and returns its output; if it returns True, no line is sent.
 
         Raises:
-            DeviceRefused: The device does not go into configuration mode, or not out of it; no session is left then.
+            DeviceRefused: The device does not enter or leave configuration mode; the session was closed.
         """
         device = self._driver.device
         with self._exchange("configure terminal"):
@@ -340,7 +331,7 @@ class DeviceSession:
                     answers.append(device.exchange(line, limit_s=30, configures=True))
                 answers.append(device.exchange("end", limit_s=30, configures=True))
             except BaseException:
-                # Also an interrupt: the next command would be taken for a configuration line.
+                # Also after an interrupt: the next command would be executed as a configuration line.
                 self.abandon()
                 raise
             if answers[-1].is_configuring:
@@ -349,26 +340,25 @@ class DeviceSession:
         return "\n".join(f"{line}\n{one.text}\n{one.prompt}" for line, one in zip(sent, answers, strict=True))
 
     def converse(self, command: str, dialogue: Dialogue, on_wait: Callable[[], None]) -> None:
-        """Send a command and hold the dialogue that follows, waiting for text without polling.
+        """Send a command and run the dialogue that follows, without polling.
 
-        Only output after the command's own echo counts: a prompt that is drawn again while the command is on its way is
-        not its
-        end, and whatever were typed next would answer its first question.
+        Only output after the command's echo counts: a prompt redrawn before it is not the end, and the next text typed
+        would answer the command's first question.
 
         Args:
-            command: The command; it may hold a secret, and is never put into an error.
-            dialogue: Takes all output after the echo, and knows what is to be typed and when it is over.
-            on_wait: Called at least once a second; it may raise to end the wait.
+            command: The command; it may contain a secret, and is never quoted in an error.
+            dialogue: Gets all output after the echo, and decides what to type and when it is over.
+            on_wait: Called at least once a second; may raise to end the wait.
 
         Raises:
-            OutputNotUnderstood: The command was not echoed, or the device writes without end; no session is left then.
+            OutputNotUnderstood: The command was not echoed, or the output has no end; the session was closed.
         """
         gate = EchoGate(command)
         try:
             self._check_nothing_is_asked()
             self.send(command + "\n")
             await_echo(self, command, gate, on_wait)
-            hold(self, gate, dialogue, on_wait)
+            run_dialogue(self, gate, dialogue, on_wait)
         except BaseException as error:
             # Whatever it was, also a fault of ours: the device must not go on behind our back, and must not be asked
             # anything while it may be at a question. Without the echo no prompt proves that it is at none.
@@ -377,10 +367,10 @@ class DeviceSession:
             raise
 
     def _check_nothing_is_asked(self) -> None:
-        """Check what came since the last answer, such as a log line, before a command is typed.
+        """Check output received since the last answer, such as a log line, before a command is typed.
 
         Raises:
-            OutputNotUnderstood: The device is at a question by now, which the command would answer.
+            OutputNotUnderstood: The device is at a question, which the command would answer.
         """
         if (question := open_question(self.received())) is not None:
             raise OutputNotUnderstood(
@@ -405,12 +395,12 @@ class DeviceSession:
         return False
 
     def send(self, text: str) -> None:
-        """Send text as it is, as an answer in a dialogue."""
+        """Send text unchanged, as an answer in a dialogue."""
         with self._exchange("a dialogue"):
             self._driver.device.write_channel(text)
 
     def received(self) -> str:
-        """Return what has come since; netmiko reads nothing, for ever, from a channel that the device has closed."""
+        """Return the output since the last call; raise if the channel is closed, which netmiko does not report."""
         with self._exchange("a dialogue"):
             text = str(self._driver.device.read_channel())
         if not text and not self.alive:
@@ -432,7 +422,7 @@ class DeviceSession:
 
     @contextmanager
     def _exchange(self, what: str) -> Iterator[None]:
-        """Turn the libraries' errors into ours; theirs may quote what was sent."""
+        """Convert the libraries' errors, which may quote what was sent, to ours."""
         if self._driver.device is None:
             raise DeviceUnreachable(f"'{what}': the SSH session is closed", host=self.name, hint=SESSION_LOST)
         try:
@@ -450,7 +440,7 @@ class DeviceSession:
                 hint=hint or "Look at the device's console: it may be at a question, or hang",
             ) from None
         except ValueError:
-            # netmiko's word, and ours, for a mode that was not left.
+            # Raised by netmiko and by us if a mode was not left.
             self.abandon()
             raise DeviceRefused(
                 f"'{what}': not taken by the device",
@@ -462,7 +452,7 @@ class DeviceSession:
 
 
 def _in_a_line(text: str) -> str:
-    """Return a device's answer in one line and not too long."""
+    """Return a device's answer as one line of at most 200 characters."""
     return " ".join(text.split())[:200] or "not taken by the device"
 
 
@@ -471,7 +461,7 @@ _SHARES = re.compile(r"CPU utilization for five seconds: (\d+)%/(\d+)%; one minu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuUse:
-    """How busy a processor was, in percent of all its time.
+    """CPU utilization, in percent.
 
     Attributes:
         five_seconds: Over the last five seconds.
@@ -481,18 +471,18 @@ class CpuUse:
     one_minute: int
 
     def __str__(self) -> str:
-        """Return both figures for people."""
+        """Return both values as part of a sentence."""
         return f"{self.five_seconds} % in five seconds, {self.one_minute} % in a minute"
 
 
 def cpu_use_in(text: str) -> CpuUse | None:
-    """Return the figures of a device's answer, or None where it has none."""
+    """Parse the CPU utilization in a device's output; None if there is none."""
     found = _SHARES.search(text)
     return None if found is None else CpuUse(five_seconds=int(found[1]), one_minute=int(found[3]))
 
 
 def cpu_use(session: DeviceSession) -> CpuUse | None:
-    """Return how busy a device is; None where it does not say."""
+    """Return a device's CPU utilization; None if the command fails."""
     try:
         return cpu_use_in(session.ask(session.platform.commands.cpu))
     except DeviceUnreachable:

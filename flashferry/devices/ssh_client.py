@@ -1,4 +1,4 @@
-"""paramiko's SSH client, which asks for the host key types that we know and checks every key with our known hosts."""
+"""paramiko's SSH client, extended: prefers the known host key types, checks keys by our known hosts, saves wakeups."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from flashferry.devices.host_keys import HostKey, HostKeys, name_of
 
 _RSA = "ssh-rsa"
 _RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256", _RSA)
-"""An RSA key signs by any of these (RFC 8332); SHA-1 comes last, for devices that know nothing else."""
+"""Signature algorithms of RSA keys (RFC 8332); SHA-1 is last, for devices that support nothing else."""
 
 CHECK_EVERY_S = 5.0
-"""A session is kept alive every 30 s at the earliest, and asks for new keys after a gigabyte: this is often enough."""
+"""Interval of the reading thread's checks; keepalives are sent every 30 s at most, and a rekey after a gigabyte."""
 
 
 READ_BYTES = 448
@@ -33,22 +33,22 @@ paramiko.packet.compute_hmac = hmac.digest  # type: ignore[assignment] # takes m
 paramiko.util.constant_time_bytes_eq = hmac.compare_digest  # type: ignore[assignment] # takes more kinds
 
 
-class Judge(paramiko.MissingHostKeyPolicy):
-    """Checks each key with our known hosts; paramiko itself knows none."""
+class KnownHostsPolicy(paramiko.MissingHostKeyPolicy):
+    """Checks each host key by our known hosts; paramiko itself has none loaded."""
 
     def __init__(self, keys: HostKeys) -> None:
         self._keys = keys
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
-        """Return where the key may be trusted, else raise HostKeyRefused; paramiko's hook."""
-        self._keys.judge(hostname, HostKey(kind=key.get_name(), base64=base64.b64encode(key.asbytes()).decode()))
+        """Accept a trusted key by returning, else raise HostKeyRefused; called by paramiko."""
+        self._keys.check(hostname, HostKey(kind=key.get_name(), base64=base64.b64encode(key.asbytes()).decode()))
 
 
 class ReadAhead:
-    """A socket that reads what is there and hands it out in the pieces asked for; all else is the socket's own.
+    """Socket with a read buffer; all other methods are the socket's own.
 
-    paramiko reads each packet in three pieces, and each time lets another thread have the interpreter. With hundreds of
-    sessions that is most of what a packet costs. One thread reads from it, as paramiko does.
+    paramiko reads each packet in three pieces, and each read switches threads. With hundreds of sessions that is most
+    of the cost of a packet. Only one thread may read from it, as in paramiko.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -56,7 +56,7 @@ class ReadAhead:
         self._ahead = b""
 
     def recv(self, size: int) -> bytes:
-        """Return at most so many bytes; wait only where none are there."""
+        """Return at most `size` bytes; wait only if none are available."""
         ahead = self._ahead or self._sock.recv(max(size, READ_BYTES))
         self._ahead = ahead[size:]
         return ahead[:size]
@@ -74,7 +74,7 @@ class ReadAhead:
 
 
 class Packetizer(paramiko.packet.Packetizer):
-    """Packets out of what was read ahead."""
+    """paramiko's packetizer, on a socket with a read buffer."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._source = ReadAhead(sock)
@@ -105,26 +105,26 @@ class Transport(paramiko.Transport):
     """
 
     def sleep_long(self) -> None:
-        """Have the reading thread check every few seconds only; what comes still wakes it at once."""
+        """Let the reading thread check every `CHECK_EVERY_S` only; input still wakes it at once."""
         self.sock.settimeout(CHECK_EVERY_S)
 
     def stop_thread(self) -> None:
-        """Wake the reading thread, so that it sees that it is over; what was written before still goes out."""
+        """Wake the reading thread so that it ends; data written before is still sent."""
         with suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
         super().stop_thread()
 
 
 class Client(paramiko.SSHClient):
-    """An SSH client that asks the device for a key of the type that it is known by, and judges it.
+    """An SSH client that requests a host key of the known type, and checks it.
 
-    A device may gain a key of another type with an upgrade; asked for the old type, it shows no changed key.
+    After an upgrade a device may have a key of a further type; by requesting the known type, no key seems changed.
     """
 
     def __init__(self, keys: HostKeys) -> None:
         super().__init__()
         self._keys = keys
-        self.set_missing_host_key_policy(Judge(keys))
+        self.set_missing_host_key_policy(KnownHostsPolicy(keys))
 
     def connect(self, hostname: str, port: int = paramiko.config.SSH_PORT, **options: Any) -> None:  # type: ignore[override] # paramiko's two dozen options, passed on
         """Connect as paramiko does.
@@ -152,6 +152,6 @@ class Client(paramiko.SSHClient):
 
 
 def key_types(known: tuple[str, ...], offered: tuple[str, ...]) -> tuple[str, ...]:
-    """Return paramiko's host key types with those of the known keys in front."""
+    """Return paramiko's host key types, those of the known keys first."""
     preferred = [one for kind in known for one in (_RSA_SIGNATURES if kind == _RSA else (kind,)) if one in offered]
     return tuple(dict.fromkeys((*preferred, *offered)))

@@ -1,7 +1,7 @@
-"""What a device's sessions sent and got: the end of it in memory for a report, all of it in files where asked for.
+"""Transcripts of sessions: the last output in memory for reports, and on request all of it in files.
 
-The end of it is kept as it came and masked when it is read, which for most devices never happens: a session that goes
-well costs next to nothing. What goes into files is masked before, see `flashferry.devices.transcript`.
+The text in memory is masked only when it is read, which most devices never need, so recording costs almost nothing.
+Text for files is masked before it is written (`flashferry.devices.masked_stream`).
 """
 
 from __future__ import annotations
@@ -24,40 +24,33 @@ from flashferry.core.safe_quote import reason_of
 from flashferry.devices.masked_stream import Mark, MaskedStream, entry, stamp, without_secrets
 
 KEPT_CHARS = 8192
-
-"""Kept of a device in memory, as it came, besides the answer that is coming."""
+"""Most characters kept in memory per device, besides the current answer."""
 
 KEPT_PIECES = 400
-
-"""Nor more pieces than this: an echo may come letter by letter."""
+"""Most pieces kept in memory: an echo may arrive character by character."""
 
 HEAD_CHARS, TAIL_CHARS = 240, 1200
-
-"""Kept of the answer that is coming: its beginning and its end."""
+"""Characters kept of the current answer, at its start and at its end."""
 
 OLD_TAIL_CHARS = 240
-
-"""Kept of an answer's end when something follows it: a configuration must not push out the command that went wrong."""
+"""Characters kept of the end of earlier answers, so that a configuration does not push out the commands before it."""
 
 SHOWN_LINES = 40
 
 ANSWER_LINES = 5
-
-"""Shown of the beginning and of the end of each answer but the last."""
+"""Lines shown of the start and of the end of each answer but the last."""
 
 SHOWN_CHARS = 4096
 
 LONGEST_SHOWN = 400
-
-"""Of one entry; the marks of a copy, or a certificate, are shortened in the middle."""
+"""Longest entry shown; the marks of a copy, or a certificate, are shortened in the middle."""
 
 Piece = tuple[float, Mark, str]
-
-"""When it was sent or came, in seconds since 1970; which way; the text as it is."""
+"""Time in seconds since 1970, direction, and unmasked text."""
 
 
 class Sink(Protocol):
-    """Takes all that a session says, and never fails."""
+    """Receiver of all input and output of a session; its methods never raise."""
 
     def take(self, at_s: float, mark: Mark, text: str) -> None:
         """Take a piece."""
@@ -67,7 +60,7 @@ class Sink(Protocol):
 
 
 class _Pieces:
-    """Pieces up to a number of characters; the oldest go first, and it is known whether some did."""
+    """Buffer of pieces up to a number of characters; `is_cut` shows whether old ones were dropped."""
 
     def __init__(self) -> None:
         self.all: deque[Piece] = deque()
@@ -75,7 +68,7 @@ class _Pieces:
         self.is_cut = False
 
     def add(self, piece: Piece, most_chars: int) -> None:
-        """Take a piece, of which no more than that is copied."""
+        """Add the last `most_chars` characters of a piece, and drop old ones."""
         at_s, mark, text = piece
         kept = text[-most_chars:]
         self.all.append((at_s, mark, kept))
@@ -84,7 +77,7 @@ class _Pieces:
         self.shrink(most_chars)
 
     def shrink(self, most_chars: int) -> None:
-        """Let go of the oldest that are too many."""
+        """Drop the oldest pieces beyond the limits."""
         while self.chars > most_chars or len(self.all) > KEPT_PIECES:
             at_s, mark, text = self.all.popleft()
             surplus = self.chars - most_chars
@@ -95,7 +88,7 @@ class _Pieces:
 
 
 class Recent:
-    """The end of a device's sessions: a few kB, as it came. Safe to use from several threads."""
+    """The last few kB of a device's sessions, unmasked. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -104,7 +97,7 @@ class Recent:
         self._has_answer = False
 
     def __repr__(self) -> str:
-        """Return how much there is; the text itself may hold secrets."""
+        """Return the size only, for the text may contain secrets."""
         return f"Recent({self.chars} characters)"
 
     @property
@@ -113,7 +106,7 @@ class Recent:
         return self._old.chars + self._head.chars + self._tail.chars
 
     def take(self, at_s: float, mark: Mark, text: str) -> None:
-        """Take a piece; let go of what is too much by then."""
+        """Add a piece, and drop old ones beyond the limits."""
         with self._lock:
             if mark is not Mark.CAME:
                 self._settle()
@@ -127,7 +120,7 @@ class Recent:
                 self._tail.add((at_s, mark, text), TAIL_CHARS)
 
     def lines(self) -> tuple[str, ...]:
-        """Return the last entries, masked; none where no device ever answered."""
+        """Return the last entries, masked; empty if the device never sent anything."""
         with self._lock:
             if not self._has_answer:
                 return ()
@@ -146,7 +139,7 @@ class Recent:
         return _last(_folded(entries))
 
     def _settle(self) -> None:
-        """Move the answer that is over to what is older: its beginning and its end."""
+        """Move start and end of the finished answer to the older pieces."""
         if not self._head.all:
             return
         self._tail.shrink(OLD_TAIL_CHARS)
@@ -156,8 +149,7 @@ class Recent:
 
 
 _GAP: Piece = (0.0, Mark.NOTE, "\0")
-
-"""Stands where something is missing."""
+"""Placeholder for dropped pieces."""
 
 _MARK_AT = len(stamp(0.0)) + 1
 
@@ -165,7 +157,7 @@ _LEFT_OUT = "some of the answer is left out here"
 
 
 def _parts(pieces: list[Piece]) -> list[list[Piece]]:
-    """Return pieces in parts that have nothing missing in them."""
+    """Split pieces at gaps."""
     parts: list[list[Piece]] = [[]]
     for piece in pieces:
         if piece[1:] == _GAP[1:]:
@@ -176,7 +168,7 @@ def _parts(pieces: list[Piece]) -> list[list[Piece]]:
 
 
 def _from_a_line_on(pieces: list[Piece]) -> list[Piece]:
-    """Return pieces from the first whole line that came: what is in front of it may be the rest of a secret."""
+    """Return pieces from the first complete line of output on: text before it may be the rest of a secret."""
     for number, (at_s, mark, text) in enumerate(pieces):
         if mark is Mark.CAME and "\n" in text:
             return [(at_s, mark, text.partition("\n")[2]), *pieces[number + 1 :]]
@@ -188,7 +180,7 @@ def _is_of_an_answer(one: str) -> bool:
 
 
 def _folded(entries: list[str]) -> list[str]:
-    """Return entries with long answers shortened in the middle, but for the one at the very end."""
+    """Return entries with long answers shortened in the middle, except the last one."""
     answers = [(is_answer, list(found)) for is_answer, found in groupby(entries, _is_of_an_answer)]
     folded: list[str] = []
     for number, (is_answer, found) in enumerate(answers, start=1):
@@ -201,7 +193,7 @@ def _folded(entries: list[str]) -> list[str]:
 
 
 def _last(entries: list[str]) -> tuple[str, ...]:
-    """Return as many of the last entries as a report has space for."""
+    """Return as many of the last entries as fit into a report."""
     kept: list[str] = []
     chars = 0
     for one in reversed(entries[-SHOWN_LINES:]):
@@ -214,32 +206,32 @@ def _last(entries: list[str]) -> tuple[str, ...]:
 
 
 class Recorder:
-    """Takes what one session sends and gets. Costs a session little, and never fails.
+    """Records input and output of one session. Its methods never raise.
 
     Args:
-        recent: Keeps the end of it.
-        sink: Takes all of it, or None.
-        wall: Seconds since 1970.
+        recent: Buffer of the last output.
+        sink: Receiver of all input and output, or None.
+        wall: Wall-clock time, seconds since 1970.
     """
 
     def __init__(self, recent: Recent, sink: Sink | None = None, *, wall: Callable[[], float] = time.time) -> None:
         self._recent, self._sink, self._wall = recent, sink, wall
 
     def __repr__(self) -> str:
-        """Return nothing of what was said."""
+        """Return the size only."""
         return f"Recorder({self._recent!r})"
 
     def sent(self, text: str) -> None:
-        """Take what was sent."""
+        """Record text sent to the device."""
         self._take(Mark.SENT, text)
 
     def came(self, text: str) -> None:
-        """Take what came."""
+        """Record text received from the device."""
         if text:
             self._take(Mark.CAME, text)
 
     def note(self, text: str) -> None:
-        """Take a word of ours on what happens."""
+        """Record a remark."""
         self._take(Mark.NOTE, text)
 
     def close(self) -> None:
@@ -255,16 +247,13 @@ class Recorder:
 
 
 WRITE_EVERY_S = 0.2
-
-"""What came meanwhile is masked and written together."""
+"""Interval at which waiting text is masked and written."""
 
 MOST_WAITING_CHARS = 512 * 1024
-
-"""Of one session; twice what is read from a device at once."""
+"""Most text of a session that waits to be written: twice the largest read from a device."""
 
 PATIENCE_S = 0.5
-
-"""A session waits so long for its text to be written, once, until it is."""
+"""Time for which a session waits once if too much of its text is unwritten."""
 
 CLOSE_S = 2.0
 
@@ -280,9 +269,9 @@ Report = Callable[[str], None]
 
 
 def transcripts_in(folder: Path, *, tell: Report) -> Transcripts:
-    """Return transcripts in a folder, which is made (private) where there is none; they end with the process.
+    """Return transcripts in a folder, which is created (private) if missing; they are closed at the process's end.
 
-    `tell` takes a sentence for the operator, should writing fail later.
+    `tell` is called with a message for the operator if writing fails later.
 
     Raises:
         ConfigInvalid: No file can be written there.
@@ -313,9 +302,9 @@ class Transcripts:
     """Writes the output of sessions into files of a folder. Safe to use from several threads.
 
     Args:
-        folder: The folder, which is there.
-        tell: Takes a sentence for the operator; called once at the most.
-        wall: Seconds since 1970.
+        folder: The folder, which must exist.
+        tell: Called with a message for the operator, at most once.
+        wall: Wall-clock time, seconds since 1970.
     """
 
     def __init__(self, folder: Path, *, tell: Report, wall: Callable[[], float] = time.time) -> None:
@@ -331,15 +320,15 @@ class Transcripts:
         self._writer: threading.Thread | None = None
 
     def __repr__(self) -> str:
-        """Return where."""
+        """Return the folder."""
         return f"Transcripts({str(self.folder)!r})"
 
     def report_by(self, tell: Report) -> None:
-        """Have failures reported in another way: during a live view only that may write to the terminal."""
+        """Replace the callback for failures: during a live view only that view may write to the terminal."""
         self._report = tell
 
     def of(self, host: str) -> SessionFile:
-        """Return what takes the next session of a device; its file is made with the first entry."""
+        """Return the sink of the next session of a device; its file is created with the first entry."""
         with self._lock:
             made = SessionFile(host, self._wake)
             self._open.append(made)
@@ -350,13 +339,13 @@ class Transcripts:
         return made
 
     def close(self) -> None:
-        """Write what waits, for as long as it gets on; sessions that go on are not recorded any more."""
+        """Write waiting text while there is progress; sessions that continue are no longer recorded."""
         with self._lock:
             self._is_closing, writer = True, self._writer
             for one in self._open:
                 one.close()
         self._wake.set()
-        # A disk that hangs is left after two seconds; a host that is busy only takes longer.
+        # Give up after two seconds without progress: the disk hangs. A busy host still makes progress.
         seen = -1
         while writer is not None and writer.is_alive() and seen != self._written_files:
             seen = self._written_files
@@ -399,7 +388,7 @@ class Transcripts:
             self._report_once(error)
 
     def _opened(self, host: str) -> int:
-        """Return the descriptor of a new file, whose name no other run, or session, has taken."""
+        """Create a file with a new name, and return its descriptor."""
         name = f"{self._started}-{_file_name(host)}"
         for _ in range(_MOST_NAMES):
             self._sessions[name] += 1
@@ -419,11 +408,11 @@ class Transcripts:
 
 
 class SessionFile:
-    """The file of one session: its text waits here until it is written. See `flashferry.devices.transcript.Sink`.
+    """File of one session, with the text that waits to be written; a `Sink`.
 
     Attributes:
-        number: Descriptor of the file, or None while there is none; the writer's own, as the others are.
-        is_ending: Whether nothing follows what was handed out last.
+        number: Descriptor of the file, or None while there is none. Only the writer uses the attributes.
+        is_ending: Whether no text follows the entries returned last.
     """
 
     def __init__(self, host: str, wake: threading.Event) -> None:
@@ -438,7 +427,7 @@ class SessionFile:
         self.is_ending = self.is_done = False
 
     def take(self, at_s: float, mark: Mark, text: str) -> None:
-        """Take a piece; where too much waits already, wait a little, then leave it out."""
+        """Add a piece; if too much text waits already, wait `PATIENCE_S` once, then drop the piece."""
         with self._written:
             if self._is_over:
                 return
@@ -457,7 +446,7 @@ class SessionFile:
             self._is_over = True
 
     def entries(self, now_s: float) -> list[str]:
-        """Return the entries of what waited; for the writer alone, as all that follows."""
+        """Return the entries of the waiting text; only for the writer, like the methods below."""
         with self._written:
             pieces, left_out, is_over = list(self._waiting), self._left_out, self._is_over
             self._waiting.clear()
@@ -473,7 +462,7 @@ class SessionFile:
         return found
 
     def give_up(self) -> None:
-        """Take and write nothing more."""
+        """Close the file, and ignore all further text."""
         self.close()
         number, self.number, self.is_done = self.number, None, True
         if number is not None:

@@ -1,4 +1,4 @@
-"""Start, ask and stop one serving process, from the parent's side."""
+"""The parent's handle of one serving process: starting, requests, monitoring, stopping."""
 
 import contextlib
 import os
@@ -34,8 +34,8 @@ _ENVIRONMENT = frozenset(
         *("PYTHONIOENCODING", "PYTHONPATH", "PYTHONPYCACHEPREFIX", "PYTHONSAFEPATH", "PYTHONUTF8", "PYTHONWARNINGS"),
     }
 )
-"""The variables that the serving process gets, besides the locale (`LC_*`). No device password is among them: it would
-stay in that process's environment, within reach of anyone who takes it over."""
+"""Environment variables of the serving process, besides the locale (`LC_*`). Passwords of devices are not among them,
+so a compromised process does not have them."""
 
 _START_S = 20.0
 _ANSWER_S = 20.0
@@ -44,7 +44,7 @@ STOP_S = 5.0
 """Seconds that a process has to end before it is killed."""
 
 SILENT_TURNS = 5
-"""A process hangs after so many checks, one a second, without a message; it sends two a second."""
+"""Checks, one per second, without a message after which a process counts as hung; it sends two messages a second."""
 
 ENDING_TURNS = 3
 """The same for a process that has been asked to end and has not answered."""
@@ -72,12 +72,12 @@ class Child:
     """One serving process.
 
     Args:
-        settings: How it runs.
-        events: Takes its messages and its end, on a thread of ours.
-        is_one_of_several: Whether others send beside it and share what sites may take.
+        settings: Its settings.
+        events: Gets its messages and its end, on a thread of this process.
+        is_one_of_several: Whether other senders share the caps of sites with it.
 
     Attributes:
-        is_draining: Whether it has answered that it ends with its last transfer.
+        is_draining: Whether it has confirmed that it ends after its last transfer.
 
     Raises:
         ServerStartFailed: It did not start, or the host allows too few open files for the sessions.
@@ -112,7 +112,7 @@ class Child:
 
     @property
     def capabilities(self) -> "HostCapabilities":
-        """What the kernel granted to it."""
+        """Features that the kernel granted to it."""
         assert self._ready is not None
         return self._ready.capabilities
 
@@ -147,9 +147,9 @@ class Child:
         return result
 
     def take_turn(self) -> int:
-        """Check it, once a second; return for how many checks it has been silent: it hangs at `SILENT_TURNS`.
+        """Check it, once a second; return the number of checks since its last message; `SILENT_TURNS` means hung.
 
-        Checks are counted, not seconds: nothing follows from a time in which this process stood still itself.
+        Checks are counted instead of seconds, so that a time in which this process itself was stopped does not count.
         """
         channel = self._channel
         is_sending_on = self._blocked.take(channel.sending) >= _BLOCKED_TURNS and channel.sending != 0
@@ -163,16 +163,16 @@ class Child:
 
     @property
     def is_blocking(self) -> bool:
-        """Whether it hangs and reads nothing, so that a thread of ours waits for it to do so."""
+        """Whether it hangs and does not read, so that a thread here is blocked."""
         return self._is_blocking
 
     def kill(self, why: str) -> None:
-        """Kill it, also where it is stopped; its end is reported with the reason."""
+        """Kill it, even if it is stopped; its end is reported with the reason."""
         self._killed_because = why
         self._process.kill()
 
     def ask_to_stop(self) -> None:
-        """Ask it to end without waiting; one that reads nothing is not asked. Idempotent."""
+        """Ask it to end, without waiting; skipped if it does not read. Idempotent."""
         if not self._closing:
             self._closing = True
             self._channel.post_if_ready(Stop(), _LOCK_S)
@@ -207,7 +207,7 @@ class Child:
                     stderr=self._stderr,
                     pass_fds=descriptors,
                     env=_environment(),
-                    # Ctrl-C on the terminal is for the parent, which then decides what becomes of running transfers.
+                    # Ctrl-C on the terminal goes only to the parent, which decides about running transfers.
                     start_new_session=True,
                 )
                 connection.send_bytes(encode(hello))
@@ -235,7 +235,7 @@ class Child:
         try:
             self._channel.listen()
         except Exception as error:  # noqa: BLE001
-            # A process that is not understood is of no use, and threads that wait for it must be woken.
+            # End a process whose messages are invalid, and wake the threads that wait for it.
             if isinstance(error, MessageInvalid) or not isinstance(error, ConnectionBroken):
                 LOG.exception("the server's process was not understood")
                 self._process.kill()

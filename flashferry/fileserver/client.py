@@ -94,7 +94,7 @@ class SlotReservations:
                 granted()
 
     def again(self) -> tuple[Request, ...]:
-        """Return the requests for a server that knows nothing of this run: held slots first, then awaited ones."""
+        """Return the requests to repeat to a restarted server: held slots first, then awaited ones."""
         with self._lock:
             in_order = sorted(self._reservations.items(), key=lambda item: item[1].on_grant is not None)
             return tuple(
@@ -119,8 +119,7 @@ class SlotReservations:
 
 
 PUSH = "push"
-
-"""Where the tickets of pushes are served, as `Telemetry` names it: in this process."""
+"""Name of this process in `Telemetry`, for the tickets of pushes."""
 
 
 class ServerClient(ABC):
@@ -147,7 +146,7 @@ class ServerClient(ABC):
     @property
     @abstractmethod
     def settings(self) -> ServerSettings:
-        """How the server runs."""
+        """The server's settings."""
 
     @property
     @abstractmethod

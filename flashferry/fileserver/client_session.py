@@ -1,14 +1,14 @@
-"""One client's connection, as it is the same by every protocol: its place, its login, and the image that it is given.
+"""The part of a client's session that all protocols share: admission, login, and the image that it may fetch.
 
-A protocol's own class derives from `Visitor`, and says in its own words what is granted and refused here.
+A protocol's session class derives from `Visitor`, and sends the replies about what is granted or refused here.
 
 Facts
 -----
 
-- A session that was counted is taken off the books once, however it ends, and also when it was never let stay.
-- A lookup returns an image that the login allows, or none; no path is ever resolved.
-- No object of its own beside the session: the two would refer to each other, and a session with all it holds would
-  stay until a collection of garbage.
+- A counted session is removed from the count exactly once, however it ends, even if it was never admitted.
+- A look-up returns an image that the login allows, or None; no path is resolved.
+- This is a base class and not a separate object, because the two would refer to each other, and only the garbage
+  collector would free a session.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flashferry.fileserver.host_capabilities import MOST_SESSIONS
 from flashferry.fileserver.image_stream import Retrieval
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.images.errors import ImageUnreadable
-from flashferry.images.files import open_as
+from flashferry.images.files import open_unchanged
 
 if TYPE_CHECKING:
     from flashferry.fileserver.settings import ServerSettings
@@ -37,11 +37,11 @@ class Visitor(ABC):
     """One client's connection.
 
     Attributes:
-        client_address: Its address for people and records.
-        control_syn: What the SYN of its connection offered.
+        client_address: The client's address in plain form.
+        control_syn: Options of the SYN of its connection.
         socket: The connection.
-        account: What its ticket has come to; None before its login, and under a fixed login without a transfer.
-        fixed: The fixed login by which it came, if it was one.
+        account: Its ticket's account; None before login, and with a fixed login before a transfer.
+        fixed: The fixed login that it used, or None.
     """
 
     client_address: str
@@ -59,31 +59,31 @@ class Visitor(ABC):
     @property
     @abstractmethod
     def settings(self) -> ServerSettings:
-        """How the server runs."""
+        """The server's settings."""
 
     @abstractmethod
     def evict(self) -> None:
-        """Give the place up, now."""
+        """Close the session at once, in favour of another one."""
 
     @abstractmethod
     def yield_to_newer(self, reason: str) -> None:
-        """End its transfer, whether it runs or waits to begin; the session stays where the protocol allows it."""
+        """End its transfer, running or waiting; the session stays if the protocol allows that."""
 
     @abstractmethod
     def send_away(self, reason: str) -> None:
         """End its transfer and the session."""
 
-    # Its place.
+    # Admission.
 
     @property
     def most_sessions(self) -> int:
-        """So many may be in, of all protocols of the process together."""
+        """Most sessions of all protocols of the process together."""
         return self.settings.limits.sessions or MOST_SESSIONS
 
     def take_place(self) -> bool:
-        """Take a place, if there is one, perhaps that of one that has not logged in; return whether it may stay.
+        """Count the session, and return whether the limits admit it, perhaps by closing one that has not logged in.
 
-        It is counted in either case, until `leave_place`.
+        It stays counted until `leave_place`, even if it is not admitted.
         """
         tickets, address = self.tickets, self.client_address
         tickets.sessions += 1
@@ -104,7 +104,7 @@ class Visitor(ABC):
         return other is not None
 
     def leave_place(self) -> None:
-        """Take the session off the books; twice is harmless."""
+        """Remove the session from the counts. Idempotent."""
         self._no_longer_anonymous()
         if self._is_counted:
             self._is_counted = False
@@ -118,7 +118,7 @@ class Visitor(ABC):
     # Its login.
 
     def log_in(self, result: Account | FixedGrant) -> None:
-        """Take what the ticket service granted, and report the login."""
+        """Store the account or fixed login that the ticket service granted, and report the login."""
         self._no_longer_anonymous()
         audit = self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel"
         if isinstance(result, FixedGrant):
@@ -143,7 +143,7 @@ class Visitor(ABC):
         """Report that the client is gone, if it had logged in and no other session uses its ticket.
 
         Args:
-            why: Why it got no image; empty: what the ticket's books say, or that it asked for none.
+            why: Why it got no image; empty takes the reason from the ticket's account.
         """
         account, self.account = self.account, None
         if account is None:
@@ -165,9 +165,9 @@ class Visitor(ABC):
     # Its image.
 
     def image(self, path: str) -> ImageFile | None:
-        """Look a path up among what this login allows: a base name, with any number of slashes before it.
+        """Return the image of a path, a base name after any number of slashes, if this login allows it; else None.
 
-        One rule for every transport, because operators type the same path for each; there is no other folder.
+        The rule is the same for every transport, because operators type the same path for each.
         """
         name = path.lstrip("/")
         if self.fixed is not None:
@@ -178,7 +178,7 @@ class Visitor(ABC):
         return image if name == image.name else None
 
     def account_of(self, image: ImageFile) -> Account:
-        """Return the account that a transfer runs under; of a fixed login a new one for each. It has logged in."""
+        """Return the account of a transfer of a session that has logged in; with a fixed login, a new one."""
         if self.fixed is not None:
             self.leave_account()
             self.account = self.tickets.open(self.fixed, image, **self._who())
@@ -187,19 +187,19 @@ class Visitor(ABC):
         return self.account
 
     def retrieve(self, account: Account, offset_bytes: int = 0, end_bytes: int | None = None) -> Retrieval | None:
-        """Open the account's image, and have this transfer be the one of its ticket; it takes one of its tries.
+        """Open the account's image for a transfer, which uses an attempt and replaces earlier ones of its ticket.
 
         Args:
-            account: Of this session.
-            offset_bytes: Where the part begins that is asked for.
-            end_bytes: Where it ends, the first byte that is not of it; None: with the image.
+            account: Account of this session.
+            offset_bytes: Offset of the requested part.
+            end_bytes: Offset of the first byte after it; None for the end of the image.
 
         Returns:
-            What to send; None where the image has changed, which is reported.
+            The image to send; None if it has changed on disk, which is reported.
         """
         image = account.grant.image
         try:
-            file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
+            file = os.fdopen(open_unchanged(image.path, image.identity), "rb", buffering=0)
         except ImageUnreadable as error:
             self.tickets.change(account, EventKind.FAILED, error.message, state=TransferState.FAILED)
             return None

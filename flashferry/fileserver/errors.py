@@ -1,4 +1,4 @@
-"""What can go wrong with the server itself; each message says what was expected and what was found."""
+"""Errors of the file server itself; each message says what was expected and what was found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class FileServerError(FlashferryError):
     kind: ClassVar[Kind] = Kind.FILE_SERVER_ERROR
 
     def at(self, *, host: str, step: str) -> FlashferryError:  # noqa: ARG002 -- of no device, so neither is known
-        """Return self as it is: the server is all devices' alike, at whatever step each of them was."""
+        """Return self unchanged, because the error is about no single device."""
         return self
 
 
@@ -28,8 +28,8 @@ class ServerStartFailed(FileServerError):
     """The server could not start, for example because its port is in use.
 
     Attributes:
-        transports: Where a port could not be listened on: what was to be served there, by name.
-        needs_right: Whether it is a well-known port, for which this user has no right.
+        transports: Names of the transports of the port that is not available; empty for other causes.
+        needs_right: Whether it is a well-known port, for which this user lacks the privilege.
     """
 
     kind: ClassVar[Kind] = Kind.SERVER_START_FAILED

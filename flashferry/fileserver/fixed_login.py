@@ -44,7 +44,7 @@ class FixedLogin:
         password: 8 to 64 of the same.
         source_addresses: Addresses or networks clients must come from; empty allows any.
         site: Transfers of the same site share the site's cap; empty for none.
-        link_bytes_per_s: What the clients' link is known to carry, see `TicketRequest`.
+        link_bytes_per_s: Payload rate of the clients' link, see `TicketRequest`.
     """
 
     username: str
@@ -57,7 +57,7 @@ class FixedLogin:
         checked_sources("fixed login", self.source_addresses)
         for what, text, least in (("user", self.username, 1), ("password", self.password, _LEAST_PASSWORD)):
             if not (least <= len(text) <= _MOST_LETTERS and _IN_A_URL.fullmatch(text)):
-                # The text itself is not shown: it may be the password, or typed into the wrong place.
+                # The text itself is not shown, because it may be a password in the wrong place.
                 raise SettingsInvalid(
                     f"fixed login: expected a {what} of {least} to {_MOST_LETTERS} letters, digits and ._~-, "
                     f"which a URL carries unchanged, found {len(text)} characters",
@@ -67,7 +67,7 @@ class FixedLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedGrant:
-    """Fixed credentials as the serving process knows them: without the password."""
+    """Fixed credentials without the password, as sent to the serving processes."""
 
     username: str = field(repr=False)
     salt_hex: str = field(repr=False)
@@ -101,7 +101,7 @@ class FixedGrant:
 
 
 def admit(login: FixedLogin, images: tuple[ImageFile, ...]) -> FixedGrant:
-    """Make of fixed credentials what the serving process may know."""
+    """Return fixed credentials in the form for the serving process, without the password."""
     keep_secret(login.password)
     salt_hex, password_hash_hex = seal(login.password)
     return FixedGrant(
@@ -191,10 +191,10 @@ class CommandBudget:
 
 
 class FixedLogins:
-    """The fixed logins of a server, and the guesses at them.
+    """The fixed logins of a server, and their failed logins by address.
 
-    They are counted apart: an address that a ticket names is never banned, and a ticket's login clears an address,
-    which is right for 95 random bits and wrong for a password that a person chose.
+    These failures are counted separately: an address that a ticket names is never banned by the other count, and a
+    ticket's login resets it, which is right for 95 random bits but not for a password that a person chose.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -202,7 +202,7 @@ class FixedLogins:
         self._logins: dict[str, FixedGrant] = {}
 
     def admit(self, fixed: FixedGrant) -> None:
-        """Let a fixed login in from now on; one of the same user is replaced."""
+        """Add a fixed login, or replace the one of the same user."""
         self._logins[fixed.username] = fixed
 
     def find(self, username: str) -> FixedGrant | None:
@@ -214,7 +214,7 @@ class FixedLogins:
         self._guesses.prune(now_s)
 
     def refusal(self, fixed: FixedGrant, password: str, address: str, now_s: float) -> Refusal | None:
-        """Return why a login is refused; None lets it in and clears its address."""
+        """Return why a login is refused; None if it is accepted, which also resets its address."""
         matches = password_matches(fixed, password)
         if self._guesses.locked_out(address, now_s):
             return Refusal.LOCKED_OUT
@@ -229,7 +229,7 @@ class PendingLogin(Protocol):
     """A session before its login."""
 
     def evict(self) -> None:
-        """Give the place up, now."""
+        """Close the session at once, in favour of another one."""
 
 
 class PendingLogins:
@@ -239,11 +239,11 @@ class PendingLogins:
         self._by_address: dict[str, dict[PendingLogin, None]] = {}
 
     def enter(self, address: str, session: PendingLogin) -> None:
-        """Take a session in."""
+        """Add a session."""
         self._by_address.setdefault(address, {})[session] = None
 
     def leave(self, address: str, session: PendingLogin) -> None:
-        """Let a session go: it has logged in, or is gone."""
+        """Remove a session that has logged in or ended."""
         sessions = self._by_address.get(address, {})
         sessions.pop(session, None)
         if not sessions:
@@ -254,11 +254,11 @@ class PendingLogins:
         return len(self._by_address.get(address, ()))
 
     def to_displace(self, newcomer: str, is_named: Callable[[str], bool]) -> PendingLogin | None:
-        """Return whose place an address gets that has just come; None where it has no better right than all others.
+        """Return the session to close in favour of a new one; None if the new one has no priority over any.
 
         Args:
-            newcomer: The address, whose own session is in already.
-            is_named: Returns whether a live ticket names an address.
+            newcomer: Address of the new session, which is counted already.
+            is_named: Returns whether a valid ticket names an address.
         """
         own, right = self.count(newcomer), is_named(newcomer)
         most = max(self._by_address, key=self.count)
@@ -269,7 +269,7 @@ class PendingLogins:
                 break
             if address != newcomer and not is_named(address):
                 return self._oldest(address)
-        # All of them are named: the one with the most gives way.
+        # If tickets name all addresses, the one with the most sessions loses one.
         return self._oldest(most) if right and self.count(most) > own else None
 
     def _oldest(self, address: str) -> PendingLogin:

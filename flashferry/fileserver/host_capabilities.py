@@ -1,4 +1,4 @@
-"""What this host's kernel grants to a process like ours: found by trying, not by reading settings.
+"""Features that this host's kernel grants to our process, found by trying them.
 
 Facts
 -----
@@ -32,7 +32,7 @@ def sessions_allowed(requested: int | None, open_files: int) -> int:
     """Return how many sessions may run at once.
 
     Args:
-        requested: The number asked for; None takes what there is, at most `MOST_SESSIONS`.
+        requested: The requested number; None takes what the limit allows, at most `MOST_SESSIONS`.
         open_files: The hard limit on open files; `resource.RLIM_INFINITY` for none.
 
     Raises:
@@ -59,7 +59,7 @@ def hard_limit() -> int:
 
 
 def raise_soft_limit() -> None:
-    """Take as many descriptors as this process may without asking anybody."""
+    """Raise the soft limit on open files to the hard limit."""
     hard = hard_limit()
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -78,13 +78,13 @@ class CongestionControl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCapabilities:
-    """What the kernel granted.
+    """Features that the kernel granted.
 
     Attributes:
         kernel: Its release.
-        default_congestion_control: What a socket has unasked.
-        congestion_controls: Those we would use, each granted or not.
-        saves_syn: Whether SYNs can be audited (TCP_SAVE_SYN).
+        default_congestion_control: Congestion control of a new socket.
+        congestion_controls: The congestion controls that we may use, each granted or not.
+        saves_syn: Whether SYNs can be saved (TCP_SAVE_SYN).
         paces: Whether a cap can be set (SO_MAX_PACING_RATE).
         send_buffer_ceiling_bytes: Third value of net.ipv4.tcp_wmem; None if unreadable.
         open_files: Descriptors this process may have.
@@ -104,7 +104,7 @@ class HostCapabilities:
 
 
 def probe_capabilities() -> HostCapabilities:
-    """Try on a socket of our own what the kernel grants to this process in its network namespace."""
+    """Try on a test socket which features the kernel grants to this process in its network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         default = sockets.congestion_control(probe)
         controls = tuple(_try(probe, name) for name in _CONTROLS)

@@ -1,18 +1,17 @@
-"""Sending an image on a connection, until the client has acknowledged the last byte of it. Free of any protocol.
+"""Sending an image on a connection until the client has acknowledged its last byte. Independent of the protocol.
 
 Facts
 -----
 
-- What the kernel has taken is not what the client has: at 100 ms and 1 MB/s nearly a megabyte was still on its way when
-  the last byte was taken. So the last byte is followed by a half-close, then by waiting until all is acknowledged.
-- `shutdown(SHUT_WR)` sends the FIN behind the data, so the client sees its end of file without waiting for us.
+- Bytes taken by the kernel have not arrived yet: at 100 ms and 1 MB/s nearly a megabyte was in flight when the last
+  byte was written. So after the last byte comes a half-close, and then a wait until all bytes are acknowledged.
+- `shutdown(SHUT_WR)` sends the FIN after the data, so the client sees its end of file without waiting for us.
 - Progress is what the client acknowledged (`tcpi_bytes_acked`), never what the kernel accepted.
 - TCP_USER_TIMEOUT also ends a connection whose peer keeps its window closed although it answers every probe (Linux
-  4.18 tcp_probe_timer). A router that writes slow flash does just that, so the limit is widened then.
-- The kernel ends the connections of a process that is killed as any other: with FIN, which a router takes for the end
-  of the file. With SO_LINGER of no time they end with RST, also then (net/ipv4/tcp.c, __tcp_close looks at the option,
-  not at who closes). So it is set from the first byte on, and lifted when the last one was acknowledged: a reset behind
-  that would have some clients throw away what they have not read.
+  4.18 tcp_probe_timer). A router with slow flash does just that, so the limit is extended then.
+- The kernel closes the connections of a killed process with FIN, which a router takes for the end of the file. With
+  SO_LINGER of zero it sends RST instead (net/ipv4/tcp.c, __tcp_close). So that is set from the first byte on, and reset
+  when the last one was acknowledged: an RST after that would make some clients discard unread data.
 """
 
 import errno
@@ -49,7 +48,7 @@ PEER_GONE = frozenset(
         errno.ENETUNREACH,
     }
 )
-"""Errors of a send that mean the client or the path is gone, not that the image cannot be read."""
+"""Errors of a send that mean a lost connection, and not an unreadable image."""
 
 _COMES_AGAIN = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY})
 _CHUNK_BYTES = 4 << 20
@@ -58,30 +57,30 @@ _PAST_RECALL_S = 2.0
 
 
 class Ending(Enum):
-    """How the sending of an image came to its end."""
+    """Result of sending an image."""
 
     DELIVERED = auto()
     """The client has acknowledged the last byte."""
     LOST = auto()
-    """The connection is gone."""
+    """The connection was lost."""
     CHANGED = auto()
-    """The image is not any more what it was."""
+    """The image has changed on disk."""
     UNREADABLE = auto()
     """The image cannot be read."""
     CUT = auto()
-    """It was ended on request, here."""
+    """The server ended it on request."""
     SILENT = auto()
     """Nothing was acknowledged for too long."""
 
 
 class Retrieval:
-    """A request for an image: which account asked, and for which part of which open file.
+    """A request for a part of an open image file.
 
     Args:
-        account: Whose ticket it runs under.
+        account: Account of its ticket.
         file: The open file.
-        offset_bytes: Where in it the part begins.
-        end_bytes: Where it ends, the first byte that is not of it; None: with the image.
+        offset_bytes: Offset of the part.
+        end_bytes: Offset of the first byte after it; None for the end of the image.
     """
 
     def __init__(self, account: "Account", file: Any, offset_bytes: int, end_bytes: int | None = None) -> None:
@@ -89,7 +88,7 @@ class Retrieval:
         self.file = file
         self.offset_bytes = offset_bytes
         self.end_bytes = account.grant.image.size_bytes if end_bytes is None else end_bytes
-        # Not the whole status: it takes as much room as all the rest of a request.
+        # Not the whole `stat` result, which takes as much memory as the rest of a request.
         self._opened = administration(os.fstat(file.fileno()))
 
     def file_changed(self) -> bool:
@@ -98,7 +97,7 @@ class Retrieval:
 
     @property
     def shortfall(self) -> str:
-        """Say that this part cannot complete the image; empty if it ends where the image does."""
+        """Reason why this part cannot complete the image; empty if it ends at the image's end."""
         size_bytes = self.account.grant.image.size_bytes
         if self.end_bytes >= size_bytes:
             return ""
@@ -106,40 +105,40 @@ class Retrieval:
 
 
 class Writer(Protocol):
-    """Hands an image to the kernel: as it is, or within a protocol that adds bytes of its own."""
+    """Writes an image to a connection: unchanged, or within a protocol that adds bytes of its own."""
 
     may_half_close: bool
-    """Whether the connection's end follows the last byte at once; else the host says later that nothing follows."""
+    """Whether the connection is half-closed right after the last byte; if not, the host ends it later."""
 
     def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
-        """Hand over a piece of a file.
+        """Write a piece of a file.
 
         Args:
             file_descriptor: The file.
-            offset_bytes: Where the piece begins.
+            offset_bytes: Offset of the piece.
             most_bytes: Its greatest length, > 0.
 
         Returns:
-            Bytes of the file that the kernel has taken; 0 where the file has none there.
+            Bytes of the file that the kernel has taken; 0 at the end of the file.
 
         Raises:
-            OSError: Nothing was taken: the connection has no room (BlockingIOError), or one of both failed.
+            OSError: Nothing was taken: the send buffer is full (BlockingIOError), or connection or file failed.
         """
 
     def payload_of(self, acked_bytes: int) -> int:
-        """Return how much of the file is among bytes that were acknowledged; never more than truly is.
+        """Return a lower bound of the file's bytes among the acknowledged ones.
 
         Args:
-            acked_bytes: Of all that went over the connection since the sending began, or since `base_acked_bytes`.
+            acked_bytes: Acknowledged bytes of the connection since the start of sending, or since `base_acked_bytes`.
         """
 
 
 class PlainWriter:
-    """Has the kernel copy the file to the connection by itself.
+    """Sends the file by `sendfile`, without copying it through this process.
 
     Args:
         connection: The connection.
-        lead_bytes: What went over it before the file, since `base_acked_bytes`.
+        lead_bytes: Bytes sent before the file, since `base_acked_bytes`.
     """
 
     may_half_close = True
@@ -151,16 +150,16 @@ class PlainWriter:
         self._lead_bytes = lead_bytes
 
     def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
-        """Hand over a piece, see `Writer`."""
+        """Write a piece, see `Writer`."""
         return os.sendfile(self._socket_descriptor, file_descriptor, offset_bytes, most_bytes)
 
     def payload_of(self, acked_bytes: int) -> int:
-        """Return what is left of it without the lead."""
+        """Return the acknowledged bytes without the lead."""
         return acked_bytes - self._lead_bytes
 
 
 class SendingHost(Protocol):
-    """Whose connection it is, as the event loop knows it.
+    """Interface of the connection's owner to the sender.
 
     Attributes:
         socket: The connection.
@@ -177,28 +176,28 @@ class SendingHost(Protocol):
         """Hear nothing of the connection any more."""
 
     def handle_error(self) -> None:
-        """Name an error of ours as such."""
+        """Report an exception in our code, and close."""
 
     def sending_ended(self, ending: Ending) -> None:
-        """Say so to the client where it can be said, and close the connection."""
+        """Report the end to the client if the protocol can, and close the connection."""
 
 
 class ImageSending:
-    """Sends a part of an image, watches the kernel's account of it, and calls it delivered when it is.
+    """Sends a part of an image, follows TCP_INFO, and reports the delivery when all bytes are acknowledged.
 
     Args:
-        client: Whose transfer it is.
-        host: Its connection.
-        retrieval: What to send.
+        client: The client.
+        host: Owner of its connection.
+        retrieval: The part to send.
         raw_info: TCP_INFO of the connection.
-        transport: By what the client fetches: a word of `ListenerSettings.transports`.
-        data_syn: The SYN of the connection; None where we are the caller.
-        writer: How the image goes over the connection; None: as it is, and nothing before it.
-        base_acked_bytes: What had been acknowledged when the connection was young; None: now, for nothing was sent.
-        name: What the connection is called in a reason.
-        cipher: The cipher in force; empty in clear text.
-        client_name: What the client calls itself; empty where it says nothing.
-        congestion_control: In place of the profile's; empty: that one.
+        transport: Name of the transport, one of `ListenerSettings.transports`.
+        data_syn: The SYN of the connection; None if we connected.
+        writer: Writer of the image; None sends it unchanged, with nothing before it.
+        base_acked_bytes: Acknowledged bytes at the start of the connection; None takes the present number.
+        name: Name of the connection in failure reasons.
+        cipher: The cipher; empty in clear text.
+        client_name: Version string of the client; empty if unknown.
+        congestion_control: Congestion control instead of the profile's; empty keeps the profile's.
     """
 
     def __init__(
@@ -235,11 +234,11 @@ class ImageSending:
         self._reporter: Reporter | None = Reporter(client, self, retrieval.account, self.transfer, self._tuning)
 
     def begin(self) -> None:
-        """Send as soon as nothing else is sent with the ticket."""
+        """Start as soon as no other transfer of the ticket runs."""
         self._client.tickets.await_turn(self.retrieval.account, self)
 
     def go_on(self) -> None:
-        """Send from now on."""
+        """Start sending."""
         if self._is_over:
             return
         assert self._reporter is not None
@@ -255,7 +254,7 @@ class ImageSending:
         return self._is_sending
 
     def write(self) -> None:
-        """Hand the kernel another piece of the image."""
+        """Write another piece of the image."""
         if not self._is_sending or self._is_over:
             return
         transfer = self.transfer
@@ -279,25 +278,25 @@ class ImageSending:
             self._pause(pacing[1])
 
     def lost(self) -> None:
-        """Note that the client ended the connection, or the network did."""
+        """Handle a connection that was closed by the client or lost."""
         self._fail(self._words_for(self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)), Ending.LOST)
 
     def settle(self, cut_reason: str) -> None:
-        """Settle the account, if that has not been done, before the connection is closed: nothing is sent any more."""
+        """Report the end, unless that was done, before the connection is closed."""
         if not self._is_over:
             self._is_over = True
             self._conclude(self.retrieval.shortfall if self._has_everything() else cut_reason)
-        # The two refer to each other; left so, a session with all it holds would stay until a collection of garbage.
+        # Break the reference cycle, by which only the garbage collector would free the session.
         self._reporter = None
 
     def _read_channel(self) -> "ChannelReading | None":
-        """Return what a channel within the connection shows; None where the image goes straight into the socket."""
+        """Return the state of a channel within the connection; None without one."""
         return None
 
-    # What the ticket service calls.
+    # Called by the ticket service.
 
     def apply_cap(self, cap: "Cap | None") -> None:
-        """Put a pacing cap in force, now."""
+        """Set the pacing cap at once."""
         if not self._is_over:
             self._tuning.apply_cap(cap)
 
@@ -306,26 +305,25 @@ class ImageSending:
         self._fail(reason, Ending.CUT)
 
     def yield_to_newer(self, reason: str) -> None:
-        """End the transfer for a newer one of its ticket.
+        """End the transfer in favour of a newer one of its ticket.
 
-        What is handed over to the kernel is not taken back: a client that has it all may take it for delivered. So one
-        that has handed over its last byte has a moment for its own end.
+        Bytes written to the kernel cannot be withdrawn, and a client that gets all of them takes the image for
+        delivered. So a transfer that has written its last byte gets a moment to complete.
         """
         if self.transfer.all_written and not self._is_over:
             self.call_later(_PAST_RECALL_S, lambda: self.cut(reason))
         else:
             self.cut(reason)
 
-    # What the watch asks.
+    # Called by the monitor.
 
     def read(self) -> bytes | None:
-        """Return the kernel's account of the connection; None where it is closed or lost."""
+        """Return TCP_INFO of the connection; None if it is closed or lost."""
         return None if self._is_over else sockets.read_info_bytes(self._connection)
 
     def call_later(self, seconds: float, call: "Callable[[], None]") -> None:
-        """Call something after some seconds; it checks by itself whether the connection is still there."""
-        # Not the library's timers that closing cancels: one that is cancelled by another in the same round of its
-        # scheduler fails.
+        """Call `call` after some seconds; it checks itself whether the connection still exists."""
+        # Not a timer that is cancelled on closing: the library fails if one timer cancels another in the same round.
         self._host.ioloop.call_later(seconds, call, _errback=self._host.handle_error)
 
     def fails_for_change(self) -> bool:
@@ -336,12 +334,12 @@ class ImageSending:
         return True
 
     def fails_for_missing(self) -> None:
-        """End the transfer, for the image ends early, in the watch's words: which of both sees it first is chance."""
+        """End the transfer because the file is too short, with the same reason as the monitor would report."""
         if not self.fails_for_change():
             self._fail("image shrank on disk while it was served", Ending.CHANGED)
 
     def give_up(self, silent_s: float) -> None:
-        """End a transfer of which nothing was acknowledged for so long."""
+        """End a transfer of which nothing was acknowledged for `silent_s` seconds."""
         self._fail(f"nothing acknowledged for {silent_s:.0f} s", Ending.SILENT)
 
     # Sending.
@@ -384,7 +382,7 @@ class ImageSending:
             self._fail(f"image cannot be read: {error.strerror}", Ending.UNREADABLE)
 
     def _words_for(self, code: int) -> str:
-        """Say how the connection was lost, by its error number; 0 is an end without an error."""
+        """Return in words how the connection was lost, by its error number; 0 is an end without an error."""
         if code in (0, errno.EPIPE):
             return f"the client closed the {self._name} early"
         return f"{self._name} lost: {os.strerror(code)}"
@@ -398,7 +396,7 @@ class ImageSending:
 
     def _pause(self, seconds: float) -> None:
         self._is_sending = False
-        # A socket that can take more would wake the loop without end.
+        # A writable socket would wake the loop continuously.
         self._host.leave_loop()
         self.call_later(seconds, self._send_more)
 
@@ -419,7 +417,7 @@ class ImageSending:
             except OSError as error:
                 self._send_failed(error)
                 return
-        # From here the socket is looked at by timer alone: a half-closed one would wake the loop without end.
+        # From here the socket is only read by timer: a half-closed one would wake the loop continuously.
         self._host.leave_loop()
         self._check_for_end()
 
@@ -444,7 +442,7 @@ class ImageSending:
             self._fail(self.retrieval.shortfall, Ending.DELIVERED)
 
     def _has_everything(self) -> bool:
-        """Return whether the client has all it asked for, whatever else it did since."""
+        """Return whether the client acknowledged all that it requested, and the file is unchanged."""
         raw_info = sockets.read_info_bytes(self._connection)
         if self._reporter is None or self._reporter.concluded or raw_info is None:
             return False
@@ -460,7 +458,7 @@ class ImageSending:
             self._host.sending_ended(ending)
 
     def _conclude(self, failure: str) -> None:
-        """Settle the account once: with a record, and as delivered if the client has acknowledged everything."""
+        """Report the end once, with a record: delivered if the client acknowledged everything."""
         if self._reporter is None or self._reporter.concluded:
             return
         self._reporter.conclude(failure, sockets.read_info_bytes(self._connection), self._read_channel())

@@ -3,8 +3,8 @@
 The first descriptor is the control channel, the others are the listening sockets, in the order of the listeners in the
 settings. All protocols of a process are served by one event loop, asyncio's where they need that.
 
-It ends when its parent does, however that happens: the control channel then reads as closed, and as a second line of
-defence the parent's process id is looked at twice a second.
+It ends when its parent ends, in whatever way: the control channel is then closed, and as a second check the parent's
+process id is compared twice a second.
 """
 
 import logging
@@ -70,8 +70,8 @@ if TYPE_CHECKING:
 
 _HEARTBEAT_S = 0.5
 _HOLD_S = 0.1
-# Bytes that may be unread on the way to the parent. A busy parent reads late: with a long queue of old progress it
-# would take a copy that flows for one that stands still, and wait as long for its answers.
+# Most bytes unread by the parent. A busy parent reads late: with a long queue of old progress it would take a running
+# copy for a stalled one, and wait as long for answers.
 _UNREAD_BYTES = 16_384
 _STOPPED = "the server was stopped"
 
@@ -84,7 +84,7 @@ class ControlLink(AsyncChat):
         self._incoming: list[bytes] = []
         self._is_length = True
         self._outgoing: list[bytes] = []
-        # The newest of each ticket.
+        # The newest update of each ticket.
         self._updates: dict[str, ProgressUpdate] = {}
         self._is_post_due = False
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
@@ -92,11 +92,11 @@ class ControlLink(AsyncChat):
         self.set_terminator(LENGTH_BYTES)
 
     def collect_incoming_data(self, data: bytes) -> None:
-        """Collect a piece of a length or of a message."""
+        """Buffer a piece of a length or of a message."""
         self._incoming.append(data)
 
     def found_terminator(self) -> None:
-        """Take the length of the next message, or the message."""
+        """Handle a complete length or a complete message."""
         data = b"".join(self._incoming)
         self._incoming.clear()
         self.set_terminator(int.from_bytes(data, "big") if self._is_length else LENGTH_BYTES)
@@ -115,7 +115,7 @@ class ControlLink(AsyncChat):
             self.send_message(reply)
 
     def send_message(self, message: "Message") -> None:
-        """Send a message now: the parent has to know of a delivery before the client learns of its end."""
+        """Send a message at once: the parent must get the report of a delivery before the client sees its end."""
         if not self._closed:
             # After the progress that came before it.
             self._gather()
@@ -123,7 +123,7 @@ class ControlLink(AsyncChat):
             self._post()
 
     def send_event(self, event: "ServerEvent") -> None:
-        """Send an event; of progress only the newest while the parent does not read."""
+        """Send an event; while the parent does not read, only the newest progress of each ticket is kept."""
         update = ProgressUpdate.of(event)
         if update is None:
             self.send_message(EventMessage(event=event))
@@ -133,7 +133,7 @@ class ControlLink(AsyncChat):
             self._post_in(0)
 
     def beat(self) -> None:
-        """Send a heartbeat unless something else is on its way already."""
+        """Send a heartbeat unless other messages are waiting."""
         if not self.producer_fifo and not self._outgoing:
             self.send_message(Beat())
 
@@ -175,18 +175,18 @@ class ControlLink(AsyncChat):
         self._service.stop()
 
     def handle_error(self) -> None:
-        """End rather than run without a parent that understands us."""
+        """End the process after an error on the control channel."""
         LOG.exception("control channel")
         self.handle_close()
 
 
 class Service:
-    """The server in its own process.
+    """The file server in the serving process.
 
     Args:
         control: The channel to the parent.
-        sockets: What each listener of the settings listens on, bound.
-        hello: How to run.
+        sockets: Bound socket of each listener in the settings.
+        hello: The parent's first message, with the settings.
     """
 
     def __init__(self, control: socket.socket, sockets: tuple[socket.socket, ...], hello: "Hello") -> None:
@@ -227,10 +227,10 @@ class Service:
         self._end()
 
     def answer(self, request: "Request") -> object:
-        """Carry out a request of the parent, and return the result.
+        """Execute a request of the parent, and return the result.
 
         Raises:
-            ValueError: It is none for a serving process.
+            ValueError: The request is not for a serving process.
         """
         tickets = self.tickets
         match request:
@@ -263,7 +263,7 @@ class Service:
         return None
 
     def open(self) -> None:
-        """Take sessions from now on; nothing changes where that is so already, or all is to end."""
+        """Start accepting sessions, unless that is done already or the server is draining."""
         if not self._is_open and self._drain_until_s is None:
             self._is_open = True
             for listener in self._listeners:
@@ -276,12 +276,10 @@ class Service:
             self._loop.stop()
 
     def drain(self) -> int:
-        """Take no new sessions, send idle ones away, and end when the last transfer has or the time is up.
-
-        One that was granted is a transfer, also while it still waits for its data connection.
+        """Stop accepting sessions, close idle ones, and end after the last transfer or the time limit.
 
         Returns:
-            How many transfers are under way.
+            Number of running transfers, including granted ones that wait for their data connection.
         """
         if self._drain_until_s is None:
             self._drain_until_s = self.tickets.clock() + self._hello.settings.limits.drain_s
@@ -291,7 +289,7 @@ class Service:
         return self._in_progress()
 
     def _on_sigterm(self, _number: int, _frame: Any) -> None:
-        # Only a mark: the loop may be in the middle of anything. The heartbeat acts on it.
+        # Only set a flag, for the loop may be anywhere; the heartbeat acts on it.
         self._terminated = True
 
     def _heartbeat(self) -> None:
@@ -330,12 +328,12 @@ def _with_shared_image(grant: "TicketGrant") -> "TicketGrant":
 
 @lru_cache(maxsize=64)
 def _shared(image: "ImageFile") -> "ImageFile":
-    """Return one and the same value for all tickets of an image: its digests are half of what a ticket takes."""
+    """Return the same object for all tickets of an image, whose digests are half of a ticket's memory."""
     return image
 
 
 class _Notices(logging.Handler):
-    """Sends what the loop logs as an error to the parent: the message and the kind of exception, nothing more."""
+    """Sends errors that the loop logs to the parent: only the message and the type of the exception."""
 
     def __init__(self, tickets: TicketService) -> None:
         super().__init__(logging.ERROR)

@@ -1,8 +1,7 @@
-"""What a protocol is to the file server: a listener in the serving process, and clients whose transfers are watched.
+"""Interface of a protocol to the file server: a listener in the serving process, and the sessions of its clients.
 
-A process serves its protocols in one event loop: the pace that a site's transfers find together holds for all of them,
-whatever protocol they use, and so do caps, also over several processes. A protocol is named by where it is found, such
-as `package.module:NAME`; the process loads it by that name, so nothing here imports one.
+A process serves its protocols in one event loop, so caps and the pace of a site's transfers apply to all protocols. A
+protocol is named by its import path, `package.module:NAME`, by which the process loads it; nothing here imports one.
 
 Facts
 -----
@@ -62,11 +61,11 @@ _PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingContext:
-    """What a protocol works with.
+    """Objects of the serving process that all protocols share.
 
     Attributes:
-        tickets: Who may fetch what, and what became of it; shared by all protocols.
-        settings: How the server runs.
+        tickets: The ticket service.
+        settings: The server's settings.
         loop: The event loop of the process: pyftpdlib's, or asyncio's with the same interface.
     """
 
@@ -76,48 +75,48 @@ class ServingContext:
 
 
 class Listener(Protocol):
-    """A protocol on one listening socket, and the sessions that came in by it."""
+    """A protocol on one listening socket, with its sessions."""
 
     @property
     def transfers_to_come(self) -> int:
-        """Transfers that were granted and have not started; the ticket service knows those that have."""
+        """Number of granted transfers that have not started; the ticket service counts those that have."""
 
     def open(self) -> None:
-        """Take sessions from now on: called once, when tickets and fixed logins are known."""
+        """Start accepting sessions; called once, when tickets and fixed logins are known."""
 
     def drain(self) -> None:
-        """Take no new sessions, and send away those without a transfer, granted or under way."""
+        """Stop accepting sessions, and close those without a granted or running transfer."""
 
     def close(self, reason: str) -> None:
         """Close the listening socket and every session at once; a transfer granted to one ends with the reason."""
 
 
 class ProtocolFactory(Protocol):
-    """A protocol, by what makes a listener of it.
+    """Factory of a protocol's listeners.
 
-    One with a true attribute `NEEDS_ASYNCIO` is served in a process whose loop is asyncio's, see
-    `processes.asyncio_loop`; its listeners should have that process to themselves.
+    One with a true attribute `NEEDS_ASYNCIO` is served in a process with asyncio's loop (`AsyncioLoop`), in which its
+    listeners should be alone.
     """
 
     def __call__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> Listener:
-        """Make a listener, which takes no session before it is opened.
+        """Make a listener, which accepts no session before it is opened.
 
         Args:
-            listening: Bound; clients that connect before the listener is opened wait in its queue.
-            context: What it works with.
+            listening: Bound socket; clients that connect before the listener is opened wait in its queue.
+            context: Shared objects of the serving process.
             options: The protocol's own settings, see `settings.ListenerSettings.options`.
 
         Raises:
-            ValueError: The options are none of the protocol's.
+            ValueError: The options are not valid for the protocol.
         """
 
 
 class Client(Protocol):
-    """Whose transfer it is, as those see it who watch the transfer and speak for it.
+    """Interface of a client's session to its transfer, the monitor and the reporter.
 
     Attributes:
-        client_address: Its address for people and records.
-        control_syn: What the SYN of the connection offered by which it asks.
+        client_address: The client's address in plain form.
+        control_syn: Options of the SYN of its control connection.
         command_log: Commands and replies so far, secrets masked.
     """
 
@@ -131,7 +130,7 @@ class Client(Protocol):
 
     @property
     def settings(self) -> ServerSettings:
-        """How the server runs."""
+        """The server's settings."""
 
 
 def load_protocol(name: str) -> ProtocolFactory:
@@ -147,18 +146,19 @@ def load_protocol(name: str) -> ProtocolFactory:
 
 
 def report_loop_error(what: str) -> None:
-    """Log the exception that is being handled as the loop's library logs its own, see `divert_loop_errors`."""
+    """Log the exception being handled in the way of the loop's library, see `divert_loop_errors`."""
     logging.getLogger("pyftpdlib").exception(what)
 
 
 def accept_failed(acceptor: Any, what: str) -> None:
-    """Go on listening behind the error that is being handled, for an acceptor's `handle_error`.
+    """Keep listening after the exception being handled; for an acceptor's `handle_error`.
 
-    Where no descriptors or memory are left, after a pause: clients that wait keep waiting. Any other error is logged.
+    If no descriptors or memory are left, accepting continues after a pause, and clients wait in the queue. Any other
+    error is logged.
 
     Args:
         acceptor: The loop's listening socket.
-        what: What the acceptor is called in the log.
+        what: Name of the acceptor in the log.
     """
     error = sys.exc_info()[1]
     if isinstance(error, OSError) and error.errno in _NO_SPACE:

@@ -1,18 +1,16 @@
-"""Transfers that this process sends itself, to a device's own server: reported, capped and judged as all others.
+"""Transfers that this process sends to a device's own server, reported and capped like all others.
 
-The serving processes answer devices that fetch. A push is the other way round: the sender opens a connection to the
-device, and hands it over once it is ready for the image. From then on it is a transfer as any other: a ticket by which
-its progress is asked for, a share of its site's cap, readings of TCP_INFO, a record and a verdict. No login uses
-its ticket.
+The serving processes serve devices that fetch. For a push, the sender connects to the device, and passes the connection
+to `PushAccount.begin` when it is ready for the image. From then on it is a transfer like any other: a ticket for its
+progress, a share of its site's cap, readings of TCP_INFO, a record and a verdict. No login uses its ticket.
 
 Facts
 -----
 
-- What goes over an SSH connection is more than the image: each packet has its length, padding and MAC besides
-  (RFC 4253 6). So the acknowledged bytes are counted down by what a packet adds at most, until the device has said that
-  it has the file; then all of it is there.
-- What a serving process does at a site is reported on the thread that reads it. It is only queued here, and
-  read when a push is looked at, once a second: two threads that waited for each other would wait for ever.
+- An SSH connection carries more than the image: each packet also has length, padding and MAC (RFC 4253 6). So the
+  acknowledged bytes are reduced by the most that packets can add, until the device confirms the file.
+- The load of a serving process is reported on the thread that reads its messages. It is only queued here, and applied
+  when a push is read, once a second, because two threads that wait for each other would deadlock.
 """
 
 from __future__ import annotations
@@ -44,13 +42,11 @@ if TYPE_CHECKING:
     from flashferry.tcp.syn import SynOptions
 
 TRANSPORT = "push"
-
-"""By what its records say that a device got the image."""
+"""Name of the transport in the records."""
 
 _PACKET_BYTES = 32_768
 
 _MOST_AROUND_A_PACKET_BYTES = 112
-
 """Length, padding of up to two blocks, the longest MAC (64 bytes), and the channel's own nine bytes."""
 
 
@@ -78,12 +74,12 @@ class PushAccount:
 
     @property
     def ticket_id(self) -> str:
-        """Under which its progress is asked for."""
+        """Id of its ticket, for its progress."""
         return self._account.grant.ticket_id
 
     @property
     def cut_because(self) -> str:
-        """Why it was ended early; empty where it was not."""
+        """Why the push was ended early; empty if it was not."""
         return self._cut_because
 
     @property
@@ -93,7 +89,7 @@ class PushAccount:
 
     @property
     def settings(self) -> ServerSettings:
-        """How the server runs."""
+        """The server's settings."""
         return self._service.tickets.settings
 
     def begin(
@@ -106,15 +102,15 @@ class PushAccount:
         server: str = "",
         channel: ChannelReading | None = None,
     ) -> None:
-        """Take a connection that is ready for the image's first byte.
+        """Start the transfer on a connection that is ready for the image's first byte.
 
         Args:
-            connection: It, logged in; congestion control and pacing are set on it now.
+            connection: The connection, logged in; congestion control and pacing are set now.
             peer_address: The device.
             cipher: Name of the cipher.
             mac: Name of the MAC; empty where the cipher authenticates by itself.
-            server: What the device's server calls itself.
-            channel: The SSH channel as it is.
+            server: Version string of the device's server.
+            channel: State of the SSH channel.
 
         Raises:
             OSError: The connection is gone, or the push was ended.
@@ -146,7 +142,7 @@ class PushAccount:
             self._reporter.started()
 
     def wrote(self, count: int) -> None:
-        """Note that so many more bytes of the image were handed over."""
+        """Count `count` more bytes of the image as written."""
         with self._service.lock:
             if self._transfer is not None:
                 self._transfer.wrote(count, self.tickets.clock())
@@ -175,10 +171,10 @@ class PushAccount:
             self.tickets.report_loads()
 
     def conclude(self, failure: str = "", channel: ChannelReading | None = None) -> None:
-        """Close the account, once.
+        """Report the end, once.
 
         Args:
-            failure: Why it failed; empty where the device has said that it has the file.
+            failure: Why it failed; empty if the device confirmed the file.
             channel: The SSH channel at the end.
         """
         with self._service.lock:
@@ -190,7 +186,7 @@ class PushAccount:
                 reporter.conclude(failure, self._read(), channel)
             self._service.forget(self)
 
-    # What the ticket service calls.
+    # Called by the ticket service.
 
     def apply_cap(self, cap: Cap | None) -> None:
         """Put a pacing cap in force, now."""
@@ -198,7 +194,7 @@ class PushAccount:
             self._tuning.apply_cap(cap)
 
     def cut(self, reason: str) -> None:
-        """End it with a reason: the sender finds its connection closed."""
+        """End the push, with a reason, by closing the sender's connection."""
         if not self._cut_because:
             self._cut_because = reason
             self._close()
@@ -270,7 +266,7 @@ class PushService:
                 push.cut("ticket revoked")
 
     def take(self, request: ForSender) -> None:
-        """Apply a site's cap or link, or queue what others do there until the next reading."""
+        """Apply a site's cap or link, or queue the others' load there until the next reading."""
         match request:
             case SetLoadElsewhere(load):
                 self._unread.append(load)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cap:
-    """A pacing cap in payload bytes per second, in words where it comes from, and what it is a share of."""
+    """A pacing cap in payload bytes per second, its source in words, and the cap of which it is a share, or None."""
 
     bytes_per_s: int
     source: str
@@ -37,7 +37,7 @@ def given_cap(bytes_per_s: int | None, source: str) -> Cap | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteLoad:
-    """What one process does at a site, or all but one: transfers under way, and what they have moved so far."""
+    """Load of one process, or of several, at a site: number of running transfers, and bytes that they have moved."""
 
     site: str
     transfers: int
@@ -45,15 +45,15 @@ class SiteLoad:
 
 
 def elsewhere(loads: Mapping[str, SiteLoad], site: str, process: str) -> SiteLoad:
-    """Return what all processes but one do at a site.
+    """Return the load of all processes but one at a site.
 
-    From that, each process finds the share of a transfer for itself: the cap over all transfers there are. So the
-    shares of all of them make the cap, and one that begins takes no more than its part before the others know of it.
+    From that, each process computes the share of a transfer: the cap divided by the number of all transfers. So the
+    shares add up to the cap, and a new transfer takes no more than its share before the others know of it.
 
     Args:
-        loads: What each process does there, by its name.
+        loads: Load of each process there, by its name.
         site: The site.
-        process: The process that it is for.
+        process: The process that is left out.
     """
     others = [load for name, load in loads.items() if name != process]
     return SiteLoad(
@@ -64,7 +64,7 @@ def elsewhere(loads: Mapping[str, SiteLoad], site: str, process: str) -> SiteLoa
 
 
 class SiteCaps:
-    """What all transfers of a site may take together."""
+    """Caps of sites, each for all transfers of the site together."""
 
     def __init__(self) -> None:
         self._caps: dict[str, Cap] = {}
@@ -81,7 +81,7 @@ class SiteCaps:
             self._caps[site] = cap
 
     def put_elsewhere(self, site: str, transfers: int) -> None:
-        """Note how many transfers of a site other processes have under way: they have their shares, too."""
+        """Set the number of running transfers of a site in other processes, which share its cap."""
         self._elsewhere.pop(site, None)
         if transfers > 0:
             self._elsewhere[site] = transfers
@@ -91,7 +91,7 @@ class SiteCaps:
         return self._caps.get(site)
 
     def share(self, site: str, transfers: int) -> Cap | None:
-        """Return what each of so many transfers gets, beside those elsewhere; None where the site has no cap."""
+        """Return the share of each of `transfers` transfers here, besides those elsewhere; None if there is no cap."""
         cap = self._caps.get(site)
         transfers = max(1, transfers) + self._elsewhere.get(site, 0)
         if cap is None or transfers <= 1:
@@ -102,7 +102,7 @@ class SiteCaps:
 
 
 class _Site:
-    """One site's transfers: how many run, and what was moved since the first of them began, in other processes, too."""
+    """A site's running transfers: their number, and the bytes moved since the first started, elsewhere included."""
 
     def __init__(self) -> None:
         self.members = 0
@@ -114,8 +114,8 @@ class SiteMember:
     """One transfer among those of its site.
 
     Args:
-        traffic: Of all sites.
-        name: Its site; empty where it shares its link with no other known.
+        traffic: Traffic of all sites.
+        name: Its site; empty if it shares its link with no known transfer.
     """
 
     def __init__(self, traffic: SiteTraffic, name: str) -> None:
@@ -125,34 +125,34 @@ class SiteMember:
         self._own_bytes = 0
 
     def note(self, acked_bytes: int) -> None:
-        """Take in how much of this transfer has been acknowledged so far."""
+        """Set the acknowledged bytes of this transfer so far."""
         self._site.moved_bytes += acked_bytes - self._own_bytes
         self._own_bytes = acked_bytes
 
     @property
     def beside_bytes(self) -> int:
-        """What the site's other transfers have moved since this one began."""
+        """Bytes that the site's other transfers have moved since this one started."""
         return max(0, self._site.moved_bytes - self._before_bytes - self._own_bytes)
 
     def leave(self) -> None:
-        """End; what others had until now can still be asked."""
+        """Remove the transfer from its site; `beside_bytes` stays readable."""
         self._traffic.leave(self._name)
 
 
 class SiteTraffic:
-    """The sites with transfers under way."""
+    """Traffic of the sites with running transfers."""
 
     def __init__(self) -> None:
         self._sites: dict[str, _Site] = {}
         self._elsewhere_bytes: dict[str, int] = {}
 
     def moved_bytes(self, name: str) -> int:
-        """Return what a site's transfers have moved here since the first of those under way began."""
+        """Return the bytes that a site's transfers in this process have moved since the first running one started."""
         site = self._sites.get(name)
         return site.moved_bytes - site.elsewhere_bytes if site is not None else 0
 
     def put_elsewhere(self, name: str, moved_bytes: int) -> None:
-        """Note what a site's transfers in other processes have moved so far: for those here it went beside them."""
+        """Set the bytes that a site's transfers in other processes have moved so far."""
         before = self._elsewhere_bytes.pop(name, 0)
         if moved_bytes > 0:
             self._elsewhere_bytes[name] = moved_bytes
@@ -162,13 +162,13 @@ class SiteTraffic:
             site.elsewhere_bytes += moved_bytes - before
 
     def enter(self, name: str) -> _Site:
-        """Count one more transfer of a site; one of no site is by itself."""
+        """Add a transfer to a site; one without a site is counted by itself."""
         site = self._sites.setdefault(name, _Site()) if name else _Site()
         site.members += 1
         return site
 
     def leave(self, name: str) -> None:
-        """Count one less; a site without any is forgotten."""
+        """Remove a transfer from a site; a site without transfers is dropped."""
         site = self._sites.get(name)
         if site is not None:
             site.members -= 1
@@ -177,9 +177,8 @@ class SiteTraffic:
 
 
 _RWND_LIMITED = 0.3
-
-"""Of the time between two looks. The kernel shows about 0.47 under BBR for a flow entirely held by the window, and 0
-for one that is held by its pace."""
+"""Part of the time between two readings. Under BBR the kernel shows about 0.47 for a flow limited by the window alone,
+and 0 for one limited by its pace."""
 
 _MARGIN_FOR_HELD_BACK = 1.25
 
@@ -197,14 +196,14 @@ class PacedCopy:
         site: The pace of its site.
         info: The first reading.
         now_s: Monotonic time.
-        apply: Takes a pace of this copy, and what the pace is doing.
+        apply: Called with a pace of this copy and the phase of the search.
 
     Attributes:
         delivered_bytes: Payload that has arrived since it joined.
-        rate_bytes_per_s: What arrived per second between the last two readings.
-        is_held_back: Whether its receiver or its sender held it back between them, and not its pace.
+        rate_bytes_per_s: Delivery rate between the last two readings.
+        is_held_back: Whether its receiver or its sender, and not its pace, limited it between them.
         rtt_s: Smoothed round-trip time; 0 while unknown.
-        base_rtt_s: The least of late.
+        base_rtt_s: Least recent round-trip time.
         mss_bytes: Segment size.
         seen_s: Monotonic time of the last reading.
     """
@@ -228,7 +227,7 @@ class PacedCopy:
         return self._site
 
     def take(self, info: TcpInfo, now_s: float) -> float:
-        """Take a reading in; return the seconds until the next one is wanted."""
+        """Add a reading; return the seconds until the next one."""
         span_s = now_s - self.seen_s
         self.mss_bytes = info.snd_mss_bytes or self.mss_bytes
         if span_s > 0:
@@ -241,9 +240,9 @@ class PacedCopy:
         return self._site.decide(now_s)
 
     def leave(self) -> None:
-        """End its part; the others get its share."""
+        """Leave the site's search; the others get its share."""
         self._site.leave(self)
-        # Who gave it refers to us; left so, the two would stay until a collection of garbage.
+        # Break the reference cycle with the owner of `apply`, which only the garbage collector would free.
         self.apply = _nothing
 
     @property
@@ -253,7 +252,7 @@ class PacedCopy:
 
     @property
     def again_bytes(self) -> int:
-        """What was sent again since."""
+        """Payload retransmitted since it joined."""
         return (self._last.bytes_retrans or 0) - (self._first.bytes_retrans or 0)
 
     def _take_rtt(self, info: TcpInfo, now_s: float, least_s: float | None = None) -> None:
@@ -263,10 +262,10 @@ class PacedCopy:
 
 
 class SitePace:
-    """The copies of one site that find their pace together.
+    """Joint search for a pace by the copies of one site.
 
     Args:
-        known_bytes_per_s: What earlier copies found, to begin nearer to it.
+        known_bytes_per_s: Rate found by earlier copies, to start closer to it; or None.
     """
 
     def __init__(self, known_bytes_per_s: float | None = None) -> None:
@@ -278,12 +277,12 @@ class SitePace:
 
     @property
     def found_bytes_per_s(self) -> float | None:
-        """What the link was found to carry for all copies of the site together; None while that is not known."""
+        """Link rate found for all copies of the site together; None while unknown."""
         return self._pacer.found_bytes_per_s
 
     @property
     def found_at_s(self) -> float | None:
-        """When that was, monotonic."""
+        """Monotonic time at which it was found."""
         return self._pacer.found_at_s
 
     @property
@@ -292,7 +291,7 @@ class SitePace:
         return len(self._copies)
 
     def join(self, info: TcpInfo, now_s: float, apply: Callable[[int, Phase], None]) -> PacedCopy:
-        """Let a copy take part; it has its share at once.
+        """Add a copy, which gets its share at once.
 
         Args:
             info: The first reading of its connection.
@@ -318,7 +317,7 @@ class SitePace:
             self._divide(self._pace)
 
     def decide(self, now_s: float) -> float:
-        """Decide anew unless that has just been done; return the seconds until the next reading is wanted."""
+        """Update the pace unless that has just been done; return the seconds until the next reading."""
         least_s = self._pace.next_check_s / 2 if self._pace is not None else 0.0
         if now_s - self._decided_s >= least_s:
             reading = self._reading(now_s)
@@ -329,11 +328,11 @@ class SitePace:
         return self._pace.next_check_s if self._pace is not None else 1.0
 
     def _reading(self, now_s: float) -> PathReading | None:
-        """Return the sum of what the copies see; None before any has a round-trip time."""
+        """Return the sum of the copies' readings; None before any has a round-trip time."""
         seen = [copy for copy in self._copies if copy.rtt_s > 0 and now_s - copy.seen_s <= _STALE_S]
         if not seen:
             return None
-        # A queue before the link that they share is seen by all of them; one that only some see is behind it.
+        # A queue before the shared link delays all copies; a delay of only some is elsewhere.
         queue_s = min(copy.rtt_s - copy.base_rtt_s for copy in seen)
         base_s = max(copy.base_rtt_s for copy in seen)
         return PathReading(
@@ -359,14 +358,14 @@ class SitePace:
 
 
 class SitePaces:
-    """The paces of all sites, and what was found for those without a copy now, for an hour."""
+    """Searches of all sites, and for an hour the results of sites without a running copy."""
 
     def __init__(self) -> None:
         self._running: dict[str, SitePace] = {}
         self._found: dict[str, tuple[float, float]] = {}
 
     def of(self, key: str, now_s: float) -> SitePace:
-        """Return the pace for a site, or for whatever else shares a link; started anew where no copy runs.
+        """Return the search of a site, or of another key for a shared link; a new one if no copy is running.
 
         Args:
             key: Its name.
@@ -379,7 +378,7 @@ class SitePaces:
         return self._running[key]
 
     def _forget(self) -> None:
-        """Keep of sites without a copy only what was found."""
+        """Drop the searches of sites without a copy, and keep their results."""
         for key in [key for key, pace in self._running.items() if not pace.copies]:
             gone = self._running.pop(key)
             if gone.found_bytes_per_s is not None and gone.found_at_s is not None:
@@ -394,14 +393,14 @@ def _nothing(_pace_bytes_per_s: int, _phase: Phase) -> None:
 
 
 def _delivered(before: TcpInfo, info: TcpInfo) -> int:
-    """Return the payload that arrived between two readings, also after a gap where the kernel reports it (4.18)."""
+    """Return the payload that arrived between two readings; since Linux 4.18 including data after missing segments."""
     if info.delivered_segments is None or before.delivered_segments is None:
         return (info.bytes_acked or 0) - (before.bytes_acked or 0)
     return (info.delivered_segments - before.delivered_segments) * info.snd_mss_bytes
 
 
 def _is_held_back(before: TcpInfo, info: TcpInfo, span_s: float) -> bool:
-    """Return whether window or sender, and not the pace, held a copy back between two readings."""
+    """Return whether window or sender, and not the pace, limited a copy between two readings."""
     waited_us = (info.rwnd_limited_us or 0) - (before.rwnd_limited_us or 0)
     waited_us += (info.sndbuf_limited_us or 0) - (before.sndbuf_limited_us or 0)
     if waited_us > _RWND_LIMITED * span_s * 1e6 or (info.app_limited and not info.notsent_bytes):

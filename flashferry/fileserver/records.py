@@ -1,4 +1,4 @@
-"""What the server says about a ticket: its state, its progress, and the record of each transfer."""
+"""What the server reports about a ticket: its state, its progress, events, and the record of each transfer."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ from flashferry.tcp.verdict import OwnPace, Verdict, VerdictKind
 
 
 class TransferState(StrEnum):
-    """How far a ticket has come."""
+    """State of a ticket."""
 
     WAITING = "waiting"
     CONNECTED = "connected"
@@ -23,26 +23,26 @@ class TransferState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more is happening; a failed ticket with tries left may start again."""
+        """Whether no transfer is active; a failed ticket with tries left may start again."""
         return self in (TransferState.DELIVERED, TransferState.FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderReport:
-    """What the sender asked of the kernel, and what it got (read back).
+    """Socket options that the sender requested, and those in force (read back).
 
     Attributes:
-        congestion_control_asked: By the profile, such as `auto`.
-        congestion_control_chosen: By the policy; None left the kernel's default.
-        congestion_control: In force when the transfer ended.
-        reason: Why the policy chose so, and what the kernel refused.
-        cap_asked_bytes_per_s: Pacing cap asked for; None for none.
+        congestion_control_asked: Congestion control in the profile, such as `auto`.
+        congestion_control_chosen: The policy's choice; None kept the kernel's default.
+        congestion_control: Congestion control in force when the transfer ended.
+        reason: Reason of the choice, and what the kernel refused.
+        cap_asked_bytes_per_s: Requested pacing cap; None for none.
         cap_bytes_per_s: Pacing cap in force; None for none.
-        cap_source: Where the cap comes from, in words: given, or learned from what and when; empty without a cap.
-        shared_cap_bytes_per_s: What the cap was a share of at any time, such as the site's cap; None for no share.
-        pace_bytes_per_s: Pace in force at the end where the transfer found it for itself; None where it did not.
-        found_link_bytes_per_s: What it then found the link to carry, for all transfers of its site together; None
-            where it found nothing, being too short, say, or held back by its receiver.
+        cap_source: Source of the cap in words: given, or learned from which transfer and when; empty without a cap.
+        shared_cap_bytes_per_s: The cap, such as a site's, of which the pacing cap was a share at any time, or None.
+        pace_bytes_per_s: Pace in force at the end if the transfer searched for its own; None if it did not.
+        found_link_bytes_per_s: Link rate found by that search, for all transfers of the site together; None if none
+            was found, for example because the transfer was short or limited by its receiver.
     """
 
     congestion_control_asked: str
@@ -58,14 +58,14 @@ class SenderReport:
 
     @property
     def own_pace(self) -> OwnPace | None:
-        """The pace that the transfer looked for itself; None where it did not."""
+        """Result of the transfer's search for a pace; None if it did not search."""
         if self.pace_bytes_per_s is None:
             return None
         return OwnPace(found_link_bytes_per_s=self.found_link_bytes_per_s)
 
     @property
     def is_slowed(self) -> bool:
-        """Whether the pace in force is below the cap asked for: the policy lowered it because of losses."""
+        """Whether the pace in force is below the requested cap, because the policy lowered it after losses."""
         asked, in_force = self.cap_asked_bytes_per_s, self.cap_bytes_per_s
         return asked is not None and in_force is not None and in_force < asked
 
@@ -77,7 +77,7 @@ class TransferRecord:
     Attributes:
         ticket_id: The ticket it ran under.
         image_name: The image.
-        peer_address: Where the client came from.
+        peer_address: Address of the client.
         outcome: `delivered`, or why not.
         started_at: Wall-clock time of the request, seconds since 1970 (UTC).
         first_byte_s: Seconds from the request until the first byte was handed to the kernel; None if none was.
@@ -95,7 +95,7 @@ class TransferRecord:
         srtt_s: Smoothed round-trip time at the end.
         max_window_bytes: Largest receive window seen.
         control_syn: The SYN of the control connection.
-        data_syn: The SYN of the data connection; None in active mode, where we are the caller.
+        data_syn: The SYN of the data connection; None in active mode, in which we connect.
         mss_bytes: Segment size in force.
         sack: Whether SACK was negotiated on the data connection.
         sender: What the sender asked for and got.
@@ -105,8 +105,8 @@ class TransferRecord:
         channel_window_bytes: Largest window that the client opened in its SSH channel; None without a channel.
         cipher: Name of the cipher as its protocol calls it; empty in clear text.
         mac: Name of the MAC; empty without one, as with ciphers that authenticate by themselves.
-        client: What the client calls itself: its SSH version, its User-Agent; empty where it says nothing.
-        transport: By what it was fetched.
+        client: SSH version or User-Agent of the client; empty if unknown.
+        transport: Name of the transport.
     """
 
     ticket_id: str
@@ -156,10 +156,10 @@ class TransferProgress:
     Attributes:
         ticket_id: The ticket.
         image_name: The image it is for.
-        state: How far it has come.
-        sequence: Grows with every change of this ticket.
-        peer_address: Where the client came from; None before it did.
-        control_syn: The SYN of the control connection: the audit of the router's TCP settings.
+        state: Its state.
+        sequence: Increases with every change of this ticket.
+        peer_address: Address of the client; None before it connected.
+        control_syn: The SYN of the control connection, which shows the router's TCP settings.
         data_syn: The SYN of the data connection.
         rtt_s: Smoothed round-trip time, of the control connection until data flows.
         size_bytes: Size of the image.
@@ -167,11 +167,11 @@ class TransferProgress:
         rate_bytes_per_s: Rate of the last sample interval; 0 once the transfer ended, its own rate is in the record.
         congestion_control: In force on the data connection.
         tries_left: Transfers that may still start.
-        limited_by: What limited the transfer under way so far; None while that is not known.
-        last_error: The last thing that went wrong, in a sentence; empty if nothing did.
-        record: The last transfer, once it ended.
-        transport: By what the image is fetched, or was last; None before a transfer began.
-        site: The site that it counts for; empty for none.
+        limited_by: What has limited the current transfer so far; None while unknown.
+        last_error: The last failure, in a sentence; empty if none.
+        record: Record of the last finished transfer.
+        transport: Transport of the current or last transfer; None before the first.
+        site: The site whose cap it shares; empty for none.
     """
 
     ticket_id: str
@@ -239,7 +239,7 @@ class ServerEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginFailure:
-    """A login that could not be put down to a ticket: its user is unknown here, or that of a fixed login."""
+    """A failed login that belongs to no ticket: its user is unknown, or that of a fixed login."""
 
     at: float
     peer_address: str
@@ -251,13 +251,13 @@ class LoginFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketUse:
-    """The attempts of a ticket that were used, as a process knows them when it uses one itself.
+    """Numbers of used attempts of a ticket, reported by a process that has just used one.
 
     Attributes:
         ticket_id: The ticket.
-        here: How many in this process, this one included.
-        elsewhere: How many in the others, as far as it knows: an attempt that does not count all others is not the
-            newest.
+        here: Attempts used in this process, this one included.
+        elsewhere: Attempts used in the other processes, as far as this one knows; if some are missing, this attempt is
+            not the newest.
     """
 
     ticket_id: str

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from flashferry.tcp.sample import ChannelReading
 
 FIRST_AFTER_S = 5.0
-"""Before that few readings are in, and a short transfer has its final verdict soon."""
+"""Time of the first interim verdict; before, there are few readings, and a short transfer ends soon."""
 
 _GROWTH = 1.4
 _SPREAD = 0.2
 
 
 class InterimVerdict:
-    """The verdict so far, and when to look again.
+    """Interim verdict of a running transfer, and the schedule of its updates.
 
-    It is about the whole transfer, so it changes ever more slowly, and each pause is longer than the one before: an
-    hour takes about fifteen looks. Transfers that began together do not look together.
+    It covers the whole transfer so far, so it changes more and more slowly, and the pauses between updates grow: an
+    hour has about fifteen. Transfers that started together are updated at different times.
 
     Args:
         ticket_id: Any text that differs from transfer to transfer.
@@ -53,14 +53,14 @@ class InterimVerdict:
 
 
 class Reporter:
-    """Speaks for one transfer, and closes its account once.
+    """Reports start, progress and end of one transfer.
 
     Args:
-        client: Whose transfer it is.
-        channel: The data connection, as the ticket service knows it.
-        account: The ticket it runs under.
-        transfer: Its account of bytes and times.
-        tuning: Its sender.
+        client: The client.
+        channel: The running transfer, for the ticket service.
+        account: Its ticket's account.
+        transfer: Its statistics.
+        tuning: Its socket tuning.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class Reporter:
         self.concluded = False
 
     def started(self) -> None:
-        """Report its start, and have its cap put in force."""
+        """Report the start, and set the pacing cap."""
         self._client.tickets.begin(self._account, self._channel)
         self._announce(EventKind.START, "transfer started", TransferState.TRANSFERRING)
 
     def progress(self, now_s: float) -> None:
-        """Report its progress, and when it stalls, that and why."""
+        """Report the progress, and a stall with its cause."""
         settings, transfer = self._client.settings, self._transfer
         self._site_member.note(transfer.acked_bytes)
         silent_s = now_s - transfer.progressed_s
@@ -102,7 +102,7 @@ class Reporter:
             self._announce(EventKind.PROGRESS, "", state, sample=sample)
 
     def conclude(self, failure: str, raw_info: bytes | None, channel: "ChannelReading | None" = None) -> None:
-        """Close the account with a record: delivered, or why not.
+        """Report the end with a record: delivered, or why not.
 
         Args:
             failure: Why it failed; empty if the client has acknowledged everything.
@@ -132,7 +132,7 @@ class Reporter:
         tickets.ended(self._account)
 
     def _link(self, now_s: float) -> KnownLink | None:
-        """Return what is known of the link, and what our other transfers have had of it so far."""
+        """Return the rate of the link, and that of our other transfers over it so far; None if unknown."""
         carries = self._client.tickets.link_of(self._account)
         passed_s = now_s - self._transfer.start.now_s
         if carries is None:
@@ -143,7 +143,7 @@ class Reporter:
     def _announce(self, kind: EventKind, text: str, state: TransferState, **more: Any) -> None:
         account, transfer = self._account, self._transfer
         if account.channel not in (self._channel, None):
-            # Superseded: the ticket's new transfer speaks for it now.
+            # Superseded: the ticket's new transfer reports now.
             return
         self._client.tickets.change(
             account,
@@ -156,7 +156,7 @@ class Reporter:
             transport=transfer.start.transport,
             rtt_s=transfer.info.rtt_s,
             bytes_acked=transfer.start.offset_bytes + transfer.acked_bytes,
-            # An ended copy moves nothing, whatever its last second was like: its successor has the rate now.
+            # The rate of an ended transfer is 0, whatever its last second was.
             rate_bytes_per_s=0.0 if state.is_final else transfer.rate_bytes_per_s,
             congestion_control=self._tuning.in_force(),
             limited_by=self._interim.kind,

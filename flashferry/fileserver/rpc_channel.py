@@ -39,7 +39,7 @@ class ConnectionBroken(ConnectionError):
 
 
 class MessageInvalid(ConnectionBroken):
-    """The other side sent something that is no message."""
+    """The other side sent an invalid message."""
 
 
 class RpcChannel:
@@ -77,7 +77,7 @@ class RpcChannel:
         try:
             message: Message = decode_message(self._connection.recv_bytes(MOST_BYTES))
         except (EOFError, ConnectionError) as error:
-            # A process that was killed may leave half a message.
+            # A killed process may leave a partial message.
             raise ConnectionBroken(str(error) or "it is closed") from None
         except (OSError, msgspec.DecodeError) as error:
             raise MessageInvalid(f"not understood: {error}") from error
@@ -157,7 +157,7 @@ class RpcChannel:
         return _result(request, given, kind)
 
     def ask_alone(self, request: Request, kind: Any = None) -> Any:
-        """Do the same while nothing listens; messages that come first are handled here."""
+        """Send a request and return its answer while no thread runs `listen`; other messages are handled here."""
         number = next(self._numbers)
         self._send(Call(number=number, request=request))
         while True:

@@ -95,7 +95,7 @@ class FileServer(ServerClient):
 
     @property
     def settings(self) -> "ServerSettings":
-        """How the server runs."""
+        """The server's settings."""
         return self._settings
 
     @property

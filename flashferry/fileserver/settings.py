@@ -1,4 +1,4 @@
-"""How a server is to run, as checked values. Contradictions are refused here, before anything starts."""
+"""Settings of a server, as checked values. Contradictions are refused here, before anything starts."""
 
 import ipaddress
 import logging
@@ -11,7 +11,7 @@ from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.socket_tuning import FALL_BACK_AFTER_S
 
 LOG = logging.getLogger("flashferry.ftpserver")
-"""Where the server logs, by the name that logging configurations have known from the start."""
+"""The server's logger; its name is kept for existing logging configurations."""
 
 CONGESTION_CONTROLS = ("auto", "bbr", "cubic", "reno", "system")
 
@@ -33,12 +33,13 @@ class SenderProfile:
             `system`: the kernel's.
         cap_bytes_per_s: Pacing cap per transfer in payload bytes per second; None for none.
         dscp: Differentiated services code point of data and control, 0 to 63 (1 is lower effort, RFC 8622).
-        mss_bytes: Segment size to ask for on data connections, 88 to 32767; None leaves it to the path.
-        notsent_lowat_bytes: Unsent bytes the kernel may hold (TCP_NOTSENT_LOWAT); few keep aborts honest.
-        fall_back_after_s: BBR gives way to CUBIC when more than 5 % was sent again for so long.
-        unacked_limit_s: A peer that acknowledges nothing for so long is gone (TCP_USER_TIMEOUT).
-        stall_after_s: Without acknowledged bytes for so long a transfer is shown as stalled.
-        give_up_after_s: Without acknowledged bytes for so long it fails, also when a zero window is kept alive.
+        mss_bytes: Segment size requested on data connections, 88 to 32767; None leaves it to the path.
+        notsent_lowat_bytes: Most unsent bytes in the kernel (TCP_NOTSENT_LOWAT); few keep the count of sent bytes
+            exact.
+        fall_back_after_s: BBR is replaced by CUBIC after more than 5 % were retransmitted for so long.
+        unacked_limit_s: A connection without acknowledgements for so long is ended (TCP_USER_TIMEOUT).
+        stall_after_s: A transfer without acknowledged bytes for so long is reported as stalled.
+        give_up_after_s: A transfer without acknowledged bytes for so long fails, even if the peer keeps a zero window.
     """
 
     congestion_control: str = "auto"
@@ -69,28 +70,29 @@ class SenderProfile:
             _require(getattr(self, name) > 0, f"{name}: expected more than 0, found {getattr(self, name)}")
 
     def under(self, congestion_control: str) -> "SenderProfile":
-        """Return the profile with a congestion control in place of its own; empty: as it is."""
+        """Return the profile with another congestion control; unchanged if the name is empty."""
         return replace(self, congestion_control=congestion_control) if congestion_control else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one client may take, and how long; the defaults trouble no router, not even a thousand behind one NAT.
+    """Limits of clients; the defaults do not affect routers, not even a thousand behind one NAT.
 
     Attributes:
         login_deadline_s: A session that has not logged in by then is closed.
-        idle_s: A logged-in session without commands or transfer is closed.
-        data_connect_s: How long a data connection may take to come about.
-        sessions: Sessions in total; None for as many as the open-file limit carries, at most 4000. A number that the
-            limit does not carry is an error at start.
+        idle_s: A logged-in session without commands or transfer for so long is closed.
+        data_connect_s: Time limit for establishing a data connection.
+        sessions: Most sessions in total; None derives it from the open-file limit, at most 4000. A number that the
+            limit does not allow is an error at start.
         anonymous_sessions_per_address: Sessions of one address that have not logged in yet.
-        failed_login_delay_s: Wait before a failed login is answered.
-        failed_logins: So many failures of one address within `ban_s` lock it out for `ban_s`, unless a ticket names it.
+        failed_login_delay_s: Delay of the reply to a failed login.
+        failed_logins: Number of failures of one address within `ban_s` after which it is locked out for `ban_s`, unless
+            a ticket names it.
         ban_s: See above.
-        commands_burst: Commands a session may send at once ...
-        commands_per_s: ... and per second from then on.
-        queued_replies: Replies a client may leave unread.
-        drain_s: On SIGTERM running transfers get so long to finish.
+        commands_burst: Commands that a session may send at once.
+        commands_per_s: Commands per second that it may send after that.
+        queued_replies: Replies that a client may leave unread.
+        drain_s: Time for running transfers to finish after SIGTERM.
     """
 
     login_deadline_s: float = 30.0
@@ -115,16 +117,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSettings:
-    """Where a protocol listens, and how it is served there.
+    """Settings of one listener.
 
     Attributes:
-        protocol: Where the serving process finds it, as `package.module:NAME`; see `protocol.ProtocolFactory`.
+        protocol: Import path of the protocol, `package.module:NAME`; see `protocol.ProtocolFactory`.
         listen_address: IPv4 or IPv6 address to listen on; `0.0.0.0` all of IPv4, `::` both.
-        port: 0 takes any free one.
-        other_ports: Where that is not to be had: the first of these that is.
-        transports: What devices call that which is served there, as the scheme of their URLs; at least one.
-        process: Which of the server's processes serves it. Listeners with the same name share one, and its event loop;
-            each name is a process of its own.
+        port: Port to listen on; 0 takes any free one.
+        other_ports: Ports to try, in order, if that one is not available.
+        transports: Names of the transports served, which are the schemes of their URLs; at least one.
+        process: Name of the process that serves it. Listeners with the same name share a process and its event loop.
         options: The protocol's own settings as plain values (numbers, texts, lists of them), checked by the protocol.
     """
 
@@ -153,17 +154,17 @@ class ListenerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """How a server is to run.
+    """Settings of a server.
 
     Attributes:
         image_paths: Image files, or directories whose regular files are images. Names must be unique.
         listeners: The protocols to serve, at least one; the server's port is that of the first.
-        profile: How data is sent.
-        limits: What a client may take; of sessions, of each process.
-        sites_by_network: Whether a transfer whose ticket names no site counts for the network of its client: the /24,
-            with IPv6 the /48 (`site_rates.network_of`).
-        sample_interval_s: How often TCP_INFO is read per transfer; 0.05 to 60.
-        stream_samples: Whether each reading goes out with its progress event, for telemetry as JSON lines.
+        profile: Socket settings of the sender.
+        limits: Limits of clients; the limit on sessions is per process.
+        sites_by_network: Whether the site of a transfer without one is the network of its client: the /24, with IPv6
+            the /48 (`site_rates.network_of`).
+        sample_interval_s: Interval of TCP_INFO readings per transfer, 0.05 to 60.
+        stream_samples: Whether each progress event includes its reading, for telemetry as JSON lines.
         hash_cache_path: File that keeps digests between runs; None keeps them in memory only.
     """
 
@@ -189,11 +190,11 @@ class ServerSettings:
         return tuple(dict.fromkeys(listener.process for listener in self.listeners))
 
     def of_process(self, name: str) -> "ServerSettings":
-        """Return the same with the listeners of one process alone."""
+        """Return the settings with the listeners of one process only."""
         return replace(self, listeners=tuple(one for one in self.listeners if one.process == name))
 
     def at_ports(self, ports: tuple[int, ...]) -> "ServerSettings":
-        """Return the same with each listener at its port of these."""
+        """Return the settings with the listeners' ports replaced, in order."""
         at = zip(self.listeners, ports, strict=True)
         return replace(self, listeners=tuple(replace(listener, port=port, other_ports=()) for listener, port in at))
 

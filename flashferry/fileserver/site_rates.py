@@ -1,4 +1,4 @@
-"""What the links of sites were seen to carry, kept between runs; the arithmetic is in `flashferry.tcp.link_rate`."""
+"""Store of the link rates that transfers showed, by site, kept between runs; computed by `flashferry.tcp.link_rate`."""
 
 import ipaddress
 import threading
@@ -20,7 +20,7 @@ _LEAST_S = 1.0
 
 
 def delivery_of(record: "TransferRecord") -> Delivery | None:
-    """Return what a transfer shows of its link; None if it was too short for that."""
+    """Return a transfer's delivery, from which a link rate can be learned; None if it was too short."""
     if record.last_ack_s is None or record.duration_s < _LEAST_S or not record.mss_bytes:
         return None
     return Delivery(
@@ -45,7 +45,7 @@ class SiteRates:
     """Deliveries by site, the latest 32 of each, in memory and, if a path is given, in a JSON file.
 
     Args:
-        path: The file; None keeps them in memory. One that cannot be read or written is reported and done without.
+        path: The file; None keeps them in memory. A failure to read or write it is logged, and not raised.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -54,12 +54,12 @@ class SiteRates:
         self._sites = _load(self._file) if self._file is not None else {}
 
     def sites(self) -> tuple[str, ...]:
-        """Return the sites something is known of."""
+        """Return the sites with deliveries."""
         with self._lock:
             return tuple(self._sites)
 
     def note(self, site: str, record: "TransferRecord") -> None:
-        """Keep what a transfer shows of the link of its site."""
+        """Store what a transfer shows about the link of its site."""
         delivery = delivery_of(record)
         if delivery is None:
             return
@@ -75,7 +75,7 @@ class SiteRates:
                 )
 
     def learned(self, site: str, now_s: float) -> LearnedRate | None:
-        """Return the link rate of a site as its transfers showed it; None if none of late did."""
+        """Return the link rate of a site, learned from its recent transfers; None if they showed none."""
         with self._lock:
             deliveries = self._sites.get(site, ())
         return learned_rate(deliveries, now_s)

@@ -21,57 +21,44 @@ if TYPE_CHECKING:
     from flashferry.tcp.sample import ChannelReading
 
 FALL_BACK_SHARE = 0.05
-
-"""BBR is given up when more than this part of all bytes is sent again ..."""
+"""Share of retransmitted bytes above which BBR is replaced by CUBIC ..."""
 
 FALL_BACK_AFTER_S = 10.0
-
-"""... for so long."""
+"""... after so long."""
 
 _HOLES = 0.6
-
-"""Losses per round trip that a flow without SACK may run into. Under fixed caps, at 1 % and 100 ms, BBR sent 1 % again
-and had 0.67 MB/s at 0.5 of them, 7 % and 1.1 MB/s at 1.0, 11 % and 1.2 MB/s at 1.6."""
+"""Losses per round trip allowed for a flow without SACK. Under fixed caps, at 1 % loss and 100 ms, BBR retransmitted
+1 % and reached 0.67 MB/s at 0.5 losses per round trip, 7 % and 1.1 MB/s at 1.0, 11 % and 1.2 MB/s at 1.6."""
 
 _MOST_AGAIN = 0.03
-
-"""A flow without SACK that sends more again is slowed further, in proportion: timeouts repeat what had arrived."""
+"""Retransmitted share above which a flow without SACK is slowed further: timeouts repeat data that had arrived."""
 
 _HEAD_START_SEGMENTS = 100
-
-"""Taken to have arrived before anything has: about what slow start sends in its first three round trips."""
+"""Segments assumed delivered at the start, about what slow start sends in its first three round trips."""
 
 _CLEAN_FLIGHT_SEGMENTS = 48
-
-"""So few are repaired in time at 1 %: losses alone slow nothing below it; a full link of 10 ms holds no more."""
+"""Segments in flight whose losses are repaired in time at 1 %; losses alone do not slow a flow below that."""
 
 _LEAST_FLIGHT_SEGMENTS = 16
-
-"""Timeouts are not to slow a flow to a crawl, from which it would learn nothing new."""
+"""Least segments in flight to which timeouts slow a flow, so that it still gets new readings."""
 
 EARLY_SAMPLES_S = 5.0
-
-"""So long a transfer is looked at ten times a second where losses are a reason to change something."""
+"""Time at the start in which a transfer is read ten times a second, if losses may change its settings."""
 
 _LEAST_LOSSES = 3
-
-"""Fewer may be chance."""
+"""Least losses that count; fewer may be chance."""
 
 _MODEL_MARGIN = 1.5
-
-"""CUBIC swings below the window long before its average falls under it."""
+"""Ratio of CUBIC's average rate to the window's up to which losses limit it, because CUBIC oscillates."""
 
 _SHORT_RTT_S = 0.002
-
-"""CUBIC reaches 200 Mbit/s at 0.1 % so near, and costs less processor time than anything that is paced."""
+"""Round-trip time up to which CUBIC is used: at 0.1 % loss it reaches 200 Mbit/s, and it needs no pacing."""
 
 _SMALL_CHANNEL_BYTES = 131_072
-
-"""A channel's window is taken for small up to here where no rate is stated: what 17.10 and later have by default."""
+"""Largest channel window that counts as small if no rate is known: the default of 17.10 and later."""
 
 _CHANNEL_BDPS = 2
-
-"""A channel's window holds a flow back below so many bandwidth-delay products."""
+"""Number of bandwidth-delay products below which a channel's window limits a flow."""
 
 _BY_CHANNEL = "limited by the SSH channel's window"
 
@@ -80,13 +67,13 @@ _WITHOUT = {"bbr": ("cubic", "reno"), "cubic": ("reno",), "reno": ()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderChoice:
-    """A congestion control to ask for; None leaves the kernel's default.
+    """A choice of congestion control; None keeps the kernel's default.
 
     Attributes:
         congestion_control: Its name.
         reason: Why, in words.
         may_become_bbr: Whether losses during the transfer are a reason to change to BBR.
-        finds_pace: Whether the pace is found in the transfer itself, for want of a cap.
+        finds_pace: Whether the transfer searches for its pace, because there is no cap.
     """
 
     congestion_control: str | None
@@ -96,19 +83,19 @@ class SenderChoice:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """What to try in turn where the kernel refuses."""
+        """Congestion controls to try in order, until the kernel grants one."""
         if self.congestion_control is None:
             return ()
         return (self.congestion_control, *_WITHOUT.get(self.congestion_control, ()))
 
 
 def first_candidates(asked: str) -> tuple[str, ...]:
-    """Return what a connection is to have before anything is known of it, to be tried in turn; none: the kernel's.
+    """Return the congestion controls to try for a new connection, in order; empty keeps the kernel's default.
 
-    Under `auto` it is CUBIC also where the host has BBR for all: a connection that began with BBR stays paced.
+    With `auto` it is CUBIC, even if the host's default is BBR: a connection that started with BBR stays paced.
 
     Args:
-        asked: The profile's word.
+        asked: The profile's congestion control.
     """
     first = {"auto": "cubic", "system": None}.get(asked, asked)
     return SenderChoice(congestion_control=first, reason="").candidates
@@ -120,7 +107,7 @@ class ChannelLimit:
 
     Attributes:
         window_bytes: The largest window that the client opened.
-        most_bytes_per_s: What the transfer may come to by its cap, or the whole cap that is shared; None for no cap.
+        most_bytes_per_s: The transfer's cap, or the whole cap of which it has a share; None without a cap.
     """
 
     window_bytes: int
@@ -146,10 +133,10 @@ def choose_sender(
     rtt_s: float | None = None,
     channel: ChannelLimit | None = None,
 ) -> SenderChoice:
-    """Choose the congestion control that a transfer begins with.
+    """Choose the congestion control of a new transfer.
 
     Args:
-        asked: The profile's word: `auto`, `system`, or a congestion control by name.
+        asked: The profile's value: `auto`, `system`, or a congestion control by name.
         sack: Whether SACK was negotiated on the data connection.
         window_scaling: Whether the client offered window scaling; without it at most 65535 bytes are in flight.
         cap_known: Whether a pacing cap holds for this transfer.
@@ -174,7 +161,7 @@ def choose_sender(
 def _choose_without_cap(
     *, sack: bool, window_scaling: bool, rtt_s: float | None, channel: ChannelLimit | None
 ) -> SenderChoice:
-    """Choose where no rate is stated: BBR under a pace that is found in the copy, see `flashferry.tcp.pacing`."""
+    """Choose for a link of unknown rate: BBR with a searched pace, see `flashferry.tcp.pacing`."""
     if rtt_s is not None and rtt_s < _SHORT_RTT_S:
         return SenderChoice(congestion_control="cubic", reason="no rate stated, and so near that CUBIC is as fast")
     if not window_scaling:
@@ -193,7 +180,7 @@ def _choose_without_cap(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossEstimate:
-    """What a sender sees of the losses of a transfer.
+    """Losses of a transfer, as its sender sees them.
 
     Attributes:
         losses: Segments sent again so far.
@@ -202,8 +189,8 @@ class LossEstimate:
         rtt_s: Round-trip time; None if not known.
         mss_bytes: Segment size.
         acked_bytes: What the client acknowledged so far.
-        repairs: Losses if there is no SACK: segments sent again, no more than one per round trip, since a timeout
-            sends everything again that is on its way.
+        repairs: Losses of a flow without SACK: retransmitted segments, at most one per round trip, because a timeout
+            retransmits everything in flight.
         channel_window_bytes: Largest window of the SSH channel seen; None where there is none.
     """
 
@@ -228,10 +215,10 @@ class LossEstimate:
         return cubic_bytes_per_s(self.lost_share, self.rtt_s, self.mss_bytes) < _MODEL_MARGIN * by_window
 
     def repairable_bytes_per_s(self) -> float | None:
-        """Return the pace at which a flow without SACK loses no more in a round trip than it can repair.
+        """Return the pace at which a flow without SACK loses no more per round trip than it can repair, or None.
 
-        The share of losses is estimated with one more than were seen, so that a young flow doubles from round trip to
-        round trip as slow start does, and stops as soon as its losses require it; None if the path is not known.
+        The loss rate is estimated with one loss more than were seen, so that a new flow doubles its rate per round trip
+        as in slow start, and stops when its losses require it.
         """
         if not self.rtt_s or self.mss_bytes <= 0:
             return None
@@ -251,12 +238,12 @@ _LEAST_PAUSE_S = 0.001
 def initial_pacing_piece(
     written_bytes: int, segment_bytes: int, cap_bytes_per_s: int | None
 ) -> tuple[int, float] | None:
-    """Return how many bytes to hand over now, and the seconds to wait after them; None where the kernel paces.
+    """Return how many bytes to write now, and the seconds to wait after them; None once the kernel paces.
 
     Args:
-        written_bytes: What of the copy was handed over already.
+        written_bytes: Bytes of the copy written so far.
         segment_bytes: Payload of a full segment on this connection, > 0.
-        cap_bytes_per_s: The pacing cap in force; None for none, and then nothing is held back.
+        cap_bytes_per_s: The pacing cap in force; without one (None) writes are not delayed.
     """
     if cap_bytes_per_s is None or written_bytes >= UNPACED_SEGMENTS * segment_bytes:
         return None
@@ -266,7 +253,7 @@ def initial_pacing_piece(
 
 
 def channel_limit(reading: ChannelReading | None, cap: Cap | None) -> ChannelLimit | None:
-    """Return what an SSH channel may limit a transfer to; None where there is none, or its window is not known."""
+    """Return the limit by an SSH channel; None without a channel, or if its window is unknown."""
     if reading is None or not reading.window_bytes:
         return None
     most = None if cap is None else max(cap.bytes_per_s, cap.shared_bytes_per_s or 0)
@@ -280,12 +267,12 @@ _AT_THE_END = {
 
 
 class Tuning:
-    """The sender's side of one data connection.
+    """Congestion control and pacing of one data connection.
 
     Args:
         connection: The data connection.
-        profile: How to send.
-        info: A first reading of the connection: it has what was negotiated.
+        profile: Socket settings of the sender.
+        info: A first reading of the connection, with the negotiated options.
         cap_known: Whether a pacing cap holds for this transfer.
         channel: The SSH channel that the image goes through; None where it goes straight into the socket.
     """
@@ -328,7 +315,7 @@ class Tuning:
         self._ask_for(self._choose(channel=channel))
 
     def apply_cap(self, cap: Cap | None) -> None:
-        """Put a pacing cap in force, now."""
+        """Set the pacing cap at once."""
         self._cap = cap
         if cap is not None and cap.shared_bytes_per_s is not None:
             self._shared_cap_bytes_per_s = cap.shared_bytes_per_s
@@ -341,11 +328,11 @@ class Tuning:
 
     @property
     def wants_pace(self) -> bool:
-        """Whether the pace is to be found in the transfer: none is stated, and the kernel granted BBR."""
+        """Whether the transfer searches for its pace: there is no cap, and the kernel granted BBR."""
         return self._choice.finds_pace and not self.refused
 
     def find_pace(self, site: SitePace, info: TcpInfo, now_s: float) -> None:
-        """Find the pace from now on, together with the other transfers of the site.
+        """Start searching for the pace, together with the other transfers of the site.
 
         Args:
             site: Their pace.
@@ -355,7 +342,7 @@ class Tuning:
         self._copy = site.join(info, now_s, self._follow)
 
     def check_pace(self, info: TcpInfo, now_s: float) -> float | None:
-        """Let the search see a reading; return the seconds until the next, None where no pace is looked for."""
+        """Pass a reading to the search; return the seconds until the next reading, None without a search."""
         return None if self._copy is None else self._copy.take(info, now_s)
 
     def end_pace(self) -> None:
@@ -365,19 +352,19 @@ class Tuning:
 
     @property
     def found_link_bytes_per_s(self) -> int | None:
-        """What the link was found to carry; None where that was not looked for or is not known."""
+        """Link rate found by the search; None without a search or result."""
         found = self._copy.site.found_bytes_per_s if self._copy is not None else None
         return None if found is None else int(found)
 
     @property
     def own_pace(self) -> OwnPace | None:
-        """The pace that is looked for here; None where it is not."""
+        """Result of the search for a pace; None without a search."""
         if self._pace_bytes_per_s is None:
             return None
         return OwnPace(found_link_bytes_per_s=self.found_link_bytes_per_s)
 
     def _follow(self, pace_bytes_per_s: int, phase: Phase) -> None:
-        """Take a pace; beside another flow go on as one of the same kind, and come back when it is gone."""
+        """Apply a pace; while another flow shares the link use CUBIC, and return to BBR when it has ended."""
         if self._gave_up_bbr:
             return
         pace = None if phase is Phase.FREE else pace_bytes_per_s
@@ -388,26 +375,26 @@ class Tuning:
         if (phase is Phase.YIELD) is not (before is Phase.YIELD):
             sockets.set_congestion_control(self._socket, "cubic" if phase is Phase.YIELD else "bbr")
         elif phase is Phase.FREE and before is not Phase.FREE:
-            # Its own estimate was made under our pace. Chosen anew it begins with its start-up.
+            # BBR's estimate was made under our pace. Setting BBR again restarts it with its start-up.
             sockets.set_congestion_control(self._socket, "cubic")
             sockets.set_congestion_control(self._socket, "bbr")
 
     def be_patient(self) -> None:
-        """Let the kernel wait for a closed window as long as we would ourselves."""
+        """Let the kernel wait for a closed window for `give_up_after_s`."""
         sockets.set_unacked_limit(self._socket, self._profile.give_up_after_s)
 
     def give_up_bbr(self) -> None:
-        """Fall back to CUBIC, once, where BBR sends too much again and again."""
+        """Fall back to CUBIC, once, because BBR retransmits too much for too long."""
         for_s = self._profile.fall_back_after_s
         self._give_up_bbr(f"more than {FALL_BACK_SHARE:.0%} was sent again for {for_s:g} s")
 
     @property
     def samples_early(self) -> bool:
-        """Whether the first seconds may give reason to change something, see `reconsider`."""
+        """Whether readings in the first seconds may change the settings, see `reconsider`."""
         return self._decides and (self._choice.may_become_bbr or not self._has_sack)
 
     def reconsider(self, estimate: LossEstimate) -> None:
-        """Change the congestion control, once, or the pace, where losses ask for it and `auto` leaves it to us."""
+        """Change the congestion control, once, or the pace, if losses require it and the profile is `auto`."""
         self._see_channel(estimate.channel_window_bytes)
         if not self._decides:
             return
@@ -426,7 +413,7 @@ class Tuning:
             return ""
 
     def report(self) -> SenderReport:
-        """Say what was asked for and what is in force."""
+        """Return the requested settings and those in force."""
         return SenderReport(
             congestion_control_asked=self._profile.congestion_control,
             congestion_control_chosen=self._choice.congestion_control,
@@ -445,14 +432,14 @@ class Tuning:
         return self._cap is not None and self._profile.congestion_control == "auto" and not self._gave_up_bbr
 
     def _slow_to(self, bytes_per_s: float | None) -> None:
-        """Keep the pace below what can be repaired; only what makes a difference is set."""
+        """Limit the pace to what can be repaired; the socket is only changed if the pace changes."""
         before = self._least_pace()
         self._slowed_to_bytes_per_s = None if bytes_per_s is None else int(bytes_per_s)
         if self._least_pace() != before:
             self._put_pace()
 
     def _put_pace(self) -> None:
-        """Have the kernel keep the pace; not where the channel's window keeps it by itself, for pacing costs there."""
+        """Set the pace in the kernel, unless the channel's window limits the rate anyway: pacing takes CPU time."""
         if not self._is_kept_by_channel:
             pace = self._least_pace()
             self._is_paced = self._is_paced or pace is not None
@@ -470,7 +457,7 @@ class Tuning:
         return channel.keeps_below(pace, self._rtt_s)
 
     def _see_channel(self, window_bytes: int | None) -> None:
-        """Take in that the client opened a larger window: it may be faster now than its cap, or worth BBR."""
+        """Handle a larger channel window, by which the transfer may need pacing or BBR."""
         channel = self._channel
         if channel is None or window_bytes is None or window_bytes <= channel.window_bytes:
             return

@@ -1,7 +1,7 @@
-"""The socket options that make the sender fast and the server a witness.
+"""Socket options for sending fast and for observing connections.
 
 Python's `socket` lacks some of the numbers before 3.12; they are fixed in Linux' ABI (linux/tcp.h, asm/socket.h).
-Every option is asked for; what the kernel refuses is reported by the caller, never assumed.
+Options that the kernel refuses are reported by the caller.
 """
 
 import contextlib
@@ -33,22 +33,22 @@ STATE_CLOSE = 7
 def listening_socket(
     address: str, ports: Sequence[int], dscp: int = 0, congestion_controls: Sequence[str] = ()
 ) -> socket.socket:
-    """Return a socket that listens at the first of some ports that is to be had, and keeps SYNs.
+    """Return a socket that listens on the first available port of some, and saves SYNs.
 
-    Its connections begin with the first of the congestion controls that the kernel grants, else with the host's.
+    Its connections start with the first congestion control that the kernel grants, else with the host's default.
 
-    It is made here and not in the server's process, so that a port in use is an error of the caller's thread and only
-    the parent needs the right to a port below 1024. It listens at once: Linux lets two sockets be bound to a port as
-    long as neither listens, so that of two servers started together the slower one would lose the port that it has.
+    It is created in the parent process, so a port in use is an error of the caller's thread, and only the parent needs
+    the privilege for a port below 1024. It listens at once: Linux allows two sockets to be bound to a port while
+    neither listens, so the slower of two servers started together would lose its port.
 
     Args:
         address: The address to listen on.
-        ports: At least one; 0 is any, and the last resort.
-        dscp: Of all packets, 0 to 63.
+        ports: Ports to try, at least one; 0 is any free one.
+        dscp: Code point of all packets, 0 to 63.
         congestion_controls: Names, the best first.
 
     Raises:
-        ServerStartFailed: The address is not ours, or the last port is taken or needs privileges, as all before it.
+        ServerStartFailed: The address is not this host's, or all ports are in use or need privileges.
     """
     for port in ports[:-1]:
         with contextlib.suppress(ServerStartFailed):
@@ -88,7 +88,7 @@ def save_syn(listener: socket.socket) -> bool:
 
 
 def saved_syn(connection: socket.socket) -> SynOptions | None:
-    """Return what a connection's SYN offered; the kernel gives it once. None if it was not kept or is malformed."""
+    """Return the options of a connection's SYN, which the kernel returns once; None if not saved or malformed."""
     try:
         raw = connection.getsockopt(_TCP, _TCP_SAVED_SYN, 512)
         return parse_saved_syn(raw) if raw else None
@@ -97,7 +97,7 @@ def saved_syn(connection: socket.socket) -> SynOptions | None:
 
 
 def read_info_bytes(connection: socket.socket) -> bytes | None:
-    """Return TCP_INFO as it is; None if the socket is closed already."""
+    """Return TCP_INFO as bytes; None if the socket is closed."""
     try:
         return connection.getsockopt(_TCP, _TCP_INFO, 512)
     except OSError:
@@ -105,7 +105,7 @@ def read_info_bytes(connection: socket.socket) -> bytes | None:
 
 
 def read_info(connection: socket.socket) -> TcpInfo | None:
-    """Return TCP_INFO as values; None if the socket is closed already."""
+    """Return the parsed TCP_INFO; None if the socket is closed."""
     raw = read_info_bytes(connection)
     return parse_tcp_info(raw) if raw else None
 
@@ -116,7 +116,7 @@ def congestion_control(connection: socket.socket) -> str:
 
 
 def set_congestion_control(connection: socket.socket, name: str) -> str:
-    """Ask for a congestion control; return an empty text, or in words why the kernel refused."""
+    """Set the congestion control; return an empty text, or why the kernel refused it."""
     try:
         connection.setsockopt(_TCP, _TCP_CONGESTION, name.encode("ascii"))
     except OSError as error:
@@ -128,7 +128,7 @@ def set_congestion_control(connection: socket.socket, name: str) -> str:
 
 
 def set_first_congestion_control(connection: socket.socket, names: Iterable[str]) -> tuple[str, ...]:
-    """Ask for the first of some that the kernel grants; return in words why it refused those before it."""
+    """Set the first congestion control that the kernel grants; return why it refused those before it."""
     refusals = []
     for name in names:
         refusal = set_congestion_control(connection, name)
@@ -139,7 +139,7 @@ def set_first_congestion_control(connection: socket.socket, names: Iterable[str]
 
 
 def set_cap(connection: socket.socket, cap_bytes_per_s: int | None) -> bool:
-    """Set or lift the pacing cap (SO_MAX_PACING_RATE, bytes per second); works in mid-flow and without fq."""
+    """Set or remove the pacing cap (SO_MAX_PACING_RATE, bytes per second); works during a transfer and without fq."""
     value = NO_PACING_LIMIT if cap_bytes_per_s is None else cap_bytes_per_s
     try:
         connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", value))
@@ -159,12 +159,12 @@ def cap(connection: socket.socket) -> int | None:
 
 
 def set_unacked_limit(connection: socket.socket, limit_s: float) -> bool:
-    """Let the kernel end a connection whose data stays unacknowledged for so long (TCP_USER_TIMEOUT)."""
+    """Let the kernel end a connection whose data is unacknowledged for `limit_s` (TCP_USER_TIMEOUT)."""
     return _accepted(connection, _TCP, _TCP_USER_TIMEOUT, int(limit_s * 1000))
 
 
 def set_notsent_lowat(connection: socket.socket, size_bytes: int) -> bool:
-    """Bound the bytes the kernel holds unsent, so that what it took is close to what was sent."""
+    """Limit the unsent bytes in the kernel, so that the bytes written are close to those sent."""
     return _accepted(connection, _TCP, _TCP_NOTSENT_LOWAT, size_bytes)
 
 
@@ -174,7 +174,7 @@ def set_mss(connection: socket.socket, mss_bytes: int) -> bool:
 
 
 def set_keepalive(connection: socket.socket, idle_s: int = 60, interval_s: int = 20, probes: int = 5) -> bool:
-    """Keep a silent control connection alive through NAT and firewalls, and notice a router that is gone."""
+    """Enable keepalives, which keep NAT and firewall entries of an idle connection, and detect a lost peer."""
     return (
         _accepted(connection, socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         and _accepted(connection, _TCP, socket.TCP_KEEPIDLE, idle_s)
@@ -184,9 +184,9 @@ def set_keepalive(connection: socket.socket, idle_s: int = 60, interval_s: int =
 
 
 def set_abort_on_close(connection: socket.socket, aborts: bool) -> bool:
-    """Let closing send a reset and drop what is unsent, or have it end as usual.
+    """Let closing send a reset and drop unsent data, or end normally.
 
-    A clean end would pass for the end of the file. It holds also where the kernel closes, because the process died.
+    A normal end would look like the end of the file. The option also applies if the process dies.
     """
     try:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", aborts, 0))

@@ -6,9 +6,9 @@ Facts
 - A record with its samples takes up to 30 kB. It is read when a transfer ends.
 - So the latest finished tickets keep all of their record, older ones keep it without samples and commands, and the
   oldest are forgotten. A ticket that is not finished is never forgotten.
-- Hundreds of threads may wait for news, each of a ticket of its own: one's news wakes no other.
-- A ticket may be good in several processes, which do not see each other. What they say of it becomes one story here: a
-  delivery is not taken back, and while one of them sends, the others have nothing to say of how far it is.
+- Hundreds of threads may wait, each for a change of its own ticket: a change of one ticket wakes no other thread.
+- A ticket may be valid in several processes, which do not see each other. Their reports are merged here: a delivery is
+  final, and while one process sends, the progress reports of the others are ignored.
 """
 
 import threading
@@ -34,10 +34,10 @@ _MOST_NOTICES = 200
 
 
 class TicketConditions:
-    """Conditions by ticket, each there for as long as a thread waits for it.
+    """Condition variables by ticket, each of which exists while a thread waits for it.
 
     Args:
-        lock: Guards what the news are about, and this; all methods are called with it held.
+        lock: Lock of the conditions, which guards this object and the snapshots; held in all calls.
     """
 
     def __init__(self, lock: "threading.RLock") -> None:
@@ -50,7 +50,7 @@ class TicketConditions:
 
     @contextmanager
     def condition(self, ticket_id: str) -> "Iterator[threading.Condition]":
-        """Lend the condition of a ticket; waiting on it lets the lock go."""
+        """Yield the condition of a ticket; waiting on it releases the lock."""
         condition = self._conditions.setdefault(ticket_id, threading.Condition(self._lock))
         self._waiters[ticket_id] += 1
         try:
@@ -61,22 +61,22 @@ class TicketConditions:
                 del self._conditions[ticket_id], self._waiters[ticket_id]
 
     def wake(self, ticket_id: str) -> None:
-        """Wake who waits for a ticket."""
+        """Wake the threads that wait for a ticket."""
         condition = self._conditions.get(ticket_id)
         if condition is not None:
             condition.notify_all()
 
     def wake_all(self) -> None:
-        """Wake everybody."""
+        """Wake all waiting threads."""
         for condition in self._conditions.values():
             condition.notify_all()
 
 
 WHOLE_RECORDS = 256
-"""So many finished tickets keep samples and commands ..."""
+"""Number of the newest finished tickets that keep samples and commands of their record."""
 
 BRIEF_RECORDS = 2_000
-"""... and so many more the rest of their record."""
+"""Number of further finished tickets that keep the rest of their record."""
 
 
 class Snapshots:
@@ -97,11 +97,11 @@ class Snapshots:
         return self._in_progress.get(ticket_id) or self._whole.get(ticket_id) or self._brief.get(ticket_id)
 
     def homes(self, ticket_id: str) -> tuple[str, ...]:
-        """Return the processes that a ticket is good in."""
+        """Return the processes in which a ticket is valid."""
         return self._homes.get(ticket_id, ())
 
     def put_homes(self, ticket_id: str, processes: tuple[str, ...]) -> None:
-        """Keep which processes a ticket is good in."""
+        """Store the processes in which a ticket is valid."""
         self._homes[ticket_id] = processes
 
     def tries(self, ticket_id: str) -> dict[str, int]:
@@ -109,7 +109,7 @@ class Snapshots:
         return self._tries.get(ticket_id, {})
 
     def put_tries(self, ticket_id: str, process: str, tries: int) -> None:
-        """Keep how many tries of a ticket a process has used."""
+        """Store how many tries of a ticket a process has used."""
         self._tries.setdefault(ticket_id, {})[process] = tries
 
     def get(self, ticket_id: str) -> TransferProgress:
@@ -128,7 +128,7 @@ class Snapshots:
         return self._in_progress.values()
 
     def put(self, progress: TransferProgress, *, new_transfer: bool = False) -> None:
-        """Keep a snapshot; the record of the last transfer stays until a new one begins."""
+        """Store a snapshot; the record of the last transfer is kept until a new one starts."""
         before = self.find(progress.ticket_id)
         if progress.record is None and before is not None and before.record is not None and not new_transfer:
             progress = replace(progress, record=before.record)
@@ -152,7 +152,7 @@ class Snapshots:
 
 
 class Telemetry:
-    """What a server's processes have said so far. Methods may be called from any thread.
+    """Merged reports of a server's processes. Thread-safe.
 
     Args:
         processes: Their names.
@@ -160,9 +160,9 @@ class Telemetry:
 
     def __init__(self, processes: tuple[str, ...] = ("main",)) -> None:
         self._processes = processes
-        # Those that have ended: why, and whether they were asked to.
+        # Processes that have ended: the reason, and whether they were asked to.
         self._ends: dict[str, tuple[str, bool]] = {}
-        # Of tickets that several are good for: who sends, or did last.
+        # The process that sends, or sent last, by ticket, for tickets valid in several processes.
         self._senders: dict[str, str] = {}
         self._changed = threading.RLock()
         self._waiting = TicketConditions(self._changed)
@@ -170,7 +170,7 @@ class Telemetry:
         self._failures: list[LoginFailure] = []
         self._notices: list[str] = []
         self._callbacks: list[Callable[[ServerEvent], None]] = []
-        # Tickets that died with their process, each with the reason.
+        # Tickets that ended with their process, each with the reason.
         self._invalid: dict[str, str] = {}
 
     @property
@@ -197,13 +197,13 @@ class Telemetry:
 
     @property
     def failures(self) -> tuple[LoginFailure, ...]:
-        """Logins that no ticket is concerned with; the latest 200."""
+        """Failed logins that belong to no ticket; the latest 200."""
         with self._changed:
             return tuple(self._failures)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the server had to say about itself; the latest 200."""
+        """Notices of the server about itself; the latest 200."""
         with self._changed:
             return tuple(self._notices)
 
@@ -211,7 +211,7 @@ class Telemetry:
         self._notices = [*self._notices, text][-_MOST_NOTICES:]
 
     def add(self, first: TransferProgress, processes: tuple[str, ...]) -> None:
-        """Keep which processes a ticket is good in, and its first snapshot, unless there is news of it already."""
+        """Store the processes in which a ticket is valid and, unless one was reported already, its first snapshot."""
         with self._changed:
             self._snapshots.put_homes(first.ticket_id, processes)
             if self._snapshots.find(first.ticket_id) is None:
@@ -256,9 +256,9 @@ class Telemetry:
         return progress
 
     def events(self, callback: "Callable[[ServerEvent], None]") -> "Callable[[], None]":
-        """Have every event handed to a callback, on a thread of the server's; it must return quickly.
+        """Call a function for every event, on a thread of the server's; it must return quickly.
 
-        The last one is of kind GONE; where the server is gone already it is handed over at once.
+        The last event is of kind GONE; if the server has ended already, it is delivered at once.
 
         Returns:
             A function that ends the subscription.
@@ -295,7 +295,7 @@ class Telemetry:
                 _call(callbacks, update.event(progress))
 
     def take_login_failure(self, failure: LoginFailure) -> None:
-        """Take a login that no ticket is concerned with."""
+        """Handle a failed login that belongs to no ticket."""
         with self._changed:
             self._failures = [*self._failures, failure][-_MOST_FAILURES:]
         text = f"login refused for {failure.peer_address}: {failure.reason}, user {failure.username_masked}"
@@ -304,7 +304,7 @@ class Telemetry:
         )
 
     def take_event(self, event: ServerEvent, process: str = "main") -> None:
-        """Take something that happened in a process."""
+        """Handle an event of a process."""
         with self._changed:
             event = self._merged(event, process)
             if event.progress is not None:
@@ -347,17 +347,17 @@ class Telemetry:
             return self._invalid.get(ticket_id, "")
 
     def begin_anew(self, process: str = "main") -> str:
-        """Note that a new process is to take the place of one that died; return why that one did."""
+        """Record that a new process replaces one that ended; return why that one ended."""
         with self._changed:
             return self._ends.pop(process, ("", True))[0]
 
     def stay_gone(self, why: str, process: str = "main") -> None:
-        """Note that it did not come up."""
+        """Record that a process could not be replaced."""
         with self._changed:
             self._ends[process] = (why, False)
 
     def use_try(self, use: "TicketUse", process: str) -> bool:
-        """Count a try of a ticket that a process used; its other news comes later.
+        """Count a try of a ticket that a process used; its other reports come later.
 
         Returns:
             Whether the process knew of all attempts that others used: it is the newest then.
@@ -372,7 +372,7 @@ class Telemetry:
             return use.elsewhere == sum(count for name, count in tries.items() if name != process)
 
     def tries_elsewhere(self, ticket_id: str, process: str) -> dict[str, int]:
-        """Return, by each process but one in which a ticket is good, how many tries the others of it have used."""
+        """Return for each other process in which a ticket is valid how many tries all processes but it have used."""
         with self._changed:
             tries = self._snapshots.tries(ticket_id)
             homes = self._snapshots.homes(ticket_id)
@@ -385,7 +385,7 @@ class Telemetry:
             return progress is not None and progress.state is TransferState.DELIVERED
 
     def _merged(self, event: ServerEvent, process: str) -> ServerEvent:
-        """Return what an event means for a ticket that several processes are good for; any other as it is."""
+        """Merge an event of a ticket that is valid in several processes; return any other event unchanged."""
         after = event.progress
         if after is None:
             return event
@@ -407,7 +407,7 @@ class Telemetry:
         return replace(event, kind=EventKind.NOTICE, progress=replace(before, sequence=before.sequence + 1))
 
     def _lost(self, before: TransferProgress, process: str) -> "Iterator[ServerEvent]":
-        """Void a ticket that was good in a process that ended, if it was good in no other."""
+        """Invalidate a ticket of a process that ended, if it was valid in no other."""
         ticket_id = before.ticket_id
         homes = self._snapshots.homes(ticket_id)
         if process not in homes:
@@ -418,7 +418,7 @@ class Telemetry:
             self._invalid[ticket_id] = reason
         elif self._senders.get(ticket_id) != process:
             return
-        # One that no client used is not reported.
+        # A ticket that no client used is not reported.
         if before.state is not TransferState.WAITING:
             lost = replace(before, state=TransferState.FAILED, sequence=before.sequence + 1, last_error=reason)
             self._snapshots.put(lost)
@@ -455,5 +455,5 @@ def _call(callbacks: "tuple[Callable[[ServerEvent], None], ...]", event: ServerE
         try:
             callback(event)
         except Exception:  # noqa: BLE001
-            # A watcher that fails must not take telemetry from everybody else.
+            # A callback that fails must not stop the telemetry for the others.
             LOG.exception("a callback for server events failed")

@@ -35,13 +35,13 @@ _PROFILES = ("modern", "legacy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshOffer:
-    """What is offered by SSH to the addresses of a ticket, for as long as the ticket is good.
+    """SSH algorithms offered to the addresses of a ticket while the ticket is valid.
 
-    An SSH client names no user before the algorithms are agreed on, so it is the address that decides; and it is the
-    client's order that counts among what is offered (RFC 4253 7.1).
+    An SSH client sends its user name after the algorithms are negotiated, so the address decides what is offered. Among
+    the offered algorithms the client's order of preference counts (RFC 4253 7.1).
 
     Attributes:
-        profile: `modern`, or `legacy`: with SHA-1, `ssh-rsa` and CBC besides, which old IOS needs.
+        profile: `modern`, or `legacy`, which adds SHA-1, `ssh-rsa` and CBC for old IOS.
         encryption: Ciphers by their names in SSH; if any, these alone are offered.
         mac: Message authentication codes by their names in SSH; if any, these alone are offered.
     """
@@ -60,20 +60,20 @@ class SshOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketRequest:
-    """What a ticket shall allow.
+    """What a ticket allows.
 
     Attributes:
-        image_name: The one image it is good for.
+        image_name: The one image it is valid for.
         source_addresses: Addresses or networks the client must come from; empty allows any.
         lifetime_s: Seconds until it expires; a transfer that runs then may finish.
         tries: How many transfers may start until one is delivered.
         cap_bytes_per_s: Pacing cap for its transfers; None leaves it to profile and site.
         site: Transfers of the same site share the site's cap; empty for none.
-        link_bytes_per_s: Payload per second that the client's link is known to carry, stated or learned. It holds no
-            transfer back: verdicts are held against it. None where not known; then a cap counts as the least of it.
-        transports: The transports it is good for, by their names; empty for any.
-        ssh: What is offered to its addresses by SSH; None for what everybody is offered.
-        sample_interval_s: How often TCP_INFO is read of its transfers, 0.05 to 60; None: as of all others.
+        link_bytes_per_s: Payload rate of the client's link, configured or learned; used for verdicts, and limits no
+            transfer. None if unknown; then a cap counts as a lower bound of it.
+        transports: Names of the transports it is valid for; empty for any.
+        ssh: SSH algorithms offered to its addresses; None for the default.
+        sample_interval_s: Interval of TCP_INFO readings of its transfers, 0.05 to 60; None takes the server's.
     """
 
     image_name: str
@@ -116,13 +116,13 @@ class TicketRequest:
             )
 
     def is_for(self, transports: tuple[str, ...]) -> bool:
-        """Return whether it is good for one of some transports at least."""
+        """Return whether the ticket is valid for at least one of some transports."""
         return not self.transports or not set(self.transports).isdisjoint(transports)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """A ticket as given to the one who asked for it; the only place where the password is in clear."""
+    """A ticket with its password in clear, as returned to the run that requested it."""
 
     ticket_id: str
     username: str
@@ -132,7 +132,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketGrant:
-    """A ticket as the serving process knows it: without the password."""
+    """A ticket without its password, as sent to the serving processes."""
 
     ticket_id: str
     username: str = field(repr=False)
@@ -143,7 +143,7 @@ class TicketGrant:
 
 
 class Sealed(Protocol):
-    """What a password is compared with."""
+    """Salt and hash with which a password is compared."""
 
     @property
     def salt_hex(self) -> str:
@@ -155,7 +155,7 @@ class Sealed(Protocol):
 
 
 class Refusal(StrEnum):
-    """Why a login was refused; never sent to the client, which gets the same text for all."""
+    """Reason of a refused login; never sent to the client, which gets the same reply for all."""
 
     UNKNOWN_USER = "unknown user"
     WRONG_PASSWORD = "wrong password"  # noqa: S105 - a reason, not a password
@@ -168,14 +168,14 @@ class Refusal(StrEnum):
 
 
 def issue(request: TicketRequest, image: ImageFile) -> tuple[Ticket, TicketGrant]:
-    """Make a ticket and what the serving process may know of it."""
+    """Make a ticket, and its form for the serving process, without the password."""
     ticket = Ticket(
         ticket_id=secrets.token_hex(8),
         username=_random_text(_USERNAME_LENGTH),
         password=_random_text(_PASSWORD_LENGTH),
         image_name=image.name,
     )
-    # Before anybody has it: a device that quotes it brings it to no output.
+    # Registered before it is used, so that it is masked in the output of a device that quotes it.
     keep_secret(ticket.username, ticket.password, is_random=True)
     # As a protocol may carry both, in base 64: a device's own log of what it sends has it like that.
     keep_secret(b64encode(f"{ticket.username}:{ticket.password}".encode()).decode(), is_random=True)
@@ -198,7 +198,7 @@ def seal(password: str) -> tuple[str, str]:
 
 
 def password_matches(grant: Sealed | None, password: str) -> bool:
-    """Compare a password with a grant's in constant time; without a grant the same work is done for nothing."""
+    """Compare a password with a grant's in constant time; without a grant do the same work, and return False."""
     salt = bytes.fromhex(grant.salt_hex) if grant is not None else bytes(16)
     expected = bytes.fromhex(grant.password_hash_hex) if grant is not None else bytes(32)
     equal = hmac.compare_digest(_hash(salt, password), expected)
@@ -212,7 +212,7 @@ def source_allowed(grant: TicketGrant, address: str) -> bool:
 
 
 def checked_sources(what: str, sources: tuple[str, ...]) -> None:
-    """Refuse what is no address and no network.
+    """Check that all texts are addresses or networks.
 
     Raises:
         SettingsInvalid: One is neither; `what` says where.
@@ -257,27 +257,27 @@ def _hash(salt: bytes, password: str) -> bytes:
 
 
 class Channel(Protocol):
-    """A running transfer, as the ticket service needs to see it."""
+    """Interface of a running transfer to the ticket service."""
 
     def apply_cap(self, cap: Cap | None) -> None:
-        """Put a pacing cap in force, now."""
+        """Set the pacing cap at once."""
 
     def cut(self, reason: str) -> None:
         """End the transfer, with a reason for its record."""
 
     def yield_to_newer(self, reason: str) -> None:
-        """End the transfer for a newer one; one that has handed its last byte over may come to its own end first."""
+        """End the transfer in favour of a newer one; if its last byte was written, it may complete first."""
 
 
 class WaitingChannel(Channel, Protocol):
-    """A transfer that begins when nothing else is sent with its ticket."""
+    """A transfer that starts when no other one of its ticket is running."""
 
     def go_on(self) -> None:
         """Begin."""
 
 
 class Session(Protocol):
-    """A control connection that has logged in with the ticket, as the ticket service needs to see it."""
+    """Interface to the ticket service of a session that has logged in with a ticket."""
 
     def yield_to_newer(self, reason: str) -> None:
         """End its transfer, whether it runs or waits for its data connection; the session stays."""
@@ -287,11 +287,11 @@ class Session(Protocol):
 
 
 class Account:
-    """One ticket in the serving process and what has become of it.
+    """State of one ticket in the serving process.
 
     Attributes:
-        channel: Its transfer that runs.
-        owes_word: Whether the others wait to hear that nothing is sent here with it any more.
+        channel: Its running transfer, or None.
+        owes_word: Whether the other processes wait for the report that this one has stopped sending with the ticket.
     """
 
     def __init__(self, grant: TicketGrant, now_s: float, *, is_shared: bool = False) -> None:
@@ -316,7 +316,7 @@ class Account:
         )
 
     def refusal(self, now_s: float) -> Refusal | None:
-        """Return why this ticket is no longer good; None if it is."""
+        """Return why this ticket is no longer valid; None if it is."""
         if self.revoked:
             return Refusal.REVOKED
         if self.progress.state is TransferState.DELIVERED or self.progress.tries_left < 1:
@@ -326,13 +326,13 @@ class Account:
         return None
 
     def use(self) -> TicketUse:
-        """Use an attempt here; the caller reports what is left."""
+        """Count an attempt in this process; the caller reports it."""
         self._tries_here += 1
         return TicketUse(ticket_id=self.grant.ticket_id, here=self._tries_here, elsewhere=self._tries_elsewhere)
 
     @property
     def may_send(self) -> bool:
-        """Whether nothing else is sent with the ticket, here or by another process."""
+        """Whether no transfer of the ticket runs, in this process or another one."""
         return self.channel is None and (not self._is_shared or self._granted_here == self._tries_here)
 
     @property
@@ -341,45 +341,43 @@ class Account:
         return self._tries_here
 
     def grant_try(self, here: int) -> None:
-        """Note that a try of here, by its number, may send."""
+        """Allow an attempt of this process, by its number, to send."""
         self._granted_here = here
 
     @property
     def tries_left(self) -> int:
-        """How many tries the processes have left of the ticket together, as far as this one knows."""
+        """Attempts left of the ticket in all processes together, as far as this one knows."""
         return max(0, self.grant.request.tries - self._tries_here - self._tries_elsewhere)
 
     def use_elsewhere(self, tries: int) -> None:
-        """Note how many tries the other processes have used of the ticket; they report it."""
+        """Record the number of attempts used in the other processes."""
         self._tries_elsewhere = tries
         self.progress = replace(self.progress, tries_left=self.tries_left)
 
     def deliver_elsewhere(self) -> None:
-        """Note that another process has delivered the image; that one reports it."""
+        """Record that another process has delivered the image, which that one reports."""
         self.progress = replace(self.progress, state=TransferState.DELIVERED)
 
     def withdrawn(self, now_s: float) -> bool:
-        """Return whether a transfer that was granted may no longer begin: its data connection came too late."""
+        """Return whether a granted transfer may no longer start, because the ticket ended meanwhile."""
         return self.revoked or self.progress.state is TransferState.DELIVERED or now_s >= self.expires_s
 
 
 MOST_CLOSED = 200
-
-"""So many closed tickets are still recognised when a client comes with one ..."""
+"""Number of closed tickets that are still recognised at login."""
 
 CLOSED_KEPT_S = 3600.0
-
-"""... for so long."""
+"""Time for which they are."""
 
 
 class Roster:
-    """Accounts by ticket, by user and by whether they are bound to addresses."""
+    """Index of accounts by ticket and by user, and of those bound to addresses."""
 
     def __init__(self) -> None:
         self._open: dict[str, Account] = {}
         self._closed: OrderedDict[str, tuple[Account, float]] = OrderedDict()
         self._by_username: dict[str, Account] = {}
-        # Those bound to addresses: looked through for every connection, so kept apart from the many that may not be.
+        # Accounts bound to addresses, which are searched for every connection.
         self._bound: dict[str, Account] = {}
 
     def __len__(self) -> int:
@@ -391,7 +389,7 @@ class Roster:
         return self._bound.values()
 
     def add(self, account: Account) -> None:
-        """Take an account in; one without a user, of a fixed login, cannot be logged in with."""
+        """Add an account; one without a user name, of a fixed login, cannot be used to log in."""
         grant = account.grant
         self._open[grant.ticket_id] = account
         if grant.username:
@@ -409,7 +407,7 @@ class Roster:
         return self._by_username.get(username)
 
     def settle(self, account: Account, now_s: float) -> None:
-        """Close an account whose end was reported and whose ticket is no longer good, once no session uses it."""
+        """Close an account whose ticket is no longer valid, after its end was reported and no session uses it."""
         ticket_id = account.grant.ticket_id
         in_use = bool(account.sessions) or account.channel is not None
         over = account.progress.state.is_final and account.refusal(now_s) is not None
@@ -430,7 +428,7 @@ class Roster:
             self._by_username.pop(account.grant.username, None)
 
     def expired(self, now_s: float) -> list[Account]:
-        """Return the open accounts whose time is over, and drop those closed long ago."""
+        """Return the open accounts that have expired, and drop those closed long ago."""
         while self._closed and now_s - next(iter(self._closed.values()))[1] >= CLOSED_KEPT_S:
             self.forget(next(iter(self._closed)))
         return [account for account in self._open.values() if now_s >= account.expires_s]

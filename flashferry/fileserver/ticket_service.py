@@ -1,4 +1,4 @@
-"""The ticket service of the serving process: who is let in, what each ticket has come to, and who shares a cap."""
+"""The ticket service of the serving process: logins, the state of each ticket, and sharing of caps."""
 
 import time
 from dataclasses import replace
@@ -99,14 +99,14 @@ class TicketService:
 
     @property
     def in_progress(self) -> int:
-        """How many transfers run, or wait until they alone may send with their tickets."""
+        """Number of transfers that run, or wait for an earlier one of their ticket to end."""
         return len(self._running.keys() | self._waiting.keys())
 
     def take_over(self, account: Account, session: Session) -> None:
-        """Have a session's transfer be the one of its ticket: a ticket delivers to one data connection at a time.
+        """Make a session's transfer the only one of its ticket, and end earlier ones.
 
-        The newest counts: it is the router itself, after a crash or a lost path, and what it left hanging may go on
-        hanging for a quarter of an hour.
+        The newest transfer counts: the router itself reconnected after a crash or a lost path, and its old connection
+        may hang for another quarter of an hour.
         """
         for other in tuple(account.sessions):
             if other is not session:
@@ -115,12 +115,12 @@ class TicketService:
             account.channel.yield_to_newer(_SUPERSEDED)
 
     def await_turn(self, account: Account, channel: WaitingChannel) -> None:
-        """Have a transfer begin as soon as nothing else is sent with its ticket, here or by another process."""
+        """Start a transfer as soon as no other one of its ticket runs, in this process or another."""
         self._waiting[account.grant.ticket_id] = channel
         self._let_go_on(account)
 
     def ended(self, account: Account) -> None:
-        """Note that the end of a transfer was said: now another process may send with the ticket, or who waits here."""
+        """Handle the reported end of a transfer: another process, or a waiting transfer here, may now send."""
         if account.channel is None and account.owes_word:
             account.owes_word = False
             self.on_yielded(account.grant.ticket_id)
@@ -136,7 +136,7 @@ class TicketService:
                 waiting.go_on()
 
     def begin(self, account: Account, channel: Channel) -> None:
-        """Note that a ticket's transfer runs, and give it its cap."""
+        """Register the running transfer of a ticket, and set its cap."""
         account.channel = channel
         self._running[account.grant.ticket_id] = account
         self._report_load(self._site(account))
@@ -144,7 +144,7 @@ class TicketService:
         self._share(self._site(account))
 
     def end(self, account: Account, channel: Channel) -> None:
-        """Note that it has ended, unless a new one has taken its place already; others get its share."""
+        """Remove a transfer, unless a new one has replaced it already; others get its share of the cap."""
         if self._waiting.get(account.grant.ticket_id) is channel:
             del self._waiting[account.grant.ticket_id]
         if account.channel is channel:
@@ -155,7 +155,7 @@ class TicketService:
             self.settle(account)
 
     def add(self, grant: "TicketGrant", *, is_shared: bool = False) -> TransferProgress:
-        """Take a new ticket in; of one that other processes serve, too, each try waits for `decide_try`."""
+        """Add a ticket; if other processes serve it, too, each attempt waits for `decide_try`."""
         account = Account(grant, self.clock(), is_shared=is_shared)
         self._roster.add(account)
         return account.progress
@@ -188,7 +188,7 @@ class TicketService:
         return account
 
     def sweep(self) -> None:
-        """Close the books on tickets whose time is over, unless a transfer still runs, and on old failures."""
+        """Close expired tickets without a running transfer, and drop old login failures."""
         now_s = self.clock()
         for account in self._roster.expired(now_s):
             if account.channel is None and not account.progress.state.is_final:
@@ -199,7 +199,7 @@ class TicketService:
         self._fixed_logins.prune(now_s)
 
     def settle(self, account: Account) -> None:
-        """Take note that a session or transfer has ended: a ticket that is no longer good is kept for a while only."""
+        """Close an account, after the end of a session or transfer, if its ticket is no longer valid."""
         self._roster.settle(account, self.clock())
 
     def forget(self, ticket_id: str) -> None:
@@ -209,7 +209,7 @@ class TicketService:
             self._roster.forget(ticket_id)
 
     def revoke(self, ticket_id: str) -> None:
-        """Make a ticket worthless, end its transfer and its sessions; one that is closed already is worthless."""
+        """Revoke a ticket, and end its transfer and its sessions; a closed ticket is ignored."""
         account = self._roster.find(ticket_id)
         if account is None:
             return
@@ -223,7 +223,7 @@ class TicketService:
         self.settle(account)
 
     def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
-        """Change a ticket's cap, also in the middle of its transfer; none is left of one that is closed."""
+        """Change a ticket's cap, also during its transfer; a closed ticket is ignored."""
         account = self._roster.find(ticket_id)
         if account is None:
             return
@@ -232,38 +232,38 @@ class TicketService:
             account.channel.apply_cap(self.cap_of(account))
 
     def set_site_cap(self, site: str, cap: Cap | None) -> None:
-        """Change what all transfers of a site may take together; None lifts it."""
+        """Set the cap of all transfers of a site together; None removes it."""
         self._site_caps.put(site, cap)
         self._share(site, changed=True)
 
     def set_elsewhere(self, load: SiteLoad) -> None:
-        """Take in what the server's other processes do at a site: their transfers have their shares of its cap."""
+        """Store the load of the server's other processes at a site, whose transfers share its cap."""
         self._site_caps.put_elsewhere(load.site, load.transfers)
         self._site_traffic.put_elsewhere(load.site, load.moved_bytes)
         self._share(load.site)
 
     def use(self, account: Account) -> None:
-        """Use an attempt of a ticket, and report it, to the other processes at once: it is one ticket.
+        """Count an attempt of a ticket, and report it to the other processes at once.
 
-        What was acknowledged in an earlier try is none of this one.
+        The count of acknowledged bytes starts again at 0.
         """
         self.on_try(account.use())
         tries_left = account.tries_left
         self.change(account, EventKind.NOTICE, "image requested", tries_left=tries_left, bytes_acked=0, record=None)
 
     def use_elsewhere(self, ticket_id: str, tries: int, *, yields: bool = True, is_delivered: bool = False) -> None:
-        """Take in what the other processes made of a ticket: it is one ticket for all of them.
+        """Store what the other processes did with a ticket.
 
         Args:
             ticket_id: The ticket.
-            tries: How many tries they have used together.
-            yields: Whether a transfer of its that runs here gives way, as to any newer one.
+            tries: Attempts that they have used together.
+            yields: Whether its transfer here, if any, must end in favour of a newer one.
             is_delivered: Whether one of them has delivered the image.
         """
         account = self._roster.find(ticket_id)
         if account is None:
             return
-        # Before the report of the transfer that yields, or that would show an attempt that was used.
+        # Before the report of the transfer that yields, which would show an attempt too many.
         account.use_elsewhere(tries)
         if yields:
             self._yield_to_newer(account)
@@ -274,12 +274,12 @@ class TicketService:
         self.settle(account)
 
     def decide_try(self, ticket_id: str, here: int, *, goes_on: bool) -> None:
-        """Take in whether the last try of here may send; what was decided on an older one concerns nothing any more.
+        """Start or end the waiting attempt of a ticket; a decision about an older attempt is ignored.
 
         Args:
             ticket_id: The ticket.
-            here: The number of the try, as `TicketUse` has it.
-            goes_on: Whether the other processes send nothing with the ticket; else it gives way.
+            here: Number of the attempt, as in `TicketUse`.
+            goes_on: Whether the attempt may send, because no other process does; else it ends.
         """
         account = self._roster.find(ticket_id)
         if account is None:
@@ -297,21 +297,21 @@ class TicketService:
             account.channel.yield_to_newer(_SUPERSEDED)
 
     def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
-        """Take in what a site's link carries, payload bytes per second; None where that is not known any more."""
+        """Set the payload rate of a site's link, in bytes per second; None if it is no longer known."""
         self._site_links.pop(site, None)
         if link_bytes_per_s is not None:
             self._site_links[site] = link_bytes_per_s
 
     def cap_of(self, account: Account) -> Cap | None:
-        """Return the cap that holds for a ticket's transfer now: the least of profile, ticket and share of the site."""
+        """Return the present cap of a ticket's transfer: the lowest of profile, ticket and share of the site's cap."""
         site = self._site(account)
         share = self._site_caps.share(site, len(self._at_site(site))) if site in self._site_caps else None
         return least_cap(*self._own_caps(account), share)
 
     def link_of(self, account: Account) -> int | None:
-        """Return what a ticket's link is known to carry, payload bytes per second; None where that is not known.
+        """Return the payload rate of a ticket's link, in bytes per second; None if unknown.
 
-        Who caps a site or a ticket says that the link carries so much at least. The profile's cap is of no one link.
+        A cap of a site or a ticket counts as a lower bound of its link; the profile's cap is about no particular link.
         """
         site = self._site(account)
         known = account.grant.request.link_bytes_per_s or self._site_links.get(site)
@@ -330,7 +330,7 @@ class TicketService:
         return self._site_paces.of(self._site(account) or f"ticket {account.grant.ticket_id}", self.clock())
 
     def connected(self, address: str, syn: "SynOptions | None", transports: tuple[str, ...] = _ALL_TRANSPORTS) -> None:
-        """Note that a client came; it is put down to a ticket if exactly one waits for its address and transport."""
+        """Report a connection; it is assigned to a ticket if exactly one waits for its address and transport."""
         waiting = [
             account
             for account in self._roster.bound
@@ -351,13 +351,13 @@ class TicketService:
     def login(
         self, username: str, password: str, address: str, transports: tuple[str, ...] = _ALL_TRANSPORTS
     ) -> "Account | FixedGrant | Refusal":
-        """Let a client in or say why not; the reason is for our own books.
+        """Check a login; return the account or fixed login, or the reason of the refusal, which is not sent.
 
         Args:
-            username: As the client gave it.
-            password: The same.
-            address: Where it comes from.
-            transports: What it can fetch by where it came in; empty for all.
+            username: User name that the client sent.
+            password: Password that it sent.
+            address: Its address.
+            transports: Transports of the listener that it used; empty for all.
         """
         fixed = self._fixed_logins.find(username)
         if fixed is not None:
@@ -397,7 +397,7 @@ class TicketService:
         )
 
     def ssh_offers(self, address: str) -> "tuple[SshOffer, ...]":
-        """Return what the tickets that are good for an address want offered to it by SSH, the newest last."""
+        """Return the SSH offers of the tickets that are valid for an address, the newest last."""
         now_s = self.clock()
         return tuple(
             account.grant.request.ssh
@@ -408,7 +408,7 @@ class TicketService:
         )
 
     def note_trouble(self, address: str, text: str, transports: tuple[str, ...]) -> None:
-        """Report what kept a client from logging in; it counts for a ticket if exactly one can be meant."""
+        """Report why a client could not log in; it is assigned to a ticket if exactly one is possible."""
         meant = [
             account
             for account in self._roster.bound
@@ -424,7 +424,7 @@ class TicketService:
     def change(
         self, account: Account, kind: EventKind, text: str, *, sample: "Sample | None" = None, **changes: Any
     ) -> None:
-        """Change what is known of a ticket and report it; a delivery is never taken back."""
+        """Change the progress of a ticket, and report it; a delivery is final."""
         if account.progress.state is TransferState.DELIVERED and changes.get("state") is TransferState.FAILED:
             kind, changes = EventKind.NOTICE, {}
         if kind in (EventKind.FAILED, EventKind.LOGIN_FAILED):
@@ -444,7 +444,7 @@ class TicketService:
         )
 
     def report(self, kind: EventKind, text: str, address: str) -> None:
-        """Report something about a client that concerns no ticket."""
+        """Report an event about a client that belongs to no ticket."""
         self._emit(ServerEvent(kind=kind, at=self.wall(), text=text, peer_address=address))
 
     def notice(self, text: str) -> None:
@@ -482,7 +482,7 @@ class TicketService:
         return [account for account in self._running.values() if self._site(account) == site] if site else []
 
     def _share(self, site: str, *, changed: bool = False) -> None:
-        """Divide a site's cap among its running transfers; where there is none there is nothing to divide."""
+        """Divide a site's cap, if any, among its running transfers."""
         if site not in self._site_caps and not changed:
             return
         members = self._at_site(site)

@@ -1,4 +1,4 @@
-"""The account of one transfer: readings of TCP_INFO in, progress and record out. No sockets in here."""
+"""Statistics of one transfer: from readings of TCP_INFO to progress and record. No sockets."""
 
 import sys
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from flashferry.fileserver.records import SenderReport, TransferRecord
 from flashferry.fileserver.socket_tuning import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossEstimate
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.sample import ChannelReading, Sample
-from flashferry.tcp.sample_series import Readings
+from flashferry.tcp.sample_series import SampleSeries
 from flashferry.tcp.verdict import VerdictKind, classify_transfer
 
 if TYPE_CHECKING:
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from flashferry.tcp.verdict import KnownLink, OwnPace
 
 _READINGS_SO_FAR = 16
-"""Enough to name a cause, and a third of the time that all take: a thousand transfers are asked."""
+"""Readings for an interim verdict: enough to find a cause, in a third of the time that all of them take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferStart:
-    """What is known when a transfer begins.
+    """Values that are known at the start of a transfer.
 
     Attributes:
         grant: The ticket.
         peer_address: The client.
-        offset_bytes: Where in the image it begins.
+        offset_bytes: Offset in the image of the first byte sent.
         wall_s: Wall-clock time, seconds since 1970.
         now_s: Monotonic time, the origin of all offsets.
         control_syn: SYN of the control connection.
         data_syn: SYN of the data connection.
         cipher: Name of the cipher of an encrypted transfer, as its protocol calls it; empty in clear text.
         mac: Name of its MAC; empty without one, as with ciphers that authenticate by themselves.
-        client: What the client calls itself: its SSH version, its User-Agent; empty where it says nothing.
-        transport: By what it is fetched: a word of `ListenerSettings.transports`.
-        end_bytes: Where in the image it ends, the first byte that is not sent; None: with the image.
+        client: SSH version or User-Agent of the client; empty if unknown.
+        transport: Name of the transport, one of `ListenerSettings.transports`.
+        end_bytes: Offset of the first byte of the image that is not sent; None sends it to its end.
     """
 
     grant: "TicketGrant"
@@ -56,14 +56,14 @@ class TransferStart:
 
 
 class Transfer:
-    """Follows one transfer from reading to reading.
+    """Statistics of one transfer.
 
     Args:
-        start: What is known when it begins.
+        start: Values known at its start.
         raw_info: TCP_INFO at that time, as the kernel returned it.
-        channel: The SSH channel at that time; None where the image goes straight into a socket.
-        payload_of: Returns how much of the image is among bytes that were acknowledged; None: all of them are.
-        base_acked_bytes: What had been acknowledged before all that `payload_of` counts; None: what was by `raw_info`.
+        channel: The SSH channel at that time; None without a channel.
+        payload_of: Returns how many of the acknowledged bytes are of the image; None counts all.
+        base_acked_bytes: Acknowledged bytes before those that `payload_of` counts; None takes them from `raw_info`.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class Transfer:
         self._round_trips = 1.0
         self._channel = channel
         self._channel_window_bytes = channel.window_bytes if channel is not None else None
-        self._readings = Readings(start.now_s, raw_info, channel)
+        self._readings = SampleSeries(start.now_s, raw_info, channel)
 
     @property
     def to_send_bytes(self) -> int:
-        """Payload this transfer carries: the image from its offset to its end, or that of the part asked for."""
+        """Payload of this transfer: the image from its offset to the end of the image or of the requested range."""
         end_bytes = self.start.end_bytes
         if end_bytes is None:
             end_bytes = self.start.grant.image.size_bytes
@@ -117,14 +117,14 @@ class Transfer:
 
     @property
     def retransmitted_share(self) -> float | None:
-        """Part of all bytes sent that was sent again; None if unknown."""
+        """Retransmitted part of all bytes sent; None if unknown."""
         if not self.info.bytes_sent or self.info.bytes_retrans is None:
             return None
         return self.info.bytes_retrans / self.info.bytes_sent
 
     @property
     def loss_estimate(self) -> LossEstimate:
-        """What is seen of its losses so far."""
+        """Its losses so far."""
         return LossEstimate(
             losses=self.info.total_retrans_segments,
             lost_share=self.retransmitted_share or 0.0,
@@ -138,11 +138,11 @@ class Transfer:
 
     @property
     def zero_window(self) -> bool:
-        """Whether the client has closed its window, alive but unable to take more."""
+        """Whether the client has closed its receive window."""
         return self.info.snd_wnd_bytes == 0 or self.info.probes > 0
 
     def wrote(self, count: int, now_s: float) -> None:
-        """Note that the kernel took `count` more bytes."""
+        """Count `count` more bytes as written to the kernel."""
         if self._first_byte_s is None:
             self._first_byte_s = self.progressed_s = now_s
             self._rate_from = (now_s, 0)
@@ -152,13 +152,13 @@ class Transfer:
     def take(
         self, raw_info: bytes, now_s: float, *, is_sample: bool = False, channel: ChannelReading | None = None
     ) -> None:
-        """Take a reading in.
+        """Add a reading.
 
         Args:
             raw_info: TCP_INFO as the kernel returned it.
             now_s: Monotonic time of the reading.
-            is_sample: Whether it is one of the regular readings that are kept and make the momentary rate.
-            channel: The SSH channel at the same time; None where there is none, or none any more.
+            is_sample: Whether it is a regular reading, which is stored and used for the present rate.
+            channel: The SSH channel at the same time; None without an open channel.
         """
         self.info = parse_tcp_info(raw_info)
         self._count_repairs(now_s)
@@ -176,7 +176,7 @@ class Transfer:
         if is_sample:
             self._measure_rate(now_s)
             self._watch_loss(now_s)
-            self._readings.take(now_s, raw_info, channel, all_written=self.all_written)
+            self._readings.add(now_s, raw_info, channel, all_written=self.all_written)
 
     def sample(self, now_s: float) -> Sample:
         """Return the last reading as a sample."""
@@ -191,7 +191,7 @@ class Transfer:
     def limited_by(
         self, congestion_control: str | None, own_pace: "OwnPace | None" = None, link: "KnownLink | None" = None
     ) -> VerdictKind | None:
-        """Return what limited it so far, from a choice of its readings; None while that is not known."""
+        """Return what has limited the transfer so far, by some of its readings; None while unknown."""
         samples = self._readings.samples(self._origin_s, most=_READINGS_SO_FAR)
         kind = classify_transfer(
             samples,
@@ -203,7 +203,7 @@ class Transfer:
         return None if kind is VerdictKind.TOO_SHORT else kind
 
     def loses_heavily(self, now_s: float, for_s: float = FALL_BACK_AFTER_S) -> bool:
-        """Return whether more than 5 % was sent again in every reading of the last `for_s` seconds."""
+        """Return whether more than 5 % was retransmitted in every reading of the last `for_s` seconds."""
         return self._heavy_loss_since_s is not None and now_s - self._heavy_loss_since_s >= for_s
 
     def record(
@@ -217,20 +217,20 @@ class Transfer:
         link: "KnownLink | None" = None,
         channel: ChannelReading | None = None,
     ) -> TransferRecord:
-        """Close the account.
+        """Return the record of the finished transfer.
 
         Args:
             outcome: `delivered`, or why not.
-            raw_info: The last reading; None if the socket was gone already.
+            raw_info: The last reading; None if the socket was closed already.
             now_s: Monotonic time.
-            sender: What the sender asked for and got.
+            sender: Requested socket options and those in force.
             commands: The session's commands, masked.
-            link: What its link is known to carry, and what else we sent over it meanwhile; None where not known.
-            channel: The SSH channel at the end; None where there is none, or none any more.
+            link: Rate of its link and of our concurrent transfers over it; None if unknown.
+            channel: The SSH channel at the end; None without an open channel.
         """
         if raw_info is not None:
             self.take(raw_info, now_s, channel=channel)
-            self._readings.close(now_s, raw_info, channel, all_written=self.all_written)
+            self._readings.add_last(now_s, raw_info, channel, all_written=self.all_written)
         samples = self._readings.samples(self._origin_s)
         return TransferRecord(
             outcome=outcome,
@@ -253,7 +253,7 @@ class Transfer:
         )
 
     def _given(self) -> dict[str, Any]:
-        """Return the fields of the record that were known when it began."""
+        """Return the fields of the record that were known at the start."""
         start, image = self.start, self.start.grant.image
         return {
             "ticket_id": start.grant.ticket_id,
@@ -271,7 +271,7 @@ class Transfer:
         }
 
     def _moved(self, now_s: float) -> dict[str, Any]:
-        """Return the fields of the record that say how much went over when."""
+        """Return the fields of the record about bytes and times."""
         first = self._first_byte_s
         duration_s = (self._last_ack_s or now_s) - first if first is not None else 0.0
         return {
@@ -285,7 +285,7 @@ class Transfer:
         }
 
     def _seen_on_the_wire(self) -> dict[str, Any]:
-        """Return the fields of the record that the kernel knows."""
+        """Return the fields of the record from TCP_INFO."""
         return {
             "retransmitted_bytes": self.info.bytes_retrans,
             "retransmitted_share": self.retransmitted_share,
@@ -311,7 +311,7 @@ class Transfer:
             self._rate_from = (now_s, self.acked_bytes)
 
     def _count_repairs(self, now_s: float) -> None:
-        """Count what was sent again, but no more than one per round trip: the rest repeats what only seemed lost."""
+        """Count retransmissions, at most one per round trip: further ones repeat segments that were not lost."""
         then_s, before = self._repairs_from
         self._repairs_from = (now_s, self.info.total_retrans_segments)
         passed = (now_s - then_s) / self.info.rtt_s if self.info.rtt_s else 0.0

@@ -1,6 +1,6 @@
-"""Looking at a transfer that runs: what moved, whether anything still does, and what its losses ask of the sender.
+"""Periodic readings of a running transfer: progress, stalls, and changes of congestion control or pace after losses.
 
-Transfers are sampled on moments they have in common, so that a thousand wake the loop no more than one. All times are
+Transfers are read at common moments, so that a thousand wake the loop hardly more often than one. All times are
 monotonic, in seconds.
 """
 
@@ -23,33 +23,33 @@ _EARLY_S = 0.1
 
 
 def to_next_sample_s(now_s: float, interval_s: float) -> float:
-    """Return the time to a transfer's next reading: those of all fall on ten moments of an interval.
+    """Return the seconds to a transfer's next reading; all readings fall on ten moments of an interval.
 
-    So a thousand transfers wake the loop, and the parent, ten times a second and not a thousand times.
+    So with an interval of a second, a thousand transfers wake the loop, and the parent, ten times a second.
     """
     grid_s = interval_s / _MOMENTS
     return (now_s // grid_s + _MOMENTS) * grid_s - now_s
 
 
 def to_next_early_sample_s(now_s: float) -> float:
-    """Return the time to the next of the looks at a young transfer, ten a second: more than 0 and at most 0.1 s."""
+    """Return the seconds to the next early reading, of which there are ten a second: more than 0, at most 0.1."""
     return (now_s // _EARLY_S + 1) * _EARLY_S - now_s
 
 
 def to_next_moment_s(now_s: float, interval_s: float) -> float:
-    """Return the time to a multiple of an interval, half an interval away at least and one and a half at most.
+    """Return the seconds to a multiple of an interval, at least half and at most one and a half intervals away.
 
-    So transfers that share a link are looked at together.
+    So transfers that share a link are read at the same moments.
     """
     wait_s = (now_s // interval_s + 1) * interval_s - now_s
     return wait_s if wait_s >= interval_s / 2 else wait_s + interval_s
 
 
 class Watched(Protocol):
-    """The data connection of a transfer, as far as it is looked at."""
+    """Interface of a data connection to the monitor."""
 
     def read(self) -> bytes | None:
-        """Return the kernel's account, see flashferry.tcp.info; None where there is nothing more to look at."""
+        """Return TCP_INFO as bytes; None if the transfer has ended."""
 
     def call_later(self, seconds: float, call: "Callable[[], None]") -> None:
         """Call `look` after some seconds."""
@@ -58,19 +58,19 @@ class Watched(Protocol):
         """End the transfer if its image changed on disk; return whether it did."""
 
     def give_up(self, silent_s: float) -> None:
-        """End a transfer of which nothing was acknowledged for so long."""
+        """End a transfer of which nothing was acknowledged for `silent_s` seconds."""
 
 
 class Watch:
-    """Looks at one transfer at the sampling moments of the server, and ten times a second while it is young.
+    """Reads one transfer at the sampling moments of the server, and ten times a second at its start.
 
     Args:
-        client: Whose transfer it is.
+        client: The client.
         watched: Its data connection.
-        transfer: Its account of bytes and times.
-        tuning: Its sender.
-        reporter: Who speaks for it.
-        channel: Reads the SSH channel that the image goes through; None where it goes straight into a socket.
+        transfer: Its statistics.
+        tuning: Its socket tuning.
+        reporter: Reports its progress.
+        channel: Returns the state of the SSH channel; None without a channel.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Watch:
         self._transfer, self._tuning, self._reporter = transfer, tuning, reporter
 
     def begin(self) -> None:
-        """Look at it from now on, until its connection is closed."""
+        """Start the readings, which end when the connection is closed."""
         now_s = self._transfer.start.now_s
         self._watched.call_later(self._to_next_sample_s(now_s), self._sample)
         if self._tuning.samples_early:
@@ -114,7 +114,7 @@ class Watch:
             self._judge_pace(now_s)
 
     def _sample_early(self) -> None:
-        """Let the sender see its losses before the first samples; nothing of it is kept or reported."""
+        """Pass a reading to the loss policy before the first samples; it is not stored or reported."""
         raw_info = self._watched.read()
         if raw_info is None:
             return
@@ -125,7 +125,7 @@ class Watch:
             self._watched.call_later(to_next_early_sample_s(now_s), self._sample_early)
 
     def _check_pace(self) -> None:
-        """Let the search for a pace see the connection, as often as it asks to; nothing is kept of it."""
+        """Pass a reading to the search for a pace, at its own interval; it is not stored."""
         raw_info = self._watched.read()
         if raw_info is None:
             return

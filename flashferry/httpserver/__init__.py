@@ -1,7 +1,7 @@
-"""HTTP and HTTPS on the file server: one image by one ticket, `GET` or `HEAD`, and nothing else.
+"""HTTP and HTTPS for the file server: `GET` and `HEAD` of the one image of a ticket.
 
-No path is resolved, nothing is listed, nothing is written, no redirect is sent. Other packages use what this
-module names; `flashferry.transports` puts it together with the file server.
+No path is resolved, nothing is listed or written, no redirect is sent. `flashferry.transports` combines it with the
+file server; other packages use only the names below.
 """
 
 from flashferry.httpserver.certificate import check_certificate

@@ -1,7 +1,7 @@
-"""Whether a certificate and its key will do, before anybody is served: each fault is one sentence.
+"""Check of the server's certificate and key before any device is served.
 
-They are the operator's, and devices trust the certificate's issuer already: nothing is made here, and nothing is put on
-a device. What is found wrong here a device would report as `(I/O error)`.
+The operator provides both, and devices already trust the issuer: nothing is created here, and no device is changed. A
+device would report every fault found here as `(I/O error)`.
 """
 
 import ipaddress
@@ -22,17 +22,17 @@ _OTHERS_READ = stat.S_IRWXO | stat.S_IWGRP
 def check_certificate(
     certificate: Path, key: Path, *, addresses: tuple[str, ...] = (), now: datetime | None = None
 ) -> None:
-    """Look whether a certificate and its key will do.
+    """Check that a certificate and its key are usable.
 
     Args:
         certificate: File with the certificate first, in PEM.
         key: File with its private key.
-        addresses: Addresses or names at which devices reach us: the certificate has to have each of them.
-        now: The time, with its zone; None: what this host's clock says.
+        addresses: Addresses or names at which devices reach us; the certificate must contain each of them.
+        now: The time, with time zone; None takes this host's clock.
 
     Raises:
-        SettingsInvalid: A file is missing or not what it should be, the key is readable by others or another
-            certificate's, or the certificate is not good now, or not for what devices use.
+        SettingsInvalid: A file is missing or of the wrong form, other users can read the key, it does not belong to the
+            certificate, or the certificate is expired, not yet valid, or lacks an address.
     """
     data = _read(certificate, "certificate")
     _read(key, "key")
@@ -56,17 +56,17 @@ def check_certificate(
 
 
 def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return what TLS is spoken with: version 1.2 at least, no renegotiation, no tickets to come back with.
+    """Return the server's TLS context: version 1.2 or later, no renegotiation, no session tickets.
 
     Raises:
-        SettingsInvalid: The key is not the certificate's, or one of both cannot be used.
+        SettingsInvalid: The key does not belong to the certificate, or one of them is unusable.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.num_tickets = 0
     try:
-        # Never asked for a passphrase: no terminal may be there to answer.
+        # Never ask for a passphrase: there may be no terminal.
         context.load_cert_chain(certificate, key, password=_no_passphrase)
     except _PassphraseNeeded:
         raise SettingsInvalid(
@@ -88,7 +88,7 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 class _PassphraseNeeded(Exception):
-    """The key is locked."""
+    """The key is protected by a passphrase."""
 
 
 def _no_passphrase() -> str:
@@ -106,7 +106,7 @@ def _read(path: Path, what: str) -> bytes:
 
 
 def _parsed(path: Path, data: bytes) -> "x509.Certificate":
-    # Here, for most commands look at no certificate.
+    # Late import: most commands need no certificate.
     from cryptography import x509
 
     try:
@@ -134,7 +134,7 @@ def _check_time(path: Path, found: "x509.Certificate", now: datetime) -> None:
 
 
 def _names(found: "x509.Certificate") -> tuple[str, ...]:
-    """Return what a certificate is for: its alternative names, and its common name, which IOS takes too."""
+    """Return a certificate's alternative names and its common name, which IOS accepts too."""
     from cryptography import x509
 
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""Heads of HTTP requests and answers, and byte ranges."""
+"""Heads of HTTP requests and responses, and byte ranges."""
 
 from __future__ import annotations
 
@@ -14,38 +14,37 @@ import h11
 _ONE_RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.IGNORECASE | re.ASCII)
 
 _MOST_DIGITS = 18
-
-"""Of a position; one with more lies after the end of every image."""
+"""Most digits of a position; one with more is after the end of every image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Bytes of an image, from `first_byte` up to `end_byte`, which is not of it."""
+    """Byte range of an image, from `first_byte` to before `end_byte`."""
 
     first_byte: int
     end_byte: int
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes it has."""
+        """Its length in bytes."""
         return self.end_byte - self.first_byte
 
 
 class NoSuchPart(Exception):
-    """The image has no byte of the part that is asked for."""
+    """The requested range has no byte of the image."""
 
 
 def part_of(byte_range: str, if_range: str, *, size_bytes: int, tag: str) -> Part | None:
-    """Return the part that a request asks for; None for the whole.
+    """Return the byte range of a request; None for the whole image.
 
     Args:
-        byte_range: Its `Range`; empty without one. One that is not understood counts as none.
-        if_range: Its `If-Range`; the range counts only where that is the image's own tag.
+        byte_range: Its `Range` header, or empty. A range of unknown form is ignored.
+        if_range: Its `If-Range` header, or empty. The range is ignored if this is not the image's entity tag.
         size_bytes: Size of the image, > 0.
-        tag: The image's.
+        tag: The image's entity tag.
 
     Raises:
-        NoSuchPart: It lies behind the end.
+        NoSuchPart: The range is after the end of the image.
     """
     found = _ONE_RANGE.fullmatch(byte_range.strip())
     if found is None or (if_range and if_range.strip() != tag):
@@ -62,7 +61,7 @@ def part_of(byte_range: str, if_range: str, *, size_bytes: int, tag: str) -> Par
 
 
 def _position(digits: str) -> int:
-    """Return a position, bounded: a client may send thousands of digits (RFC 9110 14.1.2 sets no limit)."""
+    """Parse a position; a large one is bounded, for a client may send thousands of digits (RFC 9110 14.1.2)."""
     significant = digits.lstrip("0") or "0"
     return int(significant) if len(significant) <= _MOST_DIGITS else 10**_MOST_DIGITS
 
@@ -76,12 +75,10 @@ def _last_bytes(count: str, size_bytes: int) -> Part | None:
 
 
 MOST_HEAD_BYTES = 8192
-
-"""Request line and headers, with their ends of line."""
+"""Largest size of request line and headers, line ends included."""
 
 CONTROL_HEADER = "Flashferry-Congestion-Control"
-
-"""In a request: what a depot's probe wants to be sent with; in an answer: that it is."""
+"""Header with the congestion control that a depot's probe requests, and in the response the one that is used."""
 
 CONTROLS = ("bbr", "cubic")
 
@@ -94,7 +91,7 @@ _LONGEST_CREDENTIALS = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """User and password as the client sent them."""
+    """User name and password that the client sent."""
 
     username: str = field(repr=False)
     password: str = field(repr=False)
@@ -105,13 +102,13 @@ class Request:
     """The head of a request.
 
     Attributes:
-        method: As it was sent; methods have capital letters.
-        target: The same, in ASCII.
-        login: From its `Authorization`; None without one.
-        byte_range: Its `Range`; empty without one.
-        if_range: Its `If-Range`; empty without one.
-        user_agent: What the client calls itself, in letters that can be shown; empty where it says nothing.
-        congestion_control: One of `CONTROLS` that a depot's probe asks for; empty: none is asked for.
+        method: As sent, such as `GET`.
+        target: As sent, in ASCII.
+        login: From the header `Authorization`; None without one.
+        byte_range: Header `Range`; empty without one.
+        if_range: Header `If-Range`; empty without one.
+        user_agent: Header `User-Agent` with printable characters only; empty without one.
+        congestion_control: One of `CONTROLS` that a depot's probe requests; empty if none.
     """
 
     method: str
@@ -124,13 +121,13 @@ class Request:
 
     @property
     def line(self) -> str:
-        """The request in a line for the log: a target that is no plain name may hold anything, and is not shown."""
+        """The request in a line for the log; a target that is no plain name is masked."""
         return f"{self.method} {self.target}" if plain_name(self.target) else f"{self.method} ***"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadHead:
-    """Why a head is refused: the status to answer with, and a word for the log."""
+    """Rejected head: the status of the response, and the reason for the log."""
 
     status: HTTPStatus
     reason: str
@@ -147,11 +144,11 @@ class HeadReader:
 
     @property
     def wants_bytes(self) -> int:
-        """How many bytes may still be taken; one more than a head may have, so that too long a one is known."""
+        """Number of bytes that may still be read: one more than the limit, to detect a head that is too long."""
         return MOST_HEAD_BYTES + 1 - self._taken_bytes
 
     def take(self, data: bytes) -> Request | BadHead | None:
-        """Take some more bytes, at most `wants_bytes`; return the request once its head is complete, else None."""
+        """Add received bytes, at most `wants_bytes`; return the request once its head is complete, else None."""
         self._taken_bytes += len(data)
         try:
             self._connection.receive_data(data)
@@ -169,7 +166,7 @@ _TOO_LONG = BadHead(status=HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason="m
 
 
 def plain_name(target: str) -> str:
-    """Return the name in a target of the form `/name` or `//name`; empty for any other form: nothing is decoded."""
+    """Return the name in a target of the form `/name` or `//name`; empty for any other form. Nothing is decoded."""
     name = target.lstrip("/")
     plain = all(letter.isalnum() or letter in "._+-" for letter in name)
     return name if target.startswith("/") and name.isascii() and plain and name not in (".", "..") else ""
@@ -202,12 +199,12 @@ def _request_of(event: h11.Request) -> Request | BadHead:
 
 
 def _control(value: bytes) -> str:
-    """Return the congestion control that is asked for; empty where it is none that may be."""
+    """Return the requested congestion control if it is one of `CONTROLS`, else an empty text."""
     return next((name for name in CONTROLS if value.strip().lower() == name.encode()), "")
 
 
 def _login_of(value: bytes) -> Login | None:
-    """Return the credentials of `Basic ...` (RFC 7617); None where it is anything else."""
+    """Return the credentials of an `Authorization: Basic ...` (RFC 7617); None for any other value."""
     scheme, _, token = value.partition(b" ")
     token = token.strip(b" ")
     if scheme.lower() != b"basic" or len(token) > _LONGEST_CREDENTIALS:
@@ -234,12 +231,12 @@ _MORE: Mapping[HTTPStatus, Mapping[str, str]] = {
 
 
 def refusal(status: HTTPStatus, *, with_text: bool = True, size_bytes: int | None = None) -> bytes:
-    """Return a whole answer that says no more than its status.
+    """Return a complete error response.
 
     Args:
         status: 400 or above.
-        with_text: Whether a line for people follows; not behind `HEAD`.
-        size_bytes: With 416: the size of the image.
+        with_text: Whether it has a body with the status as text; False for `HEAD`.
+        size_bytes: Size of the image, for status 416.
     """
     text = f"{status.phrase}\n".encode("ascii")
     fields = {"Content-Type": "text/plain", "Content-Length": str(len(text)), **_MORE.get(status, {})}
@@ -249,13 +246,13 @@ def refusal(status: HTTPStatus, *, with_text: bool = True, size_bytes: int | Non
 
 
 def image_head(tag: str, size_bytes: int, part: Part | None, control: str = "") -> bytes:
-    """Return the head of an answer whose body is an image, or a part of one.
+    """Return the head of a response with an image, or a part of one, as body.
 
     Args:
-        tag: Stands for the image's content.
+        tag: The image's entity tag.
         size_bytes: Its size.
-        part: The part; None for the whole.
-        control: Congestion control that was asked for and is granted; empty: none was.
+        part: The byte range; None for the whole image.
+        control: Congestion control that was requested and set; empty if none.
     """
     fields = {
         "Content-Type": "application/octet-stream",
@@ -270,7 +267,7 @@ def image_head(tag: str, size_bytes: int, part: Part | None, control: str = "") 
 
 
 def _head(status: HTTPStatus, fields: Mapping[str, str]) -> bytes:
-    # Nothing between us may keep it or change it: it is one device's, for one time.
+    # No proxy may cache or change the image.
     whole = {**fields, "Cache-Control": "no-store, no-transform", "Connection": "close"}
     lines = (f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in whole.items()))
     return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")

@@ -18,20 +18,18 @@ from flashferry.httpserver.session import HttpSession
 from flashferry.httpserver.streams import PlainStream, Stream, TlsStream
 
 PROTOCOL = "flashferry.httpserver.listener:HttpListener"
-
-"""Where a file server finds both."""
+"""Name by which the file server imports HTTP and HTTPS."""
 
 CLEAR, ENCRYPTED = ("http",), ("https",)
-
-"""What is served, as tickets name it."""
+"""Names of the transports served, as in tickets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpOptions:
-    """What is HTTP's own in how a server runs.
+    """Options of a listener that are specific to HTTP.
 
     Attributes:
-        certificate: File with our certificate, those of its issuers behind it; empty: in clear text.
+        certificate: File with our certificate followed by those of its issuers; empty for clear text.
         key: File with its private key.
     """
 
@@ -40,7 +38,7 @@ class HttpOptions:
 
     @property
     def transports(self) -> tuple[str, ...]:
-        """What is served by them."""
+        """Names of the transports served with these options."""
         return ENCRYPTED if self.certificate else CLEAR
 
 
@@ -75,11 +73,11 @@ def https_listener(
     Args:
         listen_address: See `ListenerSettings`.
         port: The same.
-        certificate: File with our certificate, which devices trust already, in PEM; those of its issuers behind it.
-        key: File with its private key, in PEM and without a passphrase, which others cannot read.
+        certificate: PEM file with our certificate, which devices already trust, followed by those of its issuers.
+        key: PEM file with its private key, without a passphrase, not readable by other users.
 
     Raises:
-        SettingsInvalid: An argument is out of its range, or one of both files will not do; see `check_certificate`.
+        SettingsInvalid: An argument is out of its range, or one of the files is unusable; see `check_certificate`.
     """
     check_certificate(certificate, key)
     return ListenerSettings(
@@ -95,9 +93,9 @@ class HttpListener(Acceptor):
     """HTTP or HTTPS on one listening socket, see `flashferry.fileserver.protocol`.
 
     Attributes:
-        context: What its sessions work with.
-        transports: What is served, as tickets name it.
-        sessions: Those that are open.
+        context: Shared objects of the file server.
+        transports: Names of the transports served, as in tickets.
+        sessions: Open sessions.
     """
 
     def __init__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> None:
@@ -110,23 +108,23 @@ class HttpListener(Acceptor):
         if given.certificate:
             self._tls = server_context(Path(given.certificate), Path(given.key))
         if context.settings.profile.mss_bytes is not None:
-            # It goes into the SYN-ACK, and one connection carries request and image.
+            # Set on the listening socket, because the MSS is sent in the SYN-ACK.
             sockets.set_mss(listening, context.settings.profile.mss_bytes)
         self._listening = listening
 
     def open(self) -> None:
-        """Take sessions from now on."""
+        """Start accepting sessions."""
         self._listening.setblocking(False)
         self.set_socket(self._listening)
         self.listen(BACKLOG)
 
     @property
     def transfers_to_come(self) -> int:
-        """None: an image is sent as soon as it is granted."""
+        """Always 0: an image is sent as soon as it is requested."""
         return 0
 
     def stream_of(self, connection: socket.socket) -> Stream:
-        """Return how bytes come and go on a client's connection."""
+        """Return the byte stream of a client's connection: clear text or TLS."""
         return PlainStream(connection) if self._tls is None else TlsStream(connection, self._tls)
 
     def handle_accepted(self, sock: socket.socket, addr: Any) -> None:
@@ -134,7 +132,7 @@ class HttpListener(Acceptor):
         HttpSession(sock, self, addr[0]).begin()
 
     def drain(self) -> None:
-        """Take no new sessions, and send idle ones away."""
+        """Stop accepting sessions, and close idle ones."""
         self._stop_listening()
         for session in tuple(self.sessions):
             session.close_idle()
@@ -151,8 +149,8 @@ class HttpListener(Acceptor):
         self._listening.close()
 
     def handle_error(self) -> None:
-        """Go on: one connection that could not be taken is no reason to take none."""
+        """Keep listening after a connection could not be accepted."""
         accept_failed(self, "http listener")
 
     def handle_close(self) -> None:
-        """Go on, for the same reason."""
+        """Keep listening."""

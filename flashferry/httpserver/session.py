@@ -1,13 +1,14 @@
-"""One client, one connection, one request: who it is, what its ticket allows, and the image.
+"""HTTP session: one request of one client, its login, and the image.
 
 Facts
 -----
 
-- The library's dispatcher closes what had an error, and prints it on standard error; here it is reported to the parent.
-- Closing a connection with unread data sends a reset, and with it the answer may be lost that was
-  sent before. So behind a refusal our side is closed first, and what still comes is thrown away for a while.
-- The event loop closes no connection that it does not watch: a client that leaves while its refusal is
-  held back is noticed when that is sent.
+- The library's dispatcher closes a connection after an exception and prints it on standard error; here it is reported
+  to the parent process.
+- Closing a connection with unread data sends a reset, by which the response sent before may be lost. So after an error
+  response only our direction is closed, and input is discarded for a while.
+- The event loop does not notice the end of a connection that it does not watch: a client that disconnects while its
+  error response is delayed is noticed when that is sent.
 """
 
 import socket
@@ -44,15 +45,15 @@ if TYPE_CHECKING:
     from flashferry.tcp.syn import SynOptions
 
 HEAD_S = 10.0
-"""A request's head is complete by then, a TLS handshake before it included, or its session is closed."""
+"""Time limit of TLS handshake and request head; a session that exceeds it is closed."""
 
 _LINGER_S = 2.0
 _MOST_LINGERING = 64
-"""So many clients beyond the sessions allowed get an answer, and linger; a flood of them would take all space."""
+"""Clients beyond the allowed sessions that still get an error response; more of them would take too much memory."""
 
 _THROWN_AWAY_BYTES = 65_536
 _SETTLED = frozenset({Refusal.UNKNOWN_USER, Refusal.WRONG_PASSWORD, Refusal.LOCKED_OUT})
-"""Refusals of who does not know the password; to all others it is no news that they do."""
+"""Refusals answered by 401, as they mean wrong credentials; all others are 403."""
 
 
 class HttpSession(Visitor, AsyncChat):
@@ -60,14 +61,14 @@ class HttpSession(Visitor, AsyncChat):
 
     Args:
         connection: The connection.
-        listener: Where it came in.
-        address: Where it came from, as the socket gives it.
+        listener: The listener that accepted it.
+        address: The client's address as the socket returns it.
 
     Attributes:
-        client_address: Its address for people and records.
-        control_syn: What its SYN offered.
-        command_log: Its request and our answer, secrets masked.
-        cut_reason: Why its transfer ended, if it is closed from here.
+        client_address: The client's address in plain form.
+        control_syn: Options of its SYN.
+        command_log: Its request and our response, secrets masked.
+        cut_reason: Reason recorded for its transfer if we close the session.
     """
 
     def __init__(self, connection: socket.socket, listener: "HttpListener", address: str) -> None:
@@ -95,13 +96,13 @@ class HttpSession(Visitor, AsyncChat):
 
     @property
     def settings(self) -> "ServerSettings":
-        """How the server runs."""
+        """The server's settings."""
         return self._listener.context.settings
 
     # Life of a session.
 
     def begin(self) -> None:
-        """Audit the SYN and turn away who may not stay."""
+        """Save the SYN's options, and refuse the client if there are too many sessions."""
         self._listener.sessions.add(self)
         if self.settings.profile.dscp:
             sockets.set_dscp(self.socket, self.settings.profile.dscp)
@@ -114,7 +115,7 @@ class HttpSession(Visitor, AsyncChat):
         self.call_later(min(HEAD_S, self.settings.limits.login_deadline_s), self._head_overdue)
 
     def _is_one_of_many(self) -> bool:
-        """Return whether too many that are turned away linger already, of its address or of all."""
+        """Return whether too many refused clients are still connected, from its address or in total."""
         own = self.tickets.pending_logins.count(self.client_address)
         return (
             own > self.settings.limits.anonymous_sessions_per_address + _MOST_LINGERING
@@ -122,27 +123,27 @@ class HttpSession(Visitor, AsyncChat):
         )
 
     def evict(self) -> None:
-        """Give the place up, now."""
+        """Close the session at once, in favour of another one."""
         self.close()
 
     def close_idle(self) -> None:
-        """Leave, unless an image is under way."""
+        """Close the session unless it sends an image."""
         if self._sending is None and not self._closed:
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
 
     def yield_to_newer(self, reason: str) -> None:
-        """End the transfer under way; nothing happens without one."""
+        """End the transfer, if any, in favour of a newer one of its ticket."""
         if self._sending is not None:
             self._sending.yield_to_newer(reason)
 
     def send_away(self, reason: str) -> None:
-        """End the transfer under way, and the session."""
+        """End the transfer, if any, and the session."""
         if self._sending is not None:
             self._sending.cut(reason)
         self.close()
 
     def close(self) -> None:
-        """Close, settle the account and take the session off the books."""
+        """Close, record the end of the transfer, and remove the session from all counts."""
         if self._closed:
             return
         self.leave_place()
@@ -158,10 +159,10 @@ class HttpSession(Visitor, AsyncChat):
         if self._reader is not None and not self._closed:
             self._answer(HTTPStatus.REQUEST_TIMEOUT)
 
-    # What the event loop calls.
+    # Called by the event loop.
 
     def handle_read(self) -> None:
-        """Take some more of the request's head, or throw away what comes behind it."""
+        """Read more of the request's head, or discard what follows it."""
         try:
             if self._reader is None:
                 self._throw_away()
@@ -178,7 +179,7 @@ class HttpSession(Visitor, AsyncChat):
             self._take(found)
 
     def writable(self) -> bool:
-        """Return to the loop whether there is more to send."""
+        """Return whether there is more to send."""
         return self._sending is not None and self._sending.is_sending
 
     def handle_write(self) -> None:
@@ -187,14 +188,14 @@ class HttpSession(Visitor, AsyncChat):
             self._sending.write()
 
     def handle_close(self) -> None:
-        """Note that the client is gone."""
+        """Handle a client that closed the connection."""
         if self._sending is None:
             self.close()
         else:
             self._sending.lost()
 
     def handle_error(self) -> None:
-        """Name an error of ours as such."""
+        """Report an exception in our code, and close."""
         report_loop_error("http session")
         self.cut_reason = "internal error of the server"
         self.close()
@@ -249,7 +250,7 @@ class HttpSession(Visitor, AsyncChat):
             self._send(found, part, head, request, control)
 
     def _granted(self, name: str) -> "ImageFile | HTTPStatus":
-        """Look a name up among what this login allows; no path is ever resolved."""
+        """Return the image of a name if this login allows it, else an error status. No path is resolved."""
         if not name:
             return HTTPStatus.NOT_FOUND
         return self.image(name) or (HTTPStatus.FORBIDDEN if self.fixed is None else HTTPStatus.NOT_FOUND)
@@ -257,9 +258,9 @@ class HttpSession(Visitor, AsyncChat):
     # The image.
 
     def _granted_control(self, asked: str) -> str:
-        """Return the congestion control that this answer goes out with at the client's request; empty: the usual one.
+        """Set the congestion control that the client requested, and return it; empty if it stays the default.
 
-        A depot of ours compares them, under a fixed login; a router has no say in it.
+        Only for a fixed login, by which a depot compares congestion controls; a router cannot request one.
         """
         if not asked or self.fixed is None or sockets.set_congestion_control(self.socket, asked):
             return ""
@@ -295,18 +296,18 @@ class HttpSession(Visitor, AsyncChat):
         )
         self._sending.begin()
 
-    # What the sending asks of its connection.
+    # Called by the sender of the image.
 
     def await_space(self) -> None:
-        """Have the loop call when there is room."""
+        """Let the event loop call `handle_write` when the socket has room."""
         self.modify_ioloop_events(self.ioloop.WRITE)
 
     def leave_loop(self) -> None:
-        """Have the loop not call any more."""
+        """Remove the connection from the event loop."""
         self.del_channel()
 
     def sending_ended(self, ending: Ending) -> None:
-        """Close: by the length sent before the client knows whether it has everything."""
+        """Close; the client knows by the announced length whether it has the whole image."""
         if ending is Ending.DELIVERED:
             self._stream.end()
             self._empty_input()
@@ -318,7 +319,7 @@ class HttpSession(Visitor, AsyncChat):
         self._say(refusal(status, with_text=not self._is_head_only, size_bytes=size_bytes))
 
     def _say(self, answer: bytes) -> None:
-        """Send a short answer, once, close our side, and throw away what comes, for a while: then close."""
+        """Send a short response, close our direction, discard input for a while, then close."""
         if self._closed or self._is_answered:
             return
         self._is_answered = True
@@ -342,7 +343,7 @@ class HttpSession(Visitor, AsyncChat):
             self.close()
 
     def _empty_input(self) -> None:
-        """Read what the client sent behind its request: left there, it would have closing send a reset."""
+        """Discard what the client sent after its request: if it were unread, closing would send a reset."""
         try:
             while self._unread() and self._thrown_away_bytes <= _THROWN_AWAY_BYTES:
                 self._thrown_away_bytes += _THROWN_AWAY_BYTES // 16

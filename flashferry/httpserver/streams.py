@@ -1,15 +1,15 @@
-"""How bytes come and go on a connection before the image does: in clear, or within TLS.
+"""Byte streams of an HTTP connection: clear text or TLS.
 
 Facts
 -----
 
-- Python's `SSLSocket` writes record by record, 16 KiB a call. With memory BIOs a whole piece is encrypted, then handed
-  over in one call; and it is known to the byte how much went over the connection beside the image.
-- TLS adds 22 bytes to a record with version 1.3, 29 with 1.2 and AES-GCM. How much of what was acknowledged is image is
-  counted from below: as if all that was added so far were among it.
-- A client that has read as much as was announced closes its end. If TLS' own end of the data lies unread there, that is
-  a reset, and takes the acknowledgement of the last bytes with it. So it is sent when all was acknowledged.
-- A certificate that the client does not trust ends the handshake with an alert of the client's, which says so.
+- Python's `SSLSocket` writes record by record, 16 KiB per call. With memory BIOs a whole piece is encrypted and then
+  written in one call, and the number of bytes sent besides the image is known exactly.
+- TLS adds 22 bytes to a record with version 1.3, 29 with 1.2 and AES-GCM. The part of the acknowledged bytes that is
+  image is a lower bound: all bytes added so far are counted as acknowledged.
+- A client that has read the announced length closes its end. If TLS' close_notify is unread there, closing sends a
+  reset, which may lose the acknowledgement of the last bytes. So close_notify is sent when all bytes are acknowledged.
+- A client that does not trust our certificate ends the handshake with an alert that says so.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ from typing import Protocol
 from flashferry.fileserver.image_stream import PlainWriter, Writer
 
 TURN_BYTES = 256 * 1024
-"""What is sent in one turn of the event loop."""
+"""Most bytes sent in one turn of the event loop."""
 
 PIECE_BYTES = 64 * 1024
-"""What is encrypted at once, and may wait for room: a slow client's session holds so much."""
+"""Bytes encrypted at once, and so the most that a slow client's session buffers."""
 
 _RECORD_BYTES = 16_384
 
@@ -32,31 +32,31 @@ _MOST_AT_ONCE = 16_384
 
 
 class StreamLost(Exception):
-    """The connection is of no more use: the client left, or does not speak as it should; says why, or nothing."""
+    """The connection is unusable: the client closed it, or violated the protocol. The message may be empty."""
 
 
 class Stream(Protocol):
-    """A client's connection, as its request and the head of our answer go over it."""
+    """A client's connection for the request and the head of the response."""
 
     def receive(self, most_bytes: int) -> bytes:
-        """Return what has come, at most so much; empty where nothing has.
+        """Return received bytes, at most `most_bytes`; empty if there are none yet.
 
         Raises:
-            StreamLost: Nothing more will come.
+            StreamLost: No more bytes will come.
         """
 
     def send(self, data: bytes, *, more: bool = False) -> bool:
-        """Hand over bytes that fit into an empty connection; return whether they did. `more` is to follow at once."""
+        """Send bytes that fit into an empty send buffer; return whether all were taken. With `more`, data follows."""
 
     def writer(self, lead: bytes) -> Writer:
-        """Return what sends an image behind a lead that was handed over."""
+        """Return a writer for the image that follows a head `lead`, which was sent already."""
 
     def end(self) -> None:
-        """Signal that nothing follows, if that takes more than the end of the connection."""
+        """Send the protocol's own end of data, if it has one."""
 
     @property
     def cipher(self) -> str:
-        """The cipher in force; empty in clear text."""
+        """Name of the cipher; empty in clear text."""
 
 
 class PlainStream:
@@ -70,7 +70,7 @@ class PlainStream:
         self._socket = connection
 
     def receive(self, most_bytes: int) -> bytes:
-        """Return what has come, see `Stream`."""
+        """Return received bytes, see `Stream`."""
         return _received(self._socket, most_bytes)
 
     def send(self, data: bytes, *, more: bool = False) -> bool:
@@ -85,15 +85,15 @@ class PlainStream:
         return PlainWriter(self._socket, len(lead))
 
     def end(self) -> None:
-        """Do nothing: the end of the connection shows it."""
+        """Do nothing: clear text has no end of data but that of the connection."""
 
 
 class TlsStream:
     """A connection within TLS.
 
     Args:
-        connection: The connection, not blocking.
-        context: Of our side, with the certificate.
+        connection: The connection, non-blocking.
+        context: Server context with our certificate.
     """
 
     __slots__ = ("_incoming", "_is_agreed", "_outgoing", "_pending", "_socket", "_tls", "handed_bytes")
@@ -108,12 +108,12 @@ class TlsStream:
 
     @property
     def cipher(self) -> str:
-        """The cipher in force."""
+        """Name of the cipher; empty before the handshake."""
         found = self._tls.cipher()
         return "" if found is None else found[0]
 
     def receive(self, most_bytes: int) -> bytes:
-        """Return what has come, see `Stream`; the handshake goes on by it."""
+        """Continue the handshake, and return received bytes, see `Stream`."""
         self._incoming.write(_received(self._socket, _MOST_AT_ONCE))
         try:
             if not self._is_agreed:
@@ -130,7 +130,7 @@ class TlsStream:
         return data
 
     def _read(self, most_bytes: int) -> bytes:
-        """Return all that was decrypted, for the loop does not report it again."""
+        """Return all decrypted bytes, for the loop does not report them again."""
         pieces: list[bytes] = []
         with contextlib.suppress(ssl.SSLWantReadError):
             while most_bytes > 0 and (piece := self._tls.read(most_bytes)):
@@ -139,7 +139,7 @@ class TlsStream:
         return b"".join(pieces)
 
     def send(self, data: bytes, *, more: bool = False) -> bool:
-        """Hand bytes over, see `Stream`; before the handshake nothing can be."""
+        """Send bytes, see `Stream`; return False before the end of the handshake."""
         if not self._is_agreed:
             return False
         self.encrypt(data)
@@ -150,17 +150,17 @@ class TlsStream:
         return TlsWriter(self)
 
     def end(self) -> None:
-        """Signal that nothing follows, see `Stream`; the client's own signal is not awaited."""
+        """Send close_notify; the client's is not awaited."""
         with contextlib.suppress(ssl.SSLError):
             self._tls.unwrap()
         self._flush()
 
-    # What the writer asks.
+    # Called by the writer.
 
     def encrypt(self, data: bytes) -> int:
-        """Encrypt bytes, to be handed over by `hand_over`; return how many they became."""
+        """Encrypt bytes into the buffer that `hand_over` sends; return the encrypted size."""
         assert not self._pending, "what was encrypted before was handed over"
-        # Record by record, for a memory BIO keeps the room that it once needed.
+        # Record by record, for a memory BIO never releases memory.
         whole, records = memoryview(data), []
         for first in range(0, len(data), _RECORD_BYTES):
             self._tls.write(whole[first : first + _RECORD_BYTES])
@@ -169,10 +169,10 @@ class TlsStream:
         return len(self._pending)
 
     def hand_over(self) -> int:
-        """Hand the kernel what it takes; return how many bytes it took.
+        """Write buffered bytes to the socket; return how many the kernel took.
 
         Raises:
-            OSError: It took none: there is no room (BlockingIOError), or the connection is gone.
+            OSError: It took none: the send buffer is full (BlockingIOError), or the connection is lost.
         """
         count = self._socket.send(self._pending)
         self._pending = self._pending[count:]
@@ -181,11 +181,11 @@ class TlsStream:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything was handed over."""
+        """Whether all encrypted bytes were written."""
         return not self._pending
 
     def _flush(self, flags: int = 0) -> bool:
-        """Hand over what there is; return whether all of it was taken: it is less than a connection takes at once."""
+        """Write all encrypted bytes; return whether the kernel took them, which fit into an empty send buffer."""
         if self._outgoing.pending:
             self._pending = memoryview(bytes(self._pending) + self._outgoing.read())
         try:
@@ -198,7 +198,7 @@ class TlsStream:
 
 
 class TlsWriter:
-    """Reads an image in pieces, encrypts each and hands it over."""
+    """Reads an image in pieces, encrypts each and writes it to the socket."""
 
     may_half_close = False
 
@@ -207,13 +207,13 @@ class TlsWriter:
     def __init__(self, stream: TlsStream) -> None:
         self._stream = stream
         self._lead_bytes = stream.handed_bytes
-        # Of the piece that is being handed over: payload, bytes of it as encrypted, how many of these were taken.
+        # Of the piece being written: payload bytes, encrypted bytes, and how many of these the kernel took.
         self._piece = (0, 0, 0)
         self._payload_bytes = 0
         self._reported_bytes = 0
 
     def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
-        """Hand over pieces, see `Writer`."""
+        """Send pieces, see `Writer`."""
         done = 0
         while done < min(most_bytes, TURN_BYTES):
             try:
@@ -243,7 +243,7 @@ class TlsWriter:
         return done
 
     def payload_of(self, acked_bytes: int) -> int:
-        """Return the least that can be image among what was acknowledged, never less than before; see `Writer`."""
+        """Return the least number of image bytes among the acknowledged ones; never decreases. See `Writer`."""
         added_bytes = self._stream.handed_bytes - self._lead_bytes - self._payload_bytes
         self._reported_bytes = max(self._reported_bytes, acked_bytes - self._lead_bytes - added_bytes)
         return self._reported_bytes

@@ -1,6 +1,5 @@
-"""Image files on our side: which are on offer, their sizes and digests, and which devices they are for.
+"""Image files on this host: which are served, their sizes and digests, and which devices they are for.
 
-The catalogue is the only place where a name becomes a path. A digest is computed once for each state of a file and
-kept. Published digests are compared before any device is changed; `families` and `fit` decide whether an image is for
-the platform of a device.
+Only the catalogue turns a name into a path. A digest is computed once for each state of a file and cached. Published
+digests are compared before any device is changed; `fit` decides whether an image is for the platform of a device.
 """

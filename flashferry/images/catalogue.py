@@ -1,4 +1,4 @@
-"""Digests that were made once, kept by the state of the file they belong to, with the name that the file carries."""
+"""Catalogue of the images that are served, and the cache of their digests by the state of the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.files import JsonCache
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
-from flashferry.images.files import FileIdentity, open_in, place_of
+from flashferry.images.files import FileIdentity, open_in, resolve_in
 from flashferry.images.image import Digests, ImageFile
 from flashferry.images.manifest import Contents, read_contents
 
@@ -22,11 +22,10 @@ _MOST_ENTRIES = 1000
 
 
 class HashCache:
-    """Contents by key, in memory and, if a path is given, in a JSON file.
+    """Cache of `Contents` by `FileIdentity.key`, in memory and, if a path is given, in a JSON file.
 
-    The file holds `[md5, sha512, name inside]` by key.
-
-    A cache file that cannot be read or written costs time, never a run: it is reported once and done without.
+    The file maps each key to `[md5, sha512, embedded name]`. If it cannot be read or written, that is logged and the
+    images are hashed again.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -35,12 +34,12 @@ class HashCache:
         self._entries: dict[str, Contents] = _load(self._file) if self._file is not None else {}
 
     def get(self, key: str) -> Contents | None:
-        """Return what is kept for a key."""
+        """Return the contents cached for a key, or None."""
         with self._lock:
             return self._entries.get(key)
 
     def put(self, key: str, contents: Contents) -> None:
-        """Keep what was read for a key; the oldest go when there are more than a thousand."""
+        """Cache the contents for a key; beyond a thousand entries the oldest are dropped."""
         with self._lock:
             self._entries[key] = contents
             while len(self._entries) > _MOST_ENTRIES:
@@ -70,32 +69,32 @@ def _contents(md5: str, sha512: str, inside: str | None) -> Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """A name on offer: its path, and the folder it must not lead out of."""
+    """An image that is served: its path, and the folder out of which a link must not lead."""
 
     path: Path
     folder: Path
 
     def open(self) -> tuple[Path, int]:
-        place = place_of(self.path, self.folder)
+        place = resolve_in(self.path, self.folder)
         return place, open_in(self.folder, place)
 
 
 class Catalogue:
-    """Image names and their files; digests are made when first asked for and kept.
+    """Images by name; digests are computed on first use and cached.
 
     Args:
-        paths: Image files, or directories whose regular, visible files are images. A link counts as the file it leads
-            to within the same folder; one that leads out of it is left out of a directory, and refused as an image.
+        paths: Image files, or directories whose regular, visible files are images. A link to a file of the same folder
+            counts as that file; one out of the folder is left out of a directory, and refused as an image.
         cache_path: File that keeps digests between runs; None keeps them in memory.
-        may_be_empty: Whether no path at all will do.
+        may_be_empty: Whether `paths` may be empty.
         clock: Monotonic time in seconds.
 
     Attributes:
-        left_out: Entries of the directories that would pass for images and are none, each with the reason.
+        left_out: Entries of the directories that look like images but cannot be served, each with the reason.
 
     Raises:
-        CatalogueInvalid: A path is missing or unreadable, a directory holds no file, two images share a name, or a file
-            that was named itself has a name that no command can carry.
+        CatalogueInvalid: A path is missing or unreadable, a directory holds no file, two images share a name, or the
+            name of a file given by itself has characters that no device command can contain.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class Catalogue:
             )
         self._cache = HashCache(cache_path)
         self._clock = clock
-        # Files that stand in an image's place: their state, and since when we have seen it so.
+        # Files that replaced an image: their state, and since when it is unchanged.
         self._newer: dict[str, tuple[FileIdentity, float]] = {}
 
     def names(self) -> tuple[str, ...]:
@@ -126,7 +125,7 @@ class Catalogue:
         return tuple(sorted(self._entries))
 
     def image(self, name: str, *, on_progress: Callable[[int, int], None] | None = None) -> ImageFile:
-        """Return an image with its digests, hashing the file unless that was done for its present state.
+        """Return an image with its digests; the file is hashed unless its present state was hashed before.
 
         Args:
             name: The image's name.
@@ -152,9 +151,9 @@ class Catalogue:
             ) from error
 
     def was_replaced(self, image: ImageFile, *, rest_s: float = 2.0) -> bool:
-        """Return whether another file stands where an image was, and was not written to for `rest_s`.
+        """Return whether another file replaced an image, and was not written to for `rest_s` seconds.
 
-        By our own clock, so that a file whose time lies in the future is offered like any other; asked now and then.
+        Call it periodically: the time is measured between calls, so a file time in the future does not matter.
         """
         try:
             found = FileIdentity.of(self._entries[image.name].path.stat())
@@ -218,7 +217,7 @@ class Catalogue:
                 self.left_out = (*self.left_out, f"{_name_refused(path)}; rename it")
                 continue
             try:
-                place_of(path, folder)
+                resolve_in(path, folder)
             except (ImageUnreadable, OSError) as error:
                 reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else _in_one_clause(error)
                 self.left_out = (*self.left_out, reason)
@@ -250,7 +249,7 @@ def _name_refused(path: Path) -> str:
 
 
 def _in_one_clause(error: ImageUnreadable) -> str:
-    """Return what is wrong and what to do without a full stop, as a part of a sentence."""
+    """Return an error's message and hint without full stops, as part of a sentence."""
     hint = f"; {error.hint[0].lower()}{error.hint[1:]}" if error.hint else ""
     return f"{error.message}{hint}"
 

@@ -1,4 +1,4 @@
-"""What can go wrong with image files on our side: no router was asked anything yet."""
+"""Errors about image files on this host; no device has been contacted when they are raised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ImageError(FlashferryError):
 
 
 class CatalogueInvalid(ImageError, ValueError):
-    """What was given as images is none, or holds none, or holds two of one name; nothing is on offer."""
+    """A path given as an image or image folder is not one, holds no image, or two images share a name."""
 
     kind: ClassVar[Kind] = Kind.CATALOGUE_INVALID
 
@@ -32,7 +32,7 @@ class ImageUnreadable(ImageError):
 
 
 class ManifestInvalid(ImageError, ValueError):
-    """What was read as the manifest of an image is none, or contradicts itself."""
+    """A text is not the manifest of an image, or contradicts itself."""
 
     kind: ClassVar[Kind] = Kind.MANIFEST_INVALID
     advice: ClassVar[str | None] = "Have the source make it anew: delete it there, and start its depot again"

@@ -1,11 +1,12 @@
-"""The release of an IOS-XE image by its name, and whether two spellings are one release. Pure.
+"""Parser of the file names of Cisco software: kind of file, platform, and IOS-XE release. Pure.
 
 Facts
 -----
-* Names of files have `17.12.04a`, `show version` has `17.12.4a` or `17.06.03a`, `show install summary` has
-  `17.12.04a.01.79`, with the build after it: an image's name does not have its build, so builds are not compared.
-* A digit before the first dot may be the end of a word: `universalk9.17.12.04a` is no release 9.17.12.
-* Names of classic IOS (`c2900-universalk9-mz.SPA.157-3.M.bin`) and of builds of developers (`BLD_V168_...`) have none.
+* File names have `17.12.04a`, `show version` has `17.12.4a` or `17.06.03a`, `show install summary` has
+  `17.12.04a.01.79` with the build at its end. A file name has no build, so builds are not compared.
+* A digit before the first dot may belong to a word: `universalk9.17.12.04a` is not release 9.17.12.
+* Names of classic IOS (`c2900-universalk9-mz.SPA.157-3.M.bin`) and of developer builds (`BLD_V168_...`) have no such
+  release.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ class ImageRelease:
     letters: str = ""
 
     def __str__(self) -> str:
-        """Return it as `show version` of a recent release has it."""
+        """Return the release as `show version` of a recent release prints it: `17.12.4a`."""
         return f"{self.major}.{self.minor}.{self.rebuild}{self.letters}"
 
 
 def release_in(text: str) -> ImageRelease | None:
-    """Return the release that a version names, as `show version` or `show install summary` print it, or None."""
+    """Parse a version as `show version` or `show install summary` print it; None if it is no IOS-XE release."""
     return _found(_RELEASE.match(text.strip()))
 
 
 def release_of_image(name: str) -> ImageRelease | None:
-    """Return the release in the name of an image's file, or None."""
+    """Return the release in an image's file name, or None."""
     return _found(_IN_NAME.search(name))
 
 
@@ -62,20 +63,19 @@ _IOS_XE = re.compile(r"([a-z][a-z0-9_]*?_iosxe)_?([a-z0-9_]*)")
 _ENCRYPTION = re.compile(r"(?<![a-z0-9])(?:universalk\d+|iosxe)?_?(npe|ldpe)(?![a-z0-9])")
 
 _WITHOUT_DIGIT = frozenset({"vios", "isrv"})
-
-"""Platforms' words without a digit; any other such word is part of a name that a person gave: `demo-xe1.bin`."""
+"""Platform words without a digit. Any other first word without a digit is no platform: `demo-xe1.bin`."""
 
 
 class FileKind(StrEnum):
     """What a software file is, by its name.
 
     Attributes:
-        IMAGE: A whole image, also where the name says nothing: `image.bin`.
+        IMAGE: A whole image; also if the name shows nothing: `image.bin`.
         APSP: A service pack for access points.
         APDP: A device pack for access points.
         SUB_PACKAGE: A part of an image: `.pkg`, or the wireless package of a switch.
         PACKAGE_LIST: The list of an image's parts: `packages.conf`, `cat9k_iosxe.17.09.05.SPA.conf`.
-        ARCHIVE: `.tar` or `.zip`, which boots by no copy.
+        ARCHIVE: `.tar` or `.zip`, which no device boots.
     """
 
     IMAGE = "image"
@@ -90,12 +90,12 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileName:
-    """What a name says.
+    """Parts of a software file's name.
 
     Attributes:
-        platform: The platform's word in lower case, such as `c9800-cl`; None where the name is not built as Cisco's.
-        encryption: `npe` or `ldpe` where the feature set is a restricted one; empty otherwise.
-        release: The release, of a patch that of its base image; None where the name has none.
+        platform: The platform word in lower case, such as `c9800-cl`; None if the name has not Cisco's form.
+        encryption: `npe` or `ldpe` if the feature set has restricted encryption; empty otherwise.
+        release: The release, for a patch that of its base image; None if the name has none.
     """
 
     name: str
@@ -106,19 +106,19 @@ class FileName:
 
     @property
     def is_image(self) -> bool:
-        """Return whether the file may be a whole image: one that is added by itself, and can be what runs."""
+        """Return whether the file may be a whole image, which is installed by itself and can run."""
         return self.kind in {FileKind.IMAGE, FileKind.ARCHIVE}
 
     @property
     def image_release(self) -> ImageRelease | None:
-        """Return the release that a device runs once it runs this file; None of a patch, a part or a boot loader."""
+        """Return the release of a device that runs this file; None for a patch, a sub-package or a boot loader."""
         return self.release if self.is_image else None
 
 
 def read_file_name(name: str) -> FileName:
-    """Return what the name of a software file says; folders before it are passed over.
+    """Parse the name of a software file; folders before it are ignored.
 
-    Also for what `show version` prints in brackets: `C2960X-UNIVERSALK9-M`.
+    Also parses the platform that `show version` prints in brackets: `C2960X-UNIVERSALK9-M`.
     """
     folded = re.split(r"[:/]", name.casefold())[-1]
     restricted = _ENCRYPTION.search(folded)
@@ -148,7 +148,7 @@ def _kind(folded: str) -> FileKind:
 
 
 def _platform(folded: str) -> str | None:
-    """Return the platform's word: all before the feature set, which only `-MEMORY` may follow."""
+    """Return the platform word, which is the part before the feature set; None if the name has not Cisco's form."""
     stem = folded.partition(".")[0]
     if (found := _IOS_XE.fullmatch(stem)) is not None:
         return found[1]
@@ -157,6 +157,6 @@ def _platform(folded: str) -> str | None:
         words.pop()
     word = "-".join(words[:-1]).removesuffix("-mono").removesuffix("-iosxe")
     is_word = re.fullmatch(r"[a-z0-9_]+(?:-[a-z0-9_]+)?", word) and re.search(r"\d", word) and words[-1]
-    # `show version` of IOS-XE routers prints the processor that it was built for: no platform.
+    # `show version` of IOS-XE routers prints the processor instead of the platform: `X86_64_LINUX_IOSD`.
     is_platform = (is_word or word in _WITHOUT_DIGIT) and not word.endswith("_linux_iosd")
     return word if is_platform else None

@@ -1,12 +1,12 @@
-"""Files that may be images: regular ones inside the folder on offer, opened so that nothing else can be in their place.
+"""Safe opening of image files: regular files inside the served folder, and the very file that was hashed.
 
 Facts
 -----
 
-- `open()` of a FIFO waits for a writer, and of some devices it does something: `flashferry.core.files` looks first.
-- O_NOFOLLOW is about the last part of a path alone, so folders on the way are opened one by one.
-- A modification time can be set by anybody who may write (utimensat(2)), a change time by the kernel alone. Giving a
-  file another name, another mode or no name at all also moves it, and leaves its content as it was.
+- `open()` of a FIFO waits for a writer, and opening some devices has effects: `flashferry.core.files` checks first.
+- O_NOFOLLOW applies only to the last part of a path, so the folders before it are opened one by one.
+- A modification time can be set by every user with write permission (utimensat(2)), a change time (ctime) only by the
+  kernel. Renaming a file, unlinking it or changing its mode also updates the ctime, and leaves the content unchanged.
 """
 
 import os
@@ -30,7 +30,7 @@ class FileIdentity:
 
     @classmethod
     def of(cls, status: os.stat_result) -> "FileIdentity":
-        """Take it from a `stat` result."""
+        """Return the identity in a `stat` result."""
         return cls(
             device=status.st_dev,
             inode=status.st_ino,
@@ -41,7 +41,7 @@ class FileIdentity:
 
     @property
     def key(self) -> str:
-        """A text that is equal exactly for equal identities."""
+        """Text form, which is equal only for equal identities."""
         return f"{self.device}:{self.inode}:{self.size_bytes}:{self.mtime_ns}:{self.ctime_ns}"
 
 
@@ -49,12 +49,16 @@ Administration = tuple[int, int, int, int]
 
 
 def has_content_of(identity: FileIdentity, opened: Administration, now: os.stat_result) -> bool:
-    """Return whether an open file, by its status `now`, still has the content that was hashed.
+    """Return whether an open file still has the content that was hashed.
 
-    A change time that moved with names, owner or mode is explained by them: an image that is replaced by another one is
-    still sent whole to a device that is fetching it. One that moved alone means that the file was written to, whatever
-    its
-    modification time says. `opened` is its administration right after it was opened.
+    A change time that changed together with link count, owner or mode is explained by them, so an image that is
+    replaced by another one is still sent completely to a device that is fetching it. A change time that changed alone
+    means that the file was written to, whatever its modification time is.
+
+    Args:
+        identity: State of the file when it was hashed.
+        opened: `administration` of the file right after it was opened.
+        now: Its present status.
     """
     found = FileIdentity.of(now)
     if (found.size_bytes, found.mtime_ns) != (identity.size_bytes, identity.mtime_ns):
@@ -63,12 +67,12 @@ def has_content_of(identity: FileIdentity, opened: Administration, now: os.stat_
 
 
 def administration(status: os.stat_result) -> Administration:
-    """Return how many names a file has, its mode, owner and group: what may change with its content as it was."""
+    """Return a file's link count, mode, owner and group, which may change without a change of its content."""
     return status.st_nlink, status.st_mode, status.st_uid, status.st_gid
 
 
 def checked_image(path: Path) -> Path:
-    """Return the path of a readable image with a size.
+    """Check that a path leads to a readable image that is not empty, and return the path.
 
     Raises:
         ConfigInvalid: It is missing, no regular file, empty or unreadable.
@@ -90,11 +94,15 @@ def checked_image(path: Path) -> Path:
     return path
 
 
-def place_of(path: Path, folder: Path) -> Path:
-    """Return where a file really is; a link to another file of the same folder (without links itself) is followed.
+def resolve_in(path: Path, folder: Path) -> Path:
+    """Return a file's path with all links resolved; a link may lead to another file of the same folder.
+
+    Args:
+        path: The file.
+        folder: The folder, itself without links.
 
     Raises:
-        ImageUnreadable: It is outside the folder, or no regular file.
+        ImageUnreadable: The file is outside the folder, or no regular file.
         OSError: It is missing, or cannot be read.
     """
     place = Path(os.path.realpath(path, strict=True))
@@ -115,7 +123,7 @@ def open_in(folder: Path, place: Path) -> int:
 
     Raises:
         ImageUnreadable: It is no regular file.
-        OSError: It is missing or unreadable, or a link stands in its place or on the way to it.
+        OSError: It is missing or unreadable, or a part of its path is a link.
     """
     held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     *folders, _ = place.relative_to(folder).parts
@@ -131,11 +139,11 @@ def open_in(folder: Path, place: Path) -> int:
         os.close(held)
 
 
-def open_as(place: Path, identity: FileIdentity) -> int:
-    """Open a file for reading and return its descriptor, if it still is the one that was hashed.
+def open_unchanged(place: Path, identity: FileIdentity) -> int:
+    """Open a file that is unchanged since it was hashed for reading, and return its descriptor.
 
     Raises:
-        ImageUnreadable: The file is gone, unreadable, or not the one that was hashed.
+        ImageUnreadable: The file is gone, unreadable, or changed since.
     """
     try:
         if FileIdentity.of(place.lstat()) != identity:

@@ -1,6 +1,6 @@
-"""Which image files are for which models: what a file's name, a model and a `show version` have in common.
+"""Decision whether an image is for the platform of a device, by file name, model and `show version`.
 
-The table is data, `families.toml` beside this module, with a source in every row.
+The table of families is `families.toml` beside this module, with a source in every row.
 
 Facts
 -----
@@ -27,9 +27,9 @@ class Family:
     """Models that take images of the same platform.
 
     Attributes:
-        images: Platform words, as file names of its images start with them, in lower case.
+        images: Platform words that the file names of its images start with, in lower case.
         models: Shell patterns of its models, in capitals.
-        is_one_image: Whether all its models take all its images; else only what a device runs decides.
+        is_one_image: Whether all its models take all its images; otherwise the software that a device runs decides.
     """
 
     name: str
@@ -51,22 +51,19 @@ FAMILIES = tuple(
     )
     for row in _TABLE["family"]
 )
-
-"""No models: its images are known as none of any device here."""
+"""All families. One without models only serves to recognise images that are for none of our devices."""
 
 TAKES = frozenset((row["device"], row["image"]) for row in _TABLE["takes"])
-
-"""A device of the first family takes images of the second."""
+"""Pairs of families: a device of the first takes images of the second."""
 
 RENAMED = frozenset((row["from"], row["to"]) for row in _TABLE["renamed"])
-
-"""A device that runs an image of the first word takes those of the second."""
+"""Pairs of platform words: a device that runs an image of the first takes images of the second."""
 
 _BY_WORD = {word: family for family in FAMILIES for word in family.images}
 
 
 def family_of_image(name: str) -> Family | None:
-    """Return the family that a file's name, or a platform as `show version` prints it, belongs to; None if unknown."""
+    """Return the family of an image's file name, or of a platform as `show version` prints it; None if unknown."""
     word = read_file_name(name).platform
     return _BY_WORD.get(word or name.casefold().partition(".")[0].partition("-")[0])
 
@@ -77,9 +74,8 @@ def family_of_model(model: str) -> Family | None:
     return next((one for one in FAMILIES if any(fnmatchcase(folded, pattern) for pattern in one.models)), None)
 
 
-INSIST = "--any-image"
-
-"""The option that has an image staged all the same."""
+ANY_IMAGE_OPTION = "--any-image"
+"""Option that stages an image although it does not fit the device."""
 
 _SOFTWARE = re.compile(
     r"(?mi)^(?:cisco )?(?:ios|internetwork operating system)\b.*\(([\w-]+)\), +(?:experimental )?version "
@@ -96,12 +92,12 @@ class Fits(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """What a device says of its platform.
+    """Platform of a device by its own output.
 
     Attributes:
-        models: Its model, in all the forms in which it is printed.
+        models: Its model, in all the forms that its commands print.
         software: The platform in brackets in `show version`, or None.
-        running: Name of the file that it runs, without folders, or None.
+        running: Name of the image file that it runs, without folders, or None.
     """
 
     models: tuple[str, ...] = ()
@@ -110,18 +106,18 @@ class Platform:
 
     @property
     def model(self) -> str:
-        """Return the model for people."""
+        """Return the first model name, or a phrase if there is none."""
         return next((one for one in self.models if one), "device of unknown model")
 
     @property
     def family(self) -> Family | None:
-        """Return its family; None where nothing shows it, or two sources disagree."""
+        """Return its family; None if no source shows it, or two sources disagree."""
         known = self._families
         return known[0] if len(known) == 1 else None
 
     @property
     def word(self) -> str | None:
-        """Return the platform's word by the software that it runs; None where it is not shown, or contradicted."""
+        """Return the platform word of the software that it runs; None if unknown or contradictory."""
         words = {read_file_name(name).platform for name in (self.software, self.running) if name} - {None}
         return words.pop() if len(words) == 1 and len(self._families) < 2 else None
 
@@ -134,11 +130,11 @@ class Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFit:
-    """What is known of an image and a device together.
+    """Whether an image is for a device.
 
     Attributes:
         reason: Why, in a sentence without a full stop.
-        image_family: Family of the image, or None where it is not known.
+        image_family: Family of the image; None if unknown.
     """
 
     fits: Fits
@@ -148,7 +144,13 @@ class ImageFit:
 
 
 def platform_of(version: str, models: Iterable[str], running: str | None) -> Platform:
-    """Return what a device says of its platform."""
+    """Return a device's platform.
+
+    Args:
+        version: Output of `show version`.
+        models: Its model in all printed forms; empty ones are ignored.
+        running: Path of the image that it runs, or None.
+    """
     software = _SOFTWARE.search(version)
     name = running.rpartition("/")[2] if running else ""
     return Platform(
@@ -159,7 +161,7 @@ def platform_of(version: str, models: Iterable[str], running: str | None) -> Pla
 
 
 def image_fit(name: str, inside: str | None, platform: Platform) -> ImageFit:
-    """Return whether an image is for a device, by its file's name and the name inside the file, if any."""
+    """Decide whether an image is for a device, by its file name and the image name embedded in it, if any."""
     named = _NamedImage.of(name, inside)
     mine, theirs = named.family, platform.family
     fits, reason = (
@@ -175,7 +177,7 @@ def image_fit(name: str, inside: str | None, platform: Platform) -> ImageFit:
 
 @dataclass(frozen=True, slots=True)
 class _NamedImage:
-    """An image by its names; the one inside the file counts first."""
+    """Platform of an image by its names; the one embedded in the file has precedence."""
 
     name: str
     word: str | None
@@ -212,7 +214,7 @@ def _compared(image: _NamedImage, theirs: Family, platform: Platform) -> tuple[F
 
 
 def _by_words(image: _NamedImage, platform: Platform) -> tuple[Fits, str]:
-    """Compare the names of the image and of the device's software, where the table lacks one of them."""
+    """Compare the platform words of the image and of the device's software, if the family of one is unknown."""
     if image.word is None:
         return Fits.UNKNOWN, f"neither its name nor the file shows a platform known here: {image.name}"
     theirs = {platform.word} if platform.word else set(platform.family.images if platform.family else ())

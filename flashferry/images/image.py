@@ -1,6 +1,6 @@
-"""An image and its digests: one type for the catalogue, a plan, a check, a proof and a record.
+"""Types of an image and its digests, and the check against digests that the vendor publishes.
 
-Also the hashes that a vendor publishes: a download that differs is refused before any device is touched.
+A download that differs from the published digests is refused before any device is contacted.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Image:
     """An image with its digests.
 
     Attributes:
-        name: Its file's name without any directory, on the wire and on devices.
-        md5: As `Digests` has it; never empty.
-        sha512: As `Digests` has it; never empty.
+        name: File name without directory, as devices request and store it.
+        md5: As in `Digests`; never empty.
+        sha512: As in `Digests`; never empty.
     """
 
     name: str
@@ -49,17 +49,18 @@ class Image:
         return Digests(md5=self.md5, sha512=self.sha512)
 
     def of_record(self) -> Image:
-        """Return the image alone, without what is known of its file."""
+        """Return a plain `Image`, without the fields of the file on this host."""
         return Image(name=self.name, size_bytes=self.size_bytes, md5=self.md5, sha512=self.sha512)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFile(Image):
-    """An image as it lies here.
+    """An image and its file on this host.
 
     Attributes:
-        identity: The state of the file that the digests belong to.
-        inside: The name that it carries in itself, whatever its file is called; None where it carries none.
+        identity: State of the file for which the digests were computed.
+        inside: Image name embedded in the file's content (`CW_IMAGE`), which may differ from the file name; None if
+            there is none.
     """
 
     path: Path
@@ -69,14 +70,10 @@ class ImageFile(Image):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedImage:
-    """An image as plans and journals have it, with its keys in this order: what is compared with the file later.
+    """An image as stored in plans and journals, to be compared with the file later. The order of the fields is stored.
 
     Attributes:
-        name: As `Image` has it.
-        path: Where its file is here; absolute.
-        size_bytes: As `Image` has it.
-        md5: As `Image` has it.
-        sha512: As `Image` has it.
+        path: Absolute path of the file on this host. The other fields are as in `Image`.
     """
 
     name: str
@@ -87,7 +84,7 @@ class PlannedImage:
 
     @classmethod
     def of(cls, image: Image, path: Path) -> PlannedImage:
-        """Return an image with the path that the operator gave for it, links unresolved."""
+        """Return an image with the operator's path to it made absolute; links are not resolved."""
         return cls(
             name=image.name,
             path=str(path.absolute()),
@@ -97,20 +94,20 @@ class PlannedImage:
         )
 
 
-def published(md5: str | None = None, sha512: str | None = None) -> Digests:
-    """Return published hashes as given by the operator; blanks around them and capitals don't matter.
+def published_digests(md5: str | None = None, sha512: str | None = None) -> Digests:
+    """Return the published digests that the operator gave, without surrounding spaces and in lower case.
 
     Raises:
-        ConfigInvalid: One is not a hash of its kind.
+        ConfigInvalid: A value is not a digest of its kind.
     """
     return Digests(md5=_checked("MD5", md5), sha512=_checked("SHA-512", sha512))
 
 
 def check_published(image: Image, vendor: Digests) -> None:
-    """Compare an image with what was published for it.
+    """Compare an image's digests with the published ones.
 
     Raises:
-        ConfigInvalid: A hash differs: the download is damaged, or another file.
+        ConfigInvalid: A digest differs: the download is damaged, or another file.
     """
     for kind, expected, found in (("MD5", vendor.md5, image.md5), ("SHA-512", vendor.sha512, image.sha512)):
         if expected and expected != found:

@@ -1,7 +1,6 @@
-"""What one reading of an image file shows: its digests, and the name that it carries in itself.
+"""Digests, embedded name and manifest of an image file, all computed in one pass over its gigabyte.
 
-Both come from one pass over the gigabyte; `flashferry.images.catalogue` keeps them, and `flashferry.images.fit` says
-where the name stands.
+`flashferry.images.catalogue` caches digests and name. A manifest also has the digest of each chunk, for depots.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ _NAME_INSIDE = re.compile(rb"CW_IMAGE=?\$([\w.-]{3,120})\$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What one reading of an image file showed.
+    """Digests and embedded name of an image file.
 
     Attributes:
-        inside: The name that it carries in itself, or None.
+        inside: Image name embedded in the file's content (`CW_IMAGE`), or None.
     """
 
     digests: Digests
@@ -43,12 +42,12 @@ class Contents:
 
 
 def read_contents(descriptor: int, size_bytes: int, on_progress: Callable[[int, int], None] | None = None) -> Contents:
-    """Read an open file once, up to the size given, and return its contents; what is appended meanwhile is not read.
+    """Read the first `size_bytes` of an open file and return their digests and embedded name.
 
     Raises:
         OSError: It cannot be read.
     """
-    so_far, done = ContentsSoFar(), 0
+    so_far, done = ContentsBuilder(), 0
     # Side by side, where there are two processors: hashing frees the interpreter for the rest.
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="sha512") as beside:
         for chunk in pieces_of(descriptor, size_bytes):
@@ -59,15 +58,15 @@ def read_contents(descriptor: int, size_bytes: int, on_progress: Callable[[int, 
     return so_far.end()
 
 
-class ContentsSoFar:
-    """The contents of an image that comes piece by piece, from its beginning on."""
+class ContentsBuilder:
+    """Computes the `Contents` of an image that is fed piece by piece, from its start."""
 
     def __init__(self) -> None:
         # MD5 only because old IOS verifies nothing better; it guards against damage, not against an attacker.
         self._md5, self._sha512, self._finder = hashlib.md5(usedforsecurity=False), hashlib.sha512(), NameFinder()
 
     def feed(self, piece: bytes | bytearray, beside: Executor | None = None) -> None:
-        """Take the next bytes of the file; SHA-512 is computed in parallel where there is a thread for it."""
+        """Add the next bytes of the file; SHA-512 is computed in parallel if an executor is given."""
         longer = beside.submit(self._sha512.update, piece) if beside is not None else None
         self._md5.update(piece)
         self._finder.feed(bytes(piece))
@@ -84,8 +83,8 @@ class ContentsSoFar:
 
 
 def pieces_of(descriptor: int, size_bytes: int) -> Iterator[bytes]:
-    """Yield an open file in pieces, up to the size given."""
-    # Bounded by the size: a file that is appended to would otherwise never end.
+    """Yield the first `size_bytes` of an open file in pieces."""
+    # Without this bound, reading a file that another process keeps appending to would never end.
     offset = 0
     while chunk := os.pread(descriptor, min(_READ_BYTES, size_bytes - offset), offset):
         offset += len(chunk)
@@ -93,29 +92,29 @@ def pieces_of(descriptor: int, size_bytes: int) -> Iterator[bytes]:
 
 
 class NameFinder:
-    """Finds the name in a file that comes piece by piece."""
+    """Finds the embedded image name in a file that is fed piece by piece."""
 
     def __init__(self) -> None:
         self._name: str | None = None
         self._rest = b""
 
     def feed(self, piece: bytes) -> None:
-        """Take the next bytes of the file."""
+        """Search the next bytes of the file."""
         if self._name is not None:
             return
-        # What is left is seldom more than a border: not to copy every piece after it saves a tenth of all hashing.
+        # Joining copies the piece, a tenth of the hashing time, so it is done only if a name may start in the rest.
         begins_before = self._rest.startswith(_BLOCK) or _BLOCK in self._rest + piece[: len(_BLOCK)]
         is_joined = begins_before or len(piece) < len(_BLOCK)
         self._rest = self._searched(self._rest + piece if is_joined else piece, is_whole=False)
 
     def end(self) -> str | None:
-        """Return the name once the file is at its end; None where it carries none."""
+        """Search the rest at the end of the file, and return the name; None if there is none."""
         if self._name is None:
             self._searched(self._rest, is_whole=True)
         return self._name
 
     def _searched(self, data: bytes, *, is_whole: bool) -> bytes:
-        """Search bytes and return those that may be the beginning of more."""
+        """Search bytes and return those at their end in which a name may start."""
         start = 0
         while (at := data.find(_BLOCK, start)) >= 0:
             if len(data) - at < _BLOCK_BYTES and not is_whole:
@@ -124,39 +123,31 @@ class NameFinder:
                 self._name = found[1].decode("ascii")
                 return b""
             start = at + len(_BLOCK)
-        # The block's first bytes may stand at the end of this piece.
+        # The first bytes of the block's marker may be at the end of this piece.
         return data[max(start, len(data) - len(_BLOCK)) :]
 
 
 CHUNK_BYTES = 16 << 20
-
-"""How much of an image one SHA-256 stands for."""
+"""Size of a chunk, for each of which a manifest has a SHA-256."""
 
 SCHEMA = "flashferry.manifest/1"
 
 SUFFIX = ".manifest.json"
-
-"""Behind the image's name: the name of the file that a manifest is fetched by."""
+"""Suffix to the image's name that gives the name of its manifest file."""
 
 CATALOGUE_NAME = "catalogue.json"
-
-"""What a source offers, as a file beside the images."""
+"""Name of the file beside the images that lists what a source offers."""
 
 CATALOGUE_SCHEMA = "flashferry.catalogue/1"
 
-"""Of that file."""
-
 MOST_CHUNKS = 65_536
-
-"""A terabyte, at the usual size; a manifest has no more."""
+"""Most chunks of a manifest: a terabyte at the usual chunk size."""
 
 MOST_PLAN_BYTES = 32 << 20
-
-"""A plan that sources offer has no more."""
+"""Largest size of a plan that a source offers."""
 
 MOST_NAME_LETTERS = 200
-
-"""So that hidden files beside an image, whose names are longer, still have a name that a file system takes."""
+"""Longest image name. Hidden files beside an image have longer names, which still must fit the file system's limit."""
 
 _NAME = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9._+-]*", re.ASCII)
 
@@ -167,18 +158,18 @@ _DIGITS = {"md5": 32, "sha512": 128}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What an image is made of.
+    """Size and digests of an image and of its chunks.
 
     Attributes:
         name: The image's name, see `is_image_name`.
         size_bytes: Its size, > 0.
-        sha512: SHA-512 of the whole, in small hexadecimal.
-        md5: MD5 of the whole, for devices that know no other; it guards against damage alone.
+        sha512: SHA-512 of the whole image, in lower-case hexadecimal.
+        md5: MD5 of the whole image, for devices that know no other; it guards against damage only.
         chunk_bytes: Size of each chunk but the last, > 0.
         chunks: SHA-256 of each chunk, in their order.
 
     Raises:
-        ManifestInvalid: A value is none of these, or the values contradict each other.
+        ManifestInvalid: A value is not as described here, or the values contradict each other.
     """
 
     name: str
@@ -189,7 +180,7 @@ class Manifest:
     chunks: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Check that it is what a manifest must be: it may come from anywhere."""
+        """Check all values, for a manifest may come from another host."""
         _require(is_image_name(self.name), "a name of letters, digits and ._+-", repr(self.name[:80]))
         _require(self.size_bytes > 0 and self.chunk_bytes > 0, "sizes above 0", f"{self.size_bytes}")
         for kind, digits in _DIGITS.items():
@@ -201,27 +192,27 @@ class Manifest:
 
     @property
     def tag(self) -> str:
-        """Return what stands for the image's content in HTTP."""
+        """Return the image's HTTP entity tag."""
         return entity_tag(self.sha512)
 
     @property
     def digest(self) -> str:
-        """Return SHA-256 of the manifest itself: two that differ in anything have two."""
+        """Return the SHA-256 of the manifest's own text."""
         return hashlib.sha256(to_text(self).encode()).hexdigest()
 
     def span(self, number: int) -> tuple[int, int]:
-        """Return where a chunk begins, and the first byte after it."""
+        """Return the offsets of a chunk's first byte and of the first byte after it."""
         first = number * self.chunk_bytes
         return first, min(first + self.chunk_bytes, self.size_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The result of one reading of an image's file.
+    """Manifest and contents of an image's file.
 
     Attributes:
-        contents: What a catalogue keeps of it.
-        identity: The state of the file that both belong to.
+        contents: Digests and embedded name, as a catalogue caches them.
+        identity: State of the file to which both belong.
     """
 
     manifest: Manifest
@@ -230,27 +221,27 @@ class Reading:
 
 
 def entity_tag(sha512: str) -> str:
-    """Return what stands for an image's content in HTTP: two images never have the same."""
+    """Return an image's HTTP entity tag, by its SHA-512: different contents have different tags."""
     return f'"{sha512[:32]}"'
 
 
 def is_image_name(name: str) -> bool:
-    """Return whether a name can be that of an image that depots hand on: one word, no path, and no other's name."""
+    """Return whether a name can be an image's in a depot: letters, digits and `._+-`, no path, no reserved name."""
     return _NAME.fullmatch(name) is not None and len(name) <= MOST_NAME_LETTERS and not is_reserved(name)
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether a name is that of a small file beside images: a manifest, the catalogue or a plan."""
+    """Return whether a name is reserved for a file beside the images: a manifest, the catalogue or a plan."""
     return name == CATALOGUE_NAME or name.endswith(SUFFIX) or is_plan_name(name)
 
 
 def plan_name(digest: str) -> str:
-    """Return the name of the file by which a plan is fetched."""
+    """Return the file name of a plan."""
     return f"plan-{digest}.json"
 
 
 def is_plan_name(name: str) -> bool:
-    """Return whether a name is that of a plan: `plan-DIGEST.json`."""
+    """Return whether a file name is a plan's: `plan-DIGEST.json`."""
     return _PLAN.fullmatch(name) is not None
 
 
@@ -258,15 +249,15 @@ def is_plan_name(name: str) -> bool:
 
 
 def to_text(manifest: Manifest) -> str:
-    """Return a manifest as the JSON text of its file, always the same for the same manifest."""
+    """Return a manifest as the JSON text of its file; equal manifests give equal texts."""
     return json.dumps({"schema": SCHEMA, **to_json(manifest)}, indent=1) + "\n"
 
 
 def from_text(text: str | bytes, *, what: str = "manifest") -> Manifest:
-    """Return the manifest that a text holds.
+    """Parse a manifest; `what` names the text in error messages.
 
     Raises:
-        ManifestInvalid: It holds none.
+        ManifestInvalid: The text is no valid manifest.
     """
     try:
         data = json.loads(text)
@@ -286,18 +277,18 @@ def from_text(text: str | bytes, *, what: str = "manifest") -> Manifest:
 # From bytes
 
 
-class ManifestSoFar:
-    """The manifest of an image that comes piece by piece, from its beginning on."""
+class ManifestBuilder:
+    """Computes the manifest of an image that is fed piece by piece, from its start."""
 
     def __init__(self, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._chunk_bytes = chunk_bytes
-        self._contents = ContentsSoFar()
+        self._contents = ContentsBuilder()
         self._chunks: list[str] = []
         self._chunk, self._left_bytes = hashlib.sha256(), chunk_bytes
         self._size_bytes = 0
 
     def feed(self, piece: bytes, beside: ThreadPoolExecutor | None = None) -> None:
-        """Take the next bytes; where there is a thread for it, chunks are hashed in parallel."""
+        """Add the next bytes of the file; chunks are hashed in parallel if an executor is given."""
         chunks = beside.submit(self._feed_chunks, piece) if beside is not None else None
         self._contents.feed(piece)
         if chunks is not None:
@@ -307,10 +298,10 @@ class ManifestSoFar:
         self._size_bytes += len(piece)
 
     def end(self, name: str) -> tuple[Manifest, Contents]:
-        """Return the manifest once the whole image has come, and what a catalogue keeps of it.
+        """Return the manifest and the contents once the whole image was fed.
 
         Raises:
-            ManifestInvalid: Nothing has come, or the name cannot be an image's.
+            ManifestInvalid: Nothing was fed, or the name cannot be an image's.
         """
         if self._left_bytes < self._chunk_bytes:
             self._end_chunk()
@@ -348,7 +339,7 @@ def read_manifest(
 ) -> Reading:
     """Read an image's file once, and return its manifest and contents. No link is followed.
 
-    What `on_progress`, called with bytes read and size, raises ends the reading.
+    `on_progress` is called with bytes read and size; an exception that it raises ends the reading.
 
     Raises:
         ImageUnreadable: The file is gone, empty, unreadable, no regular file, or changed while it was read.
@@ -379,7 +370,7 @@ def manifest_of(path: Path, *, chunk_bytes: int = CHUNK_BYTES) -> Manifest:
 def _read(
     descriptor: int, size_bytes: int, name: str, chunk_bytes: int, on_progress: Callable[[int, int], None] | None
 ) -> tuple[Manifest, Contents]:
-    so_far, done = ManifestSoFar(chunk_bytes), 0
+    so_far, done = ManifestBuilder(chunk_bytes), 0
     # Side by side, where there are two processors: hashing frees the interpreter for the rest.
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="sha256") as beside:
         for piece in pieces_of(descriptor, size_bytes):

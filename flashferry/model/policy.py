@@ -22,7 +22,7 @@ from typing import Any, Self, get_type_hints
 import msgspec
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.image import Digests, published
+from flashferry.images.image import Digests, published_digests
 from flashferry.model.limits import Limits, RetryPolicy, parse_until
 from flashferry.model.setting import KEY, AtService, Setting, Subject, setting
 from flashferry.model.waves import WavePolicy
@@ -186,7 +186,7 @@ class StagePolicy(PlanSettings):
         None,
         metavar="HEX",
         help="The vendor's published MD5 of the image; another file is refused",
-        read=lambda text: published(md5=text).md5,
+        read=lambda text: published_digests(md5=text).md5,
         planned=True,
         is_settled=True,
     )
@@ -194,7 +194,7 @@ class StagePolicy(PlanSettings):
         None,
         metavar="HEX",
         help="The vendor's published SHA-512 of the image",
-        read=lambda text: published(sha512=text).sha512,
+        read=lambda text: published_digests(sha512=text).sha512,
         planned=True,
         is_settled=True,
     )
@@ -234,7 +234,7 @@ class StagePolicy(PlanSettings):
     @property
     def vendor(self) -> Digests:
         """Return what the vendor published for the image."""
-        return published(self.md5, self.sha512)
+        return published_digests(self.md5, self.sha512)
 
     def of_device(self, *, is_untuned: bool, adds: bool, takes_dead_man: bool) -> Self:
         """Return how one device of the run is treated.

@@ -12,7 +12,7 @@ from flashferry.devices.session import CpuUse
 from flashferry.fileserver import SenderReport, TransferRecord
 from flashferry.tcp.probing import steady_bytes_per_s, too_short
 from flashferry.tcp.syn import SynOptions
-from flashferry.tcp.tuning_benefit import TuningBenefit
+from flashferry.tcp.tuning_benefit import TuningDecision
 from flashferry.tcp.verdict import Verdict
 from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.transport_policy import USUAL
@@ -99,7 +99,7 @@ class ProbeResult:
     tuned: Arm | None = None
     as_is_s: float | None = None
     tuned_s: float | None = None
-    worth: TuningBenefit | None = None
+    worth: TuningDecision | None = None
     by_transport: tuple[TransportArm, ...] = ()
 
     @property

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterable
 from dataclasses import replace
 
-from flashferry.images.fit import INSIST, Fits, ImageFit
+from flashferry.images.fit import ANY_IMAGE_OPTION, Fits, ImageFit
 from flashferry.model.fleet_plan import Action
 from flashferry.planning.gather import Found
 
-HINT = f"Give each platform its own image; {INSIST} has this one staged on all of them"
+HINT = f"Give each platform its own image; {ANY_IMAGE_OPTION} has this one staged on all of them"
 
 
 class GivenImages:

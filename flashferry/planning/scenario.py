@@ -26,7 +26,7 @@ from flashferry.planning.local_copies import (
 )
 from flashferry.planning.simulation import Job, Link, LinkUse, Simulated, simulate
 from flashferry.tcp.ssh_channel_window import link_payload_bytes_per_s
-from flashferry.transports.choice import more_round_trips
+from flashferry.transports.choice import extra_round_trips
 from inventory.transport_policy import USUAL
 
 A_DEPOT = "a depot"
@@ -166,7 +166,7 @@ class Estimate:
             limit_bytes_per_s=self.rate_from(supply).limit_bytes_per_s,
             hash_s=self.size_bytes / self.hash_bytes_per_s,
             rtt_s=self.rtt_s,
-            more_round_trips=more_round_trips(self.transport),
+            extra_round_trips=extra_round_trips(self.transport),
             finish_s=self.finish_s,
             not_before_s=not_before_s,
             over=over,

@@ -41,7 +41,7 @@ class Job:
         limit_bytes_per_s: What its copy can take by itself, > 0; infinite only where the site has a cap.
         hash_s: How long it hashes.
         rtt_s: Round-trip time, for what is not its copy.
-        more_round_trips: What its transport's login takes beyond that which set-up was measured with.
+        extra_round_trips: What its transport's login takes beyond that which set-up was measured with.
         finish_s: How long it goes on once it is restored, with no slot in its hands.
         not_before_s: When it may begin at the earliest, for what it copies is not where it copies it from before.
         over: Key of the link that its copy goes over, where that is another than its site's; else empty.
@@ -55,7 +55,7 @@ class Job:
     limit_bytes_per_s: float
     hash_s: float = 0.0
     rtt_s: float = 0.0
-    more_round_trips: float = 0.0
+    extra_round_trips: float = 0.0
     finish_s: float = 0.0
     not_before_s: float = 0.0
     over: str = ""
@@ -336,7 +336,7 @@ class _Run:
         if self._copies.queue:
             for number in self._copies.granted():
                 job = self.jobs[number]
-                set_up_s = SETUP_S + (SETUP_ROUND_TRIPS + job.more_round_trips) * job.rtt_s
+                set_up_s = SETUP_S + (SETUP_ROUND_TRIPS + job.extra_round_trips) * job.rtt_s
                 self._events.put(now_s + set_up_s, _Step.SET_UP, job=number)
         if self._hashes.queue:
             for number in self._hashes.granted():

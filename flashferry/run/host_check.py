@@ -22,7 +22,7 @@ from flashferry.fileserver import (
 )
 from flashferry.transports import TRANSPORTS, USUAL
 from flashferry.transports.choice import transport_request
-from flashferry.transports.scp import described_keys
+from flashferry.transports.scp import describe_host_keys
 from flashferry.transports.serving import HOST_KEYS, check_files
 from flashferry.transports.transport import Transport
 from inventory.access import state_directory
@@ -172,7 +172,7 @@ def _ssh() -> Finding:
 def _host_keys(folder: Path) -> Finding:
     """Return whether our host keys exist and only we can read them; none is made."""
     try:
-        keys = described_keys(folder, makes=False)
+        keys = describe_host_keys(folder, makes=False)
     except SettingsInvalid as error:
         return Finding(name="SSH host keys", is_good=False, found=error.message, advice=error.hint or "")
     found = "; ".join(keys) or f"none in {folder} yet: they are made when SSH is first served"

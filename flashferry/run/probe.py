@@ -62,7 +62,7 @@ from flashferry.store.ssh_preferences import SshPreference, SshPreferences
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.probing import PILOT_BYTES, TARGET_S, TYPICAL_IMAGE_BYTES, TimedCopy, first_size, next_size
-from flashferry.tcp.tuning_benefit import nothing_to_tune, tuning_benefit
+from flashferry.tcp.tuning_benefit import decide_tuning, nothing_to_tune
 from flashferry.tcp.verdict_rules import VerdictKind
 from flashferry.transports.choice import profile_for, transport_request, unserved
 from inventory.transport_policy import AUTO
@@ -266,7 +266,7 @@ class SpeedTest:
         if found.tuned is not None and as_is is not None and tuned is not None:
             limit = self._flash_limit()
             is_held_back = limit is not None and limit.bytes_per_s < found.tuned.steady_bytes_per_s
-            worth = tuning_benefit(
+            worth = decide_tuning(
                 as_is_bytes_per_s=as_is,
                 tuned_bytes_per_s=tuned,
                 tuned_kind=VerdictKind.SLOW_RECEIVER if is_held_back else found.tuned.verdict.kind,

@@ -1,8 +1,7 @@
-"""SCP and SFTP on the file server, by SSH: logins by ticket, one image, and nothing that a shell could do.
+"""SCP and SFTP for the file server: login by ticket, one image, and no shell.
 
-The only room that knows asyncssh. Bytes of the protocols are read and made by modules without any I/O (`scp`, `sftp`);
-who may come and what is sent is the file server's, as with every protocol. Everything that is not SSH is
-`flashferry.fileserver`.
+The only package that uses asyncssh. Messages of SCP and SFTP are parsed and built without I/O in `scp`; logins,
+admission and sending are in `flashferry.fileserver`, as for every protocol.
 """
 
 from flashferry.sshserver.algorithms import TRANSPORTS, ssh_listener

@@ -13,16 +13,13 @@ from flashferry.fileserver.ticket_accounts import SshOffer
 from flashferry.sshserver.host_keys import load_host_keys
 
 PROTOCOL = "flashferry.sshserver.protocol:SshListener"
-
-"""Where a file server finds SSH."""
+"""Name by which the file server imports SSH."""
 
 TRANSPORTS = ("scp", "sftp")
-
-"""What is served there, as tickets name it."""
+"""Names of the transports served, as in tickets."""
 
 PROCESS = "ssh"
-
-"""asyncssh wants asyncio's loop, and ciphers take processor time that other protocols need not wait for."""
+"""Worker process of its own: asyncssh needs asyncio's loop, and encryption would delay other protocols."""
 
 
 def ssh_listener(
@@ -34,7 +31,7 @@ def ssh_listener(
     """Return a listener for SCP and SFTP; see `ListenerSettings`.
 
     Args:
-        host_keys: Folder that keeps the server's keys; those that are not there yet are made.
+        host_keys: Folder of the server's host keys; missing ones are generated.
         listen_address: Address to listen on.
         port: 0 takes any free one.
 
@@ -52,7 +49,7 @@ def ssh_listener(
         port=port,
         transports=TRANSPORTS,
         process=PROCESS,
-        # As bytes, for a folder's name need not be UTF-8.
+        # As bytes, because a folder's name need not be UTF-8.
         options={"host_keys": os.fsencode(host_keys.absolute())},
     )
     load_host_keys(host_keys)
@@ -77,8 +74,7 @@ _MODERN_GROUP_EXCHANGES = ("diffie-hellman-group-exchange-sha256",)
 _LEGACY_GROUP_EXCHANGES = ("diffie-hellman-group-exchange-sha1",)
 
 GROUP_EXCHANGES = frozenset(_MODERN_GROUP_EXCHANGES + _LEGACY_GROUP_EXCHANGES)
-
-"""Exchanges in which the client asks for a group first; see the facts."""
+"""Key exchanges in which the client requests a group first; see the facts."""
 
 _MODERN_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
 
@@ -109,28 +105,24 @@ _LEGACY_MACS = ("hmac-sha1-etm@openssh.com", "hmac-sha1", "hmac-sha1-96")
 _NAMED_MACS = ("hmac-md5",)
 
 CIPHERS = (*_MODERN_CIPHERS, *_LEGACY_CIPHERS, *_NAMED_CIPHERS)
-
 """Every cipher that a ticket may name."""
 
 MACS = (*_MODERN_MACS, *_LEGACY_MACS, *_NAMED_MACS)
-
 """Every MAC that a ticket may name."""
 
 BLOCKS_OF_64_BITS = frozenset(_NAMED_CIPHERS)
-
-"""Ciphers whose keys are to be renewed after a gigabyte."""
+"""Ciphers with 64-bit blocks, whose keys are renewed after `SHORT_REKEY_BYTES`."""
 
 SHORT_REKEY_BYTES = 1 << 30
 
 LONG_REKEY_BYTES = 1 << 35
-
-"""A cipher with blocks of 128 bits carries 2^32 of them, 64 GB (RFC 4344 3.2), by one key. So no image makes us ask an
-old device for new keys in mid-copy; where the device asks for them it gets them."""
+"""One key may encrypt 2^32 blocks of 128 bits, 64 GB (RFC 4344 3.2). So no image makes us start a rekey during a copy,
+which old devices may not support; a rekey that the device starts is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithms:
-    """What is offered, by names of SSH, and after how many bytes we ask for new keys."""
+    """Algorithms to offer, by their SSH names, and the number of bytes after which we start a rekey."""
 
     exchanges: tuple[str, ...]
     host_keys: tuple[str, ...]
@@ -140,15 +132,15 @@ class Algorithms:
 
 
 def algorithms_for(offers: tuple[SshOffer, ...], *, group_exchange: bool = False) -> Algorithms:
-    """Return what is offered to an address.
+    """Return the algorithms to offer to an address.
 
     Args:
-        offers: What its live tickets ask for, the newest last. One that wants `legacy` is enough for that; of those
-            that name ciphers or MACs the newest counts.
-        group_exchange: Whether a client there was seen to have no other exchange of keys that we have.
+        offers: Offers of its valid tickets, the newest last. One with profile `legacy` is enough for legacy algorithms;
+            of those that name ciphers or MACs the newest counts.
+        group_exchange: Whether a client there had no other common key exchange.
 
     Raises:
-        ValueError: A ticket names what is not known here; the message lists what is.
+        ValueError: A ticket names an unknown algorithm; the message lists the known ones.
     """
     legacy = any(offer.profile == "legacy" for offer in offers)
     ciphers = next((offer.encryption for offer in reversed(offers) if offer.encryption), None)

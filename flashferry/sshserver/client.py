@@ -1,12 +1,12 @@
-"""One client of SSH: whether it may come in, what its login allows, and how long it may stay.
+"""SSH connection of one client: admission, login, and time limits.
 
 Facts
 -----
 
-- The addresses of a client's tickets decide what is offered to it, and that is before it names a user.
-- Three ways lead to a password: the method of that name, `keyboard-interactive`, which asyncssh turns into the same,
-  and `none`, which is refused and lists the other two. Keys of clients are not asked for.
-- A client may send one login after the other without waiting for an answer, so failures are counted before the delay.
+- The algorithms offered to a client depend on the tickets for its address, because they are negotiated before login.
+- A password is accepted by the method `password` and by `keyboard-interactive`, which asyncssh maps to it; `none` is
+  refused, with the list of these two. Public keys of clients are not accepted.
+- A client may send several logins without waiting for replies, so failures are counted before the delay.
 """
 
 import asyncio
@@ -44,10 +44,10 @@ class SshClient(Visitor, asyncssh.SSHServer):
 
     Args:
         accepted: Its socket.
-        address: Where it comes from, for people and records.
-        listener: Where it came in.
-        context: What it works with.
-        options: What is offered to it.
+        address: The client's address in plain form.
+        listener: The listener that accepted it.
+        context: Shared objects of the file server.
+        options: Algorithms to offer.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class SshClient(Visitor, asyncssh.SSHServer):
 
     @property
     def settings(self) -> "ServerSettings":
-        """How the server runs."""
+        """The server's settings."""
         return self.context.settings
 
-    # Coming in.
+    # Admission.
 
     def enter(self) -> bool:
-        """Take a place, if there is one; return whether it may stay. What counts it is undone by `leave`."""
+        """Count the client, and return whether the limits on sessions admit it. Undone by `leave`."""
         if not self.take_place():
             return False
         sockets.set_keepalive(self.socket)
@@ -98,28 +98,28 @@ class SshClient(Visitor, asyncssh.SSHServer):
         return True
 
     def evict(self) -> None:
-        """Give the place up, now."""
+        """Close the connection at once, in favour of another client."""
         self.send_off(_BUSY)
         self.leave()
 
     def send_off(self, why: str) -> None:
-        """Say why, and close."""
+        """Send the reason to the client, and close."""
         if self.connection.is_open:
             self.connection.disconnect(asyncssh.DISC_BY_APPLICATION, why)
         elif not self.connection.was_made:
-            # Accepted a moment ago, and not served yet; else it is being aborted.
+            # The connection is not set up yet; if it was made already, it is being aborted.
             self.connection.refuse()
 
     def leave(self) -> None:
-        """Take it off the books; twice is harmless."""
+        """Remove the client from all counts. Idempotent."""
         self.leave_place()
-        # Not left to run out: each would keep all of a client that is gone.
+        # Cancelled, because each timer would keep the objects of a client that has disconnected.
         for timer in self._timers.values():
             timer.cancel()
         self._listener.forget(self)
 
     def call_later(self, name: str, seconds: float, what: "Callable[[], None]") -> None:
-        """Call something after some seconds, unless the client is gone by then, or the same was asked for anew."""
+        """Call a function after some seconds, unless the client leaves before. Replaces a timer of the same name."""
         before = self._timers.pop(name, None)
         if before is not None:
             before.cancel()
@@ -129,10 +129,10 @@ class SshClient(Visitor, asyncssh.SSHServer):
         if not (self._is_let_in or self._is_gone):
             self.send_off("Login took too long.")
 
-    # What asyncssh calls.
+    # Called by asyncssh.
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Settle what is left, and report why it failed, where there is more than that it ended."""
+        """Clean up, and report why the connection failed if it did not just end."""
         self._is_gone = True
         for session in tuple(self._sessions):
             session.lost()
@@ -145,15 +145,15 @@ class SshClient(Visitor, asyncssh.SSHServer):
         self.leave()
 
     def begin_auth(self, _username: str) -> bool:
-        """Have every user prove who it is."""
+        """Require authentication of every user."""
         return True
 
     def password_auth_supported(self) -> bool:
-        """Take passwords, of tickets and fixed logins."""
+        """Accept passwords, those of tickets and fixed logins."""
         return True
 
     async def validate_password(self, username: str, password: str) -> bool:
-        """Compare a password with that of the ticket or fixed login; neither is kept."""
+        """Compare the password with that of the ticket or fixed login; it is not kept."""
         limits = self.settings.limits
         if self._attempts >= limits.failed_logins or self._is_let_in:
             self.send_off("Too many logins.")
@@ -170,7 +170,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
         return False
 
     def session_requested(self) -> Any:
-        """Give a session to whom logged in; a handful is enough for any client."""
+        """Create a session for a client that has logged in, up to `_MOST_CHANNELS`."""
         if not self._is_let_in or len(self._sessions) >= _MOST_CHANNELS:
             return False
         session = Session(self)
@@ -187,9 +187,9 @@ class SshClient(Visitor, asyncssh.SSHServer):
         self._check_idle()
 
     def account_for(self, image: "ImageFile", transport: str) -> "Account | None":
-        """Return the account that a transfer begins under; None where the ticket is not good for it, or one is on.
+        """Return the account of a new transfer; None if the ticket does not allow it, or one is running.
 
-        Under a fixed login it is a new one for each transfer.
+        With a fixed login each transfer gets a new account.
         """
         if self.is_transferring:
             return None
@@ -200,10 +200,10 @@ class SshClient(Visitor, asyncssh.SSHServer):
             return None
         return account if account.grant.request.is_for((transport,)) else None
 
-    # What the ticket service calls.
+    # Called by the ticket service.
 
     def yield_to_newer(self, reason: str) -> None:
-        """End its transfer; with SSH that ends the connection: there is no other word for it within a file."""
+        """End its transfer and the connection: within a file SSH has no other means to end a transfer."""
         if self.is_transferring and not self._is_gone:
             for session in tuple(self._sessions):
                 session.yield_to_newer(reason)
@@ -220,26 +220,26 @@ class SshClient(Visitor, asyncssh.SSHServer):
 
     @property
     def is_transferring(self) -> bool:
-        """Whether a transfer was granted to it that has not come to its end."""
+        """Whether a transfer was granted that has not ended."""
         return any(session.is_transferring for session in self._sessions)
 
     @property
     def waits_to_send(self) -> bool:
-        """Whether one was granted that has not started."""
+        """Whether a transfer was granted that has not started."""
         return any(session.waits_to_send for session in self._sessions)
 
     def close(self, reason: str) -> None:
-        """End at once, with a reason for what is under way."""
+        """Close at once; the reason is recorded for a running transfer."""
         for session in tuple(self._sessions):
             session.cut(reason)
         self.send_off("Server is going down.")
 
     def forget(self, session: "Session") -> None:
-        """Drop a session that has ended."""
+        """Remove a session that has ended."""
         self._sessions.remove(session)
 
     def stays_busy(self) -> None:
-        """Note that the client did something."""
+        """Restart the idle timer, because the client did something."""
         self._busy_s = self.tickets.clock()
 
     def _check_idle(self) -> None:
@@ -253,7 +253,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
             self.call_later("idle", idle_s - quiet_s, self._check_idle)
 
     def note(self, text: str) -> None:
-        """Keep a line for the record of the transfer."""
+        """Add a line to the log kept with the transfer's record."""
         if len(self.command_log) >= _LOG_LINES:
             del self.command_log[0]
         self.command_log.append(f"{self.tickets.clock() - self._began_s:.3f} {text}")

@@ -1,20 +1,19 @@
-"""One SSH connection: asyncssh's, with an account of what it sent, a bound to its queue, and a short way for images.
+"""SSH connection: asyncssh's, extended by a count of sent bytes, a bound on its queue, and a fast path for images.
 
 Facts
 -----
 
-- asyncssh hands every packet to the transport whatever waits there already: a client with a large window and a slow
-  link would have us hold megabytes. So nothing is handed over here while something waits.
-- It sends an empty packet before each packet of data, against a weakness of CBC (RFC 4251 9.3.1), and copies the data
-  some eight times. The short way has neither; CBC goes the long way.
-- The client chooses how long a packet to it may be (RFC 4254 5.1), and each costs the same work: at 1 byte an image
-  kept the loop for seconds. So at most 64 go in one turn, and a channel with packets under 1024 bytes is refused.
-- While keys are exchanged anew no data may be sent (RFC 4253 7.1); asyncssh keeps it back then, and here nothing is
-  handed over until it is done.
-- asyncssh aborts its transport in the loop's next turn, and asyncio closes one at the end of what the client sends.
-  Closed with something left to send, it may send that and be gone before it is aborted; aborting it then is an
-  AttributeError of the loop (CPython 3.11 to 3.13, selector_events.py: _write_ready() leaves _conn_lost as it is).
-- asyncssh's names with an underscore are used in this module alone; what is expected of them is held by a test.
+- asyncssh passes every packet to the transport, however much waits there: with a client of large window and slow link
+  we would buffer megabytes. So nothing is sent here while the transport has unsent data.
+- It sends an empty packet before each data packet, against a weakness of CBC (RFC 4251 9.3.1), and copies the data some
+  eight times. The fast path does neither; CBC does not use it.
+- The client chooses the maximum packet size (RFC 4254 5.1), and each packet costs the same work: at 1 byte an image
+  blocked the loop for seconds. So at most 64 packets are sent per turn, and a size below 1024 bytes is refused.
+- During a rekey no data may be sent (RFC 4253 7.1); asyncssh would queue it, so nothing is sent here until it is done.
+- asyncssh aborts its transport in the loop's next turn, and asyncio closes a transport at the client's EOF. A transport
+  closed with unsent data may send them and vanish before it is aborted; aborting it then raises AttributeError in the
+  loop (CPython 3.11 to 3.13, selector_events.py: _write_ready() does not update _conn_lost).
+- asyncssh's private names are used in this module only; a test checks what is expected of them.
 """
 
 import asyncio
@@ -46,13 +45,13 @@ _OF_ITSELF = ("gcm", "poly1305")
 
 
 def _key_of(key: "HostKey") -> asyncssh.SSHKey:
-    # It was checked when it was read. Once more took 0.2 s, before the first client of each profile saw our version.
+    # The key was validated when it was read; doing it again took 0.2 s of the first client of each profile.
     return asyncssh.import_private_key(key.private, unsafe_skip_rsa_key_validation=True)
 
 
 @lru_cache(maxsize=64)
 def options_for(algorithms: Algorithms, host_keys: "tuple[HostKey, ...]") -> asyncssh.SSHServerConnectionOptions:
-    """Return asyncssh's options for what is offered; all connections that are offered the same share them."""
+    """Return asyncssh's options for some algorithms; cached, so that connections with equal offers share them."""
     options = asyncssh.SSHServerConnectionOptions(
         server_host_keys=[_key_of(key) for key in host_keys],
         server_version="flashferry",
@@ -74,11 +73,11 @@ def options_for(algorithms: Algorithms, host_keys: "tuple[HostKey, ...]") -> asy
         window=_WINDOW_BYTES,
         rekey_bytes=algorithms.rekey_bytes,
         rekey_seconds=_FAR_S,
-        # Ours: it lets a session go that has not logged in.
+        # Disabled: `SshClient` has its own login timeout.
         login_timeout=0,
         utf8_decode_errors="replace",
     )
-    # asyncssh would sign by any algorithm that suits a key, ssh-rsa among them.
+    # asyncssh would offer every algorithm that fits a key, ssh-rsa included.
     for name in [name for name in options.server_host_keys if name.decode("ascii") not in algorithms.host_keys]:
         del options.server_host_keys[name]
     return options
@@ -89,16 +88,16 @@ class Connection(asyncssh.SSHServerConnection):
 
     Args:
         loop: asyncio's loop.
-        options: What is offered to it.
-        owner: Whose methods asyncssh calls.
-        on_space: Called when something may be sent again that could not be.
+        options: Algorithms to offer.
+        owner: Object with the callbacks for asyncssh.
+        on_space: Called when data can be sent again.
 
     Attributes:
-        sent_bytes: All bytes handed to the transport so far.
-        was_made: Whether it has its transport, or had it.
-        is_refused: Whether it is to end as soon as it has its transport.
-        no_match: What both sides have no algorithm in common for, with both lists; empty while they have.
-        wants_group_exchange: Whether that is the exchange of keys, and the client knows group exchange for it.
+        sent_bytes: All bytes passed to the transport so far.
+        was_made: Whether it has, or had, its transport.
+        is_refused: Whether to abort it as soon as it has its transport.
+        no_match: Message about a missing common algorithm, with both lists; empty if there is none.
+        wants_group_exchange: Whether the common key exchange is missing and the client offers group exchange.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class Connection(asyncssh.SSHServerConnection):
         self.wants_group_exchange = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; the transport is to say at once when something waits in it."""
+        """Start; the transport reports unsent data at once, by `pause_writing`."""
         assert isinstance(transport, asyncio.WriteTransport)
         self.was_made = True
         if self.is_refused:
@@ -128,30 +127,30 @@ class Connection(asyncssh.SSHServerConnection):
         super().connection_made(transport)
 
     def refuse(self) -> None:
-        """End it before it has started, once it has its transport: only that may close the socket.
+        """Let the connection be aborted when it gets its transport, which alone may close the socket.
 
-        A number of the kernel's that is closed behind the loop's back may be another client's in the same turn.
+        A descriptor that is closed without the loop's knowledge may belong to another client in the same turn.
         """
         self.is_refused = True
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """End by aborting alone, see the facts: the transport is not to close besides."""
+        """Keep the transport open at the client's EOF: it is only ended by aborting, see the facts."""
         super().eof_received()
         return True
 
     def pause_writing(self) -> None:
-        """Note that something waits in the transport."""
+        """Note that the transport has unsent data."""
         self._is_full = True
 
     def resume_writing(self) -> None:
-        """Note that nothing does any more."""
+        """Note that the transport has sent all data."""
         self._is_full = False
         self._on_space()
 
     async def reload_config(self) -> None:
         """Do nothing: there is no configuration file that a user's name could change."""
 
-    # A client that finds no match closes before asyncssh has reported its own finding, so that is kept here.
+    # A client that finds no match closes before asyncssh reports its own finding, so it is recorded here.
 
     def _choose_alg(self, alg_type: str, local_algs: "Sequence[bytes]", remote_algs: "Sequence[bytes]") -> bytes:
         try:
@@ -163,7 +162,7 @@ class Connection(asyncssh.SSHServerConnection):
             raise
 
     def choose_server_host_key(self, peer_host_key_algs: "Sequence[bytes]") -> bool:
-        """Choose a key that the client takes; return whether there is one."""
+        """Choose a host key that the client accepts; return whether there is one."""
         found = super().choose_server_host_key(peer_host_key_algs)
         if not found:
             self._note_no_match("host key", tuple(self._server_host_keys), peer_host_key_algs)
@@ -183,37 +182,37 @@ class Connection(asyncssh.SSHServerConnection):
 
     @property
     def is_open(self) -> bool:
-        """Whether anything can be sent still."""
+        """Whether anything can still be sent."""
         return self._transport is not None
 
     @property
     def has_space(self) -> bool:
-        """Whether data may be handed over now: nothing waits in the transport, and no keys are being exchanged."""
+        """Whether data may be sent now: the transport has no unsent data, and there is no rekey."""
         return self._transport is not None and not self._is_full and self._kex_complete
 
     @property
     def cipher(self) -> str:
-        """What is used towards the client, by its name in SSH."""
+        """SSH name of the cipher towards the client."""
         return str(self.get_extra_info("send_cipher", ""))
 
     @property
     def mac(self) -> str:
-        """The MAC towards the client; empty where the cipher is one by itself."""
+        """The MAC towards the client; empty if the cipher includes one."""
         return "" if any(word in self.cipher for word in _OF_ITSELF) else str(self.get_extra_info("send_mac", ""))
 
     @property
     def client_version(self) -> str:
-        """What the client calls itself."""
+        """The client's version string, without `SSH-2.0-`."""
         return str(self.get_extra_info("client_version", "")).removeprefix("SSH-2.0-")
 
     def piece_bytes(self, channel: "Channel") -> int:
-        """Return how much to hand over next: whole packets within the client's window, or one that waits for it."""
+        """Return the size of the next piece: whole packets within the client's window, or one that waits for it."""
         packet, window = channel._send_pktsize, channel._send_window  # noqa: SLF001 - see the facts
         packets = min(_MOST_AT_ONCE // packet, _MOST_PACKETS_AT_ONCE)
         return min(window // packet, packets) * packet or min(packet, _MOST_AT_ONCE)
 
     def send_data(self, channel: "Channel", data: bytes) -> None:
-        """Send data on a channel; what the client's window has no room for waits in the channel."""
+        """Send data on a channel; what exceeds the client's window waits in the channel."""
         left = memoryview(data)
         fits = min(len(left), channel.window_bytes)
         if fits and self._is_direct(channel, fits):
@@ -234,7 +233,7 @@ class Connection(asyncssh.SSHServerConnection):
         )
 
     def _send_packets(self, channel: "Channel", data: memoryview) -> None:
-        """Send data as packets of their own making, all in one piece."""
+        """Build and encrypt data packets without asyncssh, and send them in one write."""
         encrypt = self._send_encryption.encrypt_packet  # type: ignore[union-attr]
         number, block, in_header = self._send_seq, self._send_blocksize, self._send_enchdrlen
         size = channel._send_pktsize  # noqa: SLF001
@@ -244,7 +243,7 @@ class Connection(asyncssh.SSHServerConnection):
         for begin in range(0, len(data), size):
             piece = data[begin : begin + size]
             pad = -(in_header + _HEAD_BYTES + len(piece)) % block
-            # At least four (RFC 4253 6).
+            # At least four bytes of padding (RFC 4253 6).
             pad += block if pad < 4 else 0
             body = b"".join((bytes((pad,)), head, len(piece).to_bytes(4, "big"), piece, padding[:pad]))
             out.extend(encrypt(number, len(body).to_bytes(4, "big"), body))
@@ -256,10 +255,10 @@ class Connection(asyncssh.SSHServerConnection):
 
 
 class Channel(asyncssh.SSHServerChannel[bytes]):
-    """One session's channel; nothing is taken from the client but data and the request for what is served."""
+    """One session's channel; it refuses all requests but those for SCP and SFTP."""
 
     def process_open(self, send_chan: int, send_window: int, send_pktsize: int, session: Any) -> None:
-        """Open it; refuse a maximum packet size that would cost a cipher's run for a few bytes (RFC 4254 5.1)."""
+        """Open the channel; refuse a maximum packet size that would need an encryption per few bytes (RFC 4254 5.1)."""
         if send_pktsize < _LEAST_PACKET_BYTES:
             self._loop.call_soon(self._cleanup)
             raise asyncssh.ChannelOpenError(
@@ -269,18 +268,18 @@ class Channel(asyncssh.SSHServerChannel[bytes]):
         super().process_open(send_chan, send_window, send_pktsize, session)
 
     def can_send(self, size: int) -> bool:
-        """Return whether so much data may go at once: within the window, and nothing waits before it."""
+        """Return whether so much data can be sent at once: it fits into the window, and nothing waits before it."""
         return self.takes_data and size <= self._send_window
 
     @property
     def number(self) -> int:
-        """The client's number of it."""
+        """The client's number of the channel."""
         assert self._send_chan is not None
         return int(self._send_chan)
 
     @property
     def is_open(self) -> bool:
-        """Whether data may be sent on it still; the client may have ended it a moment ago."""
+        """Whether data may still be sent; the client may have closed the channel."""
         return self._send_state == "open"
 
     @property
@@ -290,16 +289,16 @@ class Channel(asyncssh.SSHServerChannel[bytes]):
 
     @property
     def waiting_bytes(self) -> int:
-        """What waits for the client's window."""
+        """Bytes that wait for the client's window."""
         return self.get_write_buffer_size()
 
     @property
     def window_bytes(self) -> int:
-        """What the client's window has room for now."""
+        """Bytes that the client's window has room for now."""
         return int(self._send_window)
 
     def _process_env_request(self, packet: Any) -> bool:
-        """Refuse it: there is no program whose environment it could be."""
+        """Refuse environment variables: no program is run."""
         packet.get_string()
         packet.get_string()
         packet.check_end()
@@ -313,7 +312,7 @@ class Channel(asyncssh.SSHServerChannel[bytes]):
 
 
 def channel_of(connection: Connection) -> Channel:
-    """Return a channel for a session that a client asked for."""
+    """Return a channel for a client's session."""
     return Channel(
         connection,
         connection._loop,  # noqa: SLF001
@@ -330,9 +329,9 @@ def channel_of(connection: Connection) -> Channel:
 
 
 async def attach(connection: Connection, accepted: "socket.socket") -> None:
-    """Serve an accepted socket by a connection.
+    """Attach an accepted socket to a connection.
 
     Raises:
-        OSError: The socket is gone.
+        OSError: The socket was closed.
     """
     await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)

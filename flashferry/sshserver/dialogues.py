@@ -25,18 +25,17 @@ if TYPE_CHECKING:
 _MOST_PIECES = 1000
 
 NAME = "SSH connection"
-
-"""What it is called in a reason."""
+"""Name of the connection in failure reasons."""
 
 
 class ChannelWriter:
-    """Hands pieces of an image to a channel, and counts those that arrived; see `flashferry.fileserver.image_stream`.
+    """Writes an image to a channel, and counts acknowledged bytes; a `Writer` of `flashferry.fileserver.image_stream`.
 
     Args:
         connection: The connection.
         channel: The channel on it.
-        trailer: What stands behind the last byte.
-        first_window_bytes: The window that the client opened with.
+        trailer: Bytes that follow the image.
+        first_window_bytes: The client's initial window.
     """
 
     may_half_close = False
@@ -51,11 +50,11 @@ class ChannelWriter:
 
     @property
     def has_space(self) -> bool:
-        """Whether a piece may be handed over now."""
+        """Whether a piece may be written now."""
         return self._connection.has_space and self._channel.takes_data
 
     def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
-        """Hand over a piece, see `Writer`."""
+        """Write a piece, see `Writer`."""
         if not self.has_space:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         self._note_window()
@@ -66,25 +65,22 @@ class ChannelWriter:
         return len(data)
 
     def will_send(self, payload_bytes: int) -> None:
-        """Count bytes of the image that are handed over in this turn, and were not before."""
+        """Count bytes of the image that are sent in this turn for the first time."""
         self._note_window()
         self.payload_bytes += payload_bytes
 
     def finish(self) -> None:
-        """Hand over what stands behind the last byte."""
+        """Write the trailer."""
         if self._trailer:
             self._connection.send_data(self._channel, self._trailer)
 
     def payload_of(self, acked_bytes: int) -> int:
-        """Return how much of the image is among bytes of the connection that were acknowledged, at the least.
-
-        What was known once is known still: bytes of SSH that are sent since take nothing back.
-        """
+        """Return the least number of image bytes among the acknowledged bytes of the connection. Never decreases."""
         self._known_bytes = max(self._known_bytes, self.payload_bytes - (self._connection.sent_bytes - acked_bytes))
         return self._known_bytes
 
     def reading(self, asked_bytes: int | None = None) -> ChannelReading | None:
-        """Return what the channel shows, and what the client has asked for, if it has to ask."""
+        """Return the state of the channel, with the requested bytes for SFTP; None if the connection is closed."""
         if not self._connection.is_open:
             return None
         self._note_window()
@@ -96,17 +92,17 @@ class ChannelWriter:
 
 
 class ChannelSending(ImageSending):
-    """An image on its way through a channel.
+    """Transfer of an image through a channel.
 
     Args:
-        client: Whose transfer it is.
+        client: The client.
         host: Its session.
-        retrieval: What to send.
+        retrieval: The image to send.
         raw_info: TCP_INFO of the connection.
         transport: `scp` or `sftp`.
         connection: The connection.
-        writer: How the image goes over it.
-        base_acked_bytes: What TCP_INFO said was acknowledged before the connection had sent anything.
+        writer: Writer of the image to the channel.
+        base_acked_bytes: Acknowledged bytes by TCP_INFO before the connection had sent anything.
     """
 
     def __init__(
@@ -138,17 +134,17 @@ class ChannelSending(ImageSending):
         )
 
     def confirmed(self) -> None:
-        """Note that the client says it has all of it."""
+        """End the transfer as delivered, after the client's confirmation."""
         if not self.fails_for_change():
             self._fail("", Ending.DELIVERED)
 
     def refused(self, reason: str) -> None:
-        """Note that the client says it could not keep it; the connection may end well all the same."""
+        """End the transfer as failed, after the client reported an error; the connection may still end normally."""
         self._fail(reason, Ending.DELIVERED)
         self._lift_abort()
 
     def give_up(self, silent_s: float) -> None:
-        """End a transfer of which nothing was acknowledged for so long, or that the client did not confirm."""
+        """End a transfer of which nothing was acknowledged, or confirmed, for `silent_s` seconds."""
         if self.transfer.all_acked:
             self._fail(f"all was sent, and the client confirmed nothing for {silent_s:.0f} s", Ending.SILENT)
         else:
@@ -163,7 +159,7 @@ class ChannelSending(ImageSending):
         self._channel_writer.finish()
 
     def _has_everything(self) -> bool:
-        """Return that it has not: a client that has it confirms."""
+        """Return False: a client that has the whole image confirms it."""
         return False
 
     def _read_channel(self) -> ChannelReading | None:
@@ -177,22 +173,22 @@ class ChannelSending(ImageSending):
 
 
 class AnsweredSending(ChannelSending):
-    """An image of which the client asks for pieces, in any order and any number of times.
+    """Transfer by SFTP: the client requests pieces of the image, in any order and repeatedly.
 
     Attributes:
-        _covered: Pieces that were sent, as begin and end, apart from each other and in order.
+        _covered: Disjoint ranges that were sent, sorted, as start and end.
     """
 
     def begin(self) -> None:
-        """Answer from now on."""
+        """Start the transfer."""
         self._covered: list[tuple[int, int]] = []
         super().begin()
 
     def write(self) -> None:
-        """Do nothing by itself: the client asks."""
+        """Do nothing: data are sent in response to requests."""
 
     def answer(self, size: int, offset_bytes: int) -> None:
-        """Note that a piece is sent in this turn."""
+        """Count a piece that is sent in this turn."""
         fresh = self._cover(offset_bytes, offset_bytes + size)
         if len(self._covered) > _MOST_PIECES:
             self._fail(f"the client asked for more than {_MOST_PIECES} pieces apart from each other", Ending.CUT)
@@ -201,7 +197,7 @@ class AnsweredSending(ChannelSending):
         self.transfer.wrote(fresh, self._client.tickets.clock())
 
     def closed(self) -> None:
-        """Note that the client has closed the file: it has all of it, or it never will."""
+        """End the transfer when the client closes the file: delivered if all of it was sent, else failed."""
         self._take_reading()
         if self.transfer.all_written:
             self.confirmed()
@@ -210,7 +206,7 @@ class AnsweredSending(ChannelSending):
             self.refused(f"the client closed the file behind {sent} of {size} bytes")
 
     def _has_everything(self) -> bool:
-        """Return whether the client has all of it, whatever else it did since."""
+        """Return whether the client acknowledged the whole image and the file is unchanged."""
         self._take_reading()
         return self.transfer.all_acked and not self.retrieval.file_changed()
 
@@ -226,7 +222,7 @@ class AnsweredSending(ChannelSending):
         return writer.reading(asked)
 
     def _cover(self, begin: int, end: int) -> int:
-        """Note that a piece was sent; return how many bytes of it were not before."""
+        """Add a sent range; return how many of its bytes were not sent before."""
         before = sum(high - low for low, high in self._covered)
         merged: list[tuple[int, int]] = []
         for low, high in sorted([*self._covered, (begin, end)]):
@@ -246,28 +242,28 @@ _TURN_BYTES = 256 * 1024
 
 
 class Dialogue(Protocol):
-    """What is spoken on one session."""
+    """Dialogue of one session: SCP or SFTP."""
 
     def begin(self) -> None:
-        """Start: the client knows that it is served."""
+        """Start, after the client's request was accepted."""
 
     def take(self, data: bytes) -> None:
-        """Take the client's bytes.
+        """Handle the client's bytes.
 
         Raises:
-            ValueError: They are none of the protocol's.
+            ValueError: They violate the protocol.
         """
 
     def go_on(self) -> None:
-        """Go on: the connection has room."""
+        """Continue: the connection has room."""
 
 
 class ScpDialogue:
-    """`scp -f`: one file to the client, which says what became of it.
+    """`scp -f`: sends one file to the client, which confirms it or reports an error.
 
     Args:
-        session: Where it is spoken.
-        name: The base name that the client asked for.
+        session: The session.
+        name: Base name of the requested file.
     """
 
     def __init__(self, session: Session, name: str) -> None:
@@ -278,7 +274,7 @@ class ScpDialogue:
         self._step: Callable[[], None] = self._ready
 
     def begin(self) -> None:
-        """Look the image up and announce it; a request for any other gets the same answer, whatever there is."""
+        """Find the image and announce it; the reply to every other name is the same, whether or not it exists."""
         session = self._session
         image = session.client.image(self._name)
         self._retrieval = session.retrieve(image, "scp") if image is not None else None
@@ -286,12 +282,12 @@ class ScpDialogue:
             session.channel.write(scp.complaint(f"{self._name}: {_NOT_AVAILABLE}"))
             session.channel.exit(1)
             return
-        # Not only when the sink has said that it is ready: that would take a round trip more.
+        # Sent before the sink reports that it is ready, which saves a round trip.
         session.channel.write(scp.header(self._retrieval.account.grant.image.size_bytes, self._name))
         session.client.call_later("answer", session.client.settings.limits.idle_s, self._give_up)
 
     def take(self, data: bytes) -> None:
-        """Take the sink's answers: each that is well leads to the next step, any other is the end."""
+        """Handle the sink's replies: each success starts the next step, an error ends the transfer."""
         for answer in self._answers.feed(data):
             if self._retrieval is None:
                 return
@@ -304,7 +300,7 @@ class ScpDialogue:
             self._step()
 
     def go_on(self) -> None:
-        """Do nothing: what is sent calls for room by itself."""
+        """Do nothing: the transfer itself waits for room."""
 
     def _ready(self) -> None:
         self._step = self._send_file
@@ -332,10 +328,10 @@ class ScpDialogue:
 
 
 class SftpDialogue:
-    """SFTP, reading one image: there is one folder, which looks empty, and one file in it, for whom knows its name.
+    """SFTP, read-only: one folder that lists as empty, in which the image can be opened by its name.
 
     Args:
-        session: Where it is spoken.
+        session: The session.
     """
 
     def __init__(self, session: Session) -> None:
@@ -344,7 +340,7 @@ class SftpDialogue:
         self._is_greeted = self._is_paused = False
         self._sending: AnsweredSending | None = None
         self._retrieval: Retrieval | None = None
-        # Folders that are open; nothing is in them.
+        # Handles of open folders, which list as empty.
         self._folders: set[bytes] = set()
         self._last_handle = 0
         self._file_handle = b""
@@ -362,27 +358,27 @@ class SftpDialogue:
         }
 
     def begin(self) -> None:
-        """Wait: the client speaks first."""
+        """Do nothing: the client starts the dialogue."""
 
     def take(self, data: bytes) -> None:
-        """Take requests in, and answer as many as there is room for."""
+        """Add requests, and answer as many as the connection has room for."""
         self._requests.feed(data)
         self.go_on()
 
     def go_on(self) -> None:
-        """Answer requests while there is room; a client that asks for more than that is not read from meanwhile."""
+        """Answer requests while there is room; pause reading while too many requests wait."""
         session = self._session
         if session.has_space:
             answers = self._turn()
             if answers and session.client.connection.is_open:
                 session.client.connection.send_data(session.channel, b"".join(answers))
-                # There may be more of them.
+                # More requests may wait.
                 session.on_space()
-        # After the end of a channel nothing is kept back: its end comes when all of it was read.
+        # Never pause a closed channel: asyncssh reports its end only after all input was read.
         self._pause(session.channel.is_open and self._requests.waiting_bytes > _MOST_WAITING_BYTES)
 
     def _turn(self) -> list[bytes]:
-        """Return the answers of one turn; together they fill packets that one by one would leave half empty."""
+        """Return the responses of one turn, which are sent together to fill packets."""
         answers: list[bytes] = []
         size = 0
         while size < _TURN_BYTES and not self._waits and (request := self._requests.next()) is not None:
@@ -393,7 +389,7 @@ class SftpDialogue:
 
     @property
     def _waits(self) -> bool:
-        """Whether the file is open and nothing of it may be sent yet."""
+        """Whether the file is open but sending is not allowed yet."""
         return self._sending is not None and not self._sending.is_sending
 
     def _pause(self, is_to_pause: bool) -> None:
@@ -415,7 +411,7 @@ class SftpDialogue:
         return (scp.status(request.number, Status.UNSUPPORTED, "Not supported."),)
 
     def _image(self, path: bytes) -> ImageFile | None:
-        """Look a path up; nothing but its last word counts, as with SCP."""
+        """Return the image of a path, by its last component only, as with SCP; None if not allowed."""
         try:
             return self._session.client.image(scp.real_path(path).rsplit(b"/", 1)[-1].decode())
         except UnicodeDecodeError:

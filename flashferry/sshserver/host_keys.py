@@ -1,13 +1,13 @@
-"""The keys that devices know this server by: made once, kept, and readable by their owner alone.
+"""The SSH server's host keys: generated once, stored, and readable by their owner only.
 
 Facts
 -----
 
-- A device that has once taken a server's key may refuse another one (`ip ssh stricthostkeycheck`), so keys are made in
-  the state folder the first time and never again.
-- Old IOS knows RSA alone as a client, newer releases ECDSA too; other clients rather take Ed25519. RSA of less than
-  2048 bits is refused by releases of today.
-- Fingerprints are shown as OpenSSH shows them (`SHA256:` and base64, or pairs of MD5) and as IOS stores them with
+- A device that has accepted a server's key may refuse another one (`ip ssh stricthostkeycheck`), so keys are generated
+  once, in the state folder.
+- As a client old IOS supports only RSA, newer releases ECDSA too; other clients prefer Ed25519. Recent releases refuse
+  RSA keys below 2048 bits.
+- Fingerprints are given as OpenSSH prints them (`SHA256:` and base64, or MD5 in pairs) and as IOS stores them with
   `ip ssh pubkey-chain`: 32 hexadecimal digits of MD5 without colons.
 """
 
@@ -52,14 +52,14 @@ _KINDS: dict[str, type[_Private]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostKey:
-    """One key of the server.
+    """One host key of the server.
 
     Attributes:
-        algorithm: Its kind, as SSH names it, such as `ssh-rsa`.
-        path: The file that it is kept in.
-        sha256: Its fingerprint as OpenSSH shows it.
-        md5: The older one, in pairs with colons.
-        private: What the file holds; a secret.
+        algorithm: Its SSH name, such as `ssh-rsa`.
+        path: Its file.
+        sha256: SHA-256 fingerprint as OpenSSH prints it.
+        md5: MD5 fingerprint, in pairs with colons.
+        private: Content of the file; a secret.
     """
 
     algorithm: str
@@ -70,22 +70,22 @@ class HostKey:
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
-        """All ways in which devices and clients show its fingerprint."""
+        """All forms in which devices and clients show its fingerprint."""
         plain = self.md5.removeprefix("MD5:")
         return self.sha256, plain, plain.replace(":", "").upper()
 
     @property
     def described(self) -> str:
-        """Its kind, and each of these with what it is: `ssh-rsa: SHA256:..., MD5 ..., MD5 as IOS stores it ...`."""
+        """Its algorithm and labelled fingerprints: `ssh-rsa: SHA256:..., MD5 ..., MD5 as IOS stores it ...`."""
         sha256, md5, stored = self.fingerprints
         return f"{self.algorithm}: {sha256}, MD5 {md5}, MD5 as IOS stores it {stored}"
 
 
 def found_host_keys(folder: Path) -> tuple[HostKey, ...]:
-    """Return those keys of a folder that are there; nothing is made.
+    """Return the existing keys of a folder; none is generated.
 
     Raises:
-        SettingsInvalid: Others may read the folder or a key, or a key cannot be read or used.
+        SettingsInvalid: Other users can read the folder or a key, or a key cannot be read or used.
     """
     try:
         _require_private(folder, folder.lstat(), "700")
@@ -105,10 +105,10 @@ def found_host_keys(folder: Path) -> tuple[HostKey, ...]:
 
 
 def load_host_keys(folder: Path) -> tuple[HostKey, ...]:
-    """Return the keys of a folder; those that are not there yet are made, with it if need be.
+    """Return the keys of a folder; missing keys, and a missing folder, are created.
 
     Raises:
-        SettingsInvalid: Others may read the folder or a key, or a key cannot be read, made or used.
+        SettingsInvalid: Other users can read the folder or a key, or a key cannot be read, generated or used.
     """
     try:
         _require_own_folder(folder)
@@ -154,7 +154,7 @@ def _key_at(path: Path) -> HostKey:
 
 
 def _read(path: Path) -> HostKey:
-    # A link could lead to what others may read.
+    # Links are not followed: one could lead to a file that other users can read.
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         _require_private(path, os.fstat(file.fileno()), "600")
         private = file.read(_MOST_BYTES)
@@ -186,7 +186,7 @@ def _host_key(path: Path, private: bytes, key: _Private) -> HostKey:
 
 
 def _make(path: Path) -> None:
-    """Make a key, whole or not at all; where another process was quicker its key stays."""
+    """Generate a key and write it atomically; if another process was faster, its key is kept."""
     private = _MADE[path.name]().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:

@@ -1,4 +1,4 @@
-"""SSH as a protocol of the file server; found by the name in `settings.PROTOCOL`."""
+"""SSH as a protocol of the file server, which imports it by the name in `flashferry.sshserver.algorithms.PROTOCOL`."""
 
 import asyncio
 import contextlib
@@ -26,12 +26,12 @@ class SshListener:
     """SSH on one listening socket, see `flashferry.fileserver.protocol`.
 
     Args:
-        listening: Bound; clients that connect before `open` wait in its queue.
-        context: What it works with.
-        options: Where the host keys are.
+        listening: Bound socket; clients that connect before `open` wait in its queue.
+        context: Shared objects of the file server.
+        options: `host_keys`, the folder of the host keys.
 
     Raises:
-        ValueError: The options are none of ours, or a host key cannot be used.
+        ValueError: The options are of another form, or a host key cannot be used.
     """
 
     NEEDS_ASYNCIO = True
@@ -45,15 +45,15 @@ class SshListener:
         self._context = context
         self._loop: asyncio.AbstractEventLoop = context.loop.asyncio
         self._clients: dict[SshClient, asyncio.Task[None] | None] = {}
-        # Addresses, the longest known first.
+        # Addresses, the oldest entry first.
         self._group_exchange: dict[str, None] = {}
         self._listening: socket.socket | None = listening
         if context.settings.profile.mss_bytes is not None:
-            # Before the handshake: it goes into the SYN-ACK.
+            # Set before the TCP handshake, because the MSS is sent in the SYN-ACK.
             sockets.set_mss(listening, context.settings.profile.mss_bytes)
 
     def open(self) -> None:
-        """Take sessions from now on."""
+        """Start accepting sessions."""
         if self._listening is not None:
             self._listening.setblocking(False)
             self._listening.listen(BACKLOG)
@@ -61,11 +61,11 @@ class SshListener:
 
     @property
     def transfers_to_come(self) -> int:
-        """How many were granted and wait for the client's word to begin."""
+        """Number of granted transfers that wait until the client is ready."""
         return sum(client.waits_to_send for client in self._clients)
 
     def drain(self) -> None:
-        """Take no new sessions, and send idle ones away."""
+        """Stop accepting sessions, and close idle ones."""
         self._stop_listening()
         for client in tuple(self._clients):
             if not client.is_transferring:
@@ -78,11 +78,11 @@ class SshListener:
             client.close(reason)
 
     def forget(self, client: SshClient) -> None:
-        """Drop a client that is gone."""
+        """Remove a client that has disconnected."""
         self._clients.pop(client, None)
 
     def offer_group_exchange(self, address: str) -> None:
-        """Offer it to an address from now on: a client there has no other exchange of keys that we have."""
+        """Offer group exchange to an address from now on, because a client there has no other common key exchange."""
         self._group_exchange[address] = None
         if len(self._group_exchange) > _MOST_REMEMBERED:
             del self._group_exchange[next(iter(self._group_exchange))]
@@ -102,7 +102,7 @@ class SshListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError:
-                # No descriptors or memory are left: clients that wait keep waiting.
+                # No descriptors or memory left: stop accepting for a while; clients wait in the queue.
                 self._loop.remove_reader(self._listening.fileno())
                 self._loop.call_later(_PAUSE_S, self._listen_again)
                 return
@@ -145,9 +145,9 @@ class SshListener:
 
 
 def _quieten() -> None:
-    """Have asyncssh log nothing, for it would log user names, and have no warning of old algorithms be an error.
+    """Disable asyncssh's log, which has user names, and cryptography's warnings about legacy algorithms.
 
-    `legacy` is asked for: cryptography warns that finite-field Diffie-Hellman is to go.
+    Legacy algorithms are offered on purpose.
     """
     logging.getLogger("asyncssh").setLevel(logging.CRITICAL + 1)
     warnings.filterwarnings("ignore", message=".*(FFDH|Diffie-Hellman|TripleDES|has been moved).*")

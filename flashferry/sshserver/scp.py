@@ -1,4 +1,4 @@
-"""The SCP and SFTP dialogues."""
+"""Parsing and building of SCP and SFTP messages. No I/O. "Sink" is SCP's name for the receiving side."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 MOST_ANSWER_BYTES = 2048
-
-"""A sink whose answer is longer is no sink."""
+"""Longest reply of a sink."""
 
 _OK, _WARNING, _FATAL = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a sink answered: that all is well, or in its own words why not."""
+    """Reply of a sink: success, or its error message."""
 
     is_ok: bool
     text: str = ""
 
 
 class Answers:
-    """Takes a sink's answers apart, however they are cut."""
+    """Splits a sink's output, received in pieces, into replies."""
 
     def __init__(self) -> None:
         self._left = bytearray()
 
     def feed(self, data: bytes) -> list[Answer]:
-        """Take bytes in and return the answers that are whole now.
+        """Add received bytes, and return the replies that are complete now.
 
         Raises:
-            ValueError: These are no answers of a sink.
+            ValueError: The bytes are no reply of a sink.
         """
         self._left += data
         found = []
@@ -56,10 +55,10 @@ class Answers:
 
 
 def requested_name(command: str) -> str | None:
-    """Return the base name that a command asks to be sent; None if it is no `scp -f PATH`.
+    """Return the base name of the file that a command requests; None if it is no `scp -f PATH`.
 
     Args:
-        command: As the client sent it. Flags before the path may be any but those that send to us.
+        command: As the client sent it. Any flags are allowed except those that send a file to us.
     """
     program, _, rest = command.strip().partition(" ")
     if program.rsplit("/", 1)[-1] != "scp":
@@ -84,33 +83,30 @@ def _unquoted(path: str) -> str:
 
 
 def header(size_bytes: int, name: str) -> bytes:
-    """Return the line before a file."""
+    """Return the line that precedes a file."""
     return f"C0644 {size_bytes} {name}\n".encode()
 
 
 TRAILER = b"\0"
-
-"""What stands behind a file's last byte: we have read all of it."""
+"""Byte that follows a file: success of the sender."""
 
 
 def complaint(text: str) -> bytes:
-    """Return an error for the client's user."""
+    """Return an SCP error message."""
     return b"\x01scp: " + text.encode() + b"\n"
 
 
 def readable(text: bytes, most: int = 200) -> str:
-    """Return a stranger's text on one line of so many letters at most, without what a terminal would obey."""
+    """Return a client's text as one printable line of at most `most` characters."""
     decoded = text.decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else " " for letter in decoded).strip()[:most]
 
 
 MOST_PACKET_BYTES = 34_000
-
-"""A request of ours holds a name and no data; OpenSSH's longest packet is 256 kB, with data."""
+"""Longest request that is accepted. Requests here have a path but no data; with data OpenSSH allows 256 kB."""
 
 MOST_READ_BYTES = 256 * 1024
-
-"""More is not sent for one request; a client asks again for the rest."""
+"""Most bytes sent for one read request; the client requests the rest again."""
 
 _NUMBER = struct.Struct(">I")
 
@@ -120,7 +116,7 @@ _LEAST_BODY = 5
 
 
 class Kind(IntEnum):
-    """Kinds of requests, section 3 of the draft."""
+    """Types of SFTP requests, section 3 of the draft."""
 
     INIT = 1
     OPEN = 3
@@ -136,12 +132,11 @@ class Kind(IntEnum):
 
 
 WRITING = frozenset({6, 9, 10, 13, 14, 15, 18, 20})
-
-"""Kinds that would change something: write, setstat, fsetstat, remove, mkdir, rmdir, rename, symlink."""
+"""Request types that would change something: write, setstat, fsetstat, remove, mkdir, rmdir, rename, symlink."""
 
 
 class Status(IntEnum):
-    """What became of a request, section 7 of the draft."""
+    """Status codes, section 7 of the draft."""
 
     OK = 0
     EOF = 1
@@ -153,20 +148,19 @@ class Status(IntEnum):
 
 
 READ_FLAG = 1
-
-"""Of an open request: for reading. All other flags write."""
+"""Flag of an open request for reading; all other flags are for writing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request.
+    """One SFTP request.
 
     Attributes:
-        kind: Its kind, known or not.
-        number: What the answer carries; of INIT the client's version.
-        text: Path or handle, of those that have one.
-        offset: Where to read.
-        length: How much to read, or the flags of an open.
+        kind: Its type, known or not.
+        number: Request id, repeated in the response; for INIT the client's version.
+        text: Path or handle, if the type has one.
+        offset: Offset of a read, in bytes.
+        length: Number of bytes to read, or the flags of an open.
     """
 
     kind: int
@@ -180,7 +174,7 @@ _WITH_TEXT = frozenset(Kind) - {Kind.INIT}
 
 
 class Requests:
-    """Takes a client's requests apart, however they are cut."""
+    """Splits a client's input, received in pieces, into requests."""
 
     def __init__(self) -> None:
         self._left = bytearray()
@@ -188,21 +182,21 @@ class Requests:
 
     @property
     def waiting_bytes(self) -> int:
-        """What was fed and not asked for yet."""
+        """Number of bytes fed and not yet returned as requests."""
         return len(self._left) - self._at
 
     def feed(self, data: bytes) -> None:
-        """Take bytes in."""
+        """Add received bytes."""
         if self._at:
             del self._left[: self._at]
             self._at = 0
         self._left += data
 
     def next(self) -> Request | None:
-        """Return the next request; None while it is not whole.
+        """Return the next request; None while it is incomplete.
 
         Raises:
-            ValueError: This is no request, or one that is longer than any of ours.
+            ValueError: The input is no request, or one longer than `MOST_PACKET_BYTES`.
         """
         if self.waiting_bytes < _NUMBER.size:
             return None
@@ -242,13 +236,12 @@ class Attributes:
     mode: int
 
     def encoded(self) -> bytes:
-        """Return it as in the draft's section 5, with size and permissions."""
+        """Return the encoded attributes, size and permissions (draft, section 5)."""
         return struct.pack(">IQI", 0x1 | 0x4, self.size_bytes, self.mode)
 
 
 FOLDER = Attributes(0, 0o040555)
-
-"""The one folder that there is."""
+"""Attributes of the root folder, the only one."""
 
 
 def image_attributes(size_bytes: int) -> Attributes:
@@ -265,37 +258,37 @@ def _string(text: bytes) -> bytes:
 
 
 def version() -> bytes:
-    """Answer the first request; no extensions are offered."""
+    """Return the response to INIT; no extensions are offered."""
     return struct.pack(">IBI", 5, 2, 3)
 
 
 def status(number: int, code: Status, text: str = "") -> bytes:
-    """Answer by what became of a request."""
+    """Return a response with a status."""
     return _packet(101, number, _NUMBER.pack(code) + _string(text.encode()) + _string(b""))
 
 
 def handle(number: int, name: bytes) -> bytes:
-    """Answer by a handle."""
+    """Return a response with a handle."""
     return _packet(102, number, _string(name))
 
 
 def data_header(number: int, length: int) -> bytes:
-    """Return what stands before the data that answer a read."""
+    """Return the header of the response to a read; the data follow."""
     return struct.pack(">IBII", 9 + length, 103, number, length)
 
 
 def name(number: int, path: bytes) -> bytes:
-    """Answer by one name without attributes."""
+    """Return a response with one name without attributes."""
     return _packet(104, number, _NUMBER.pack(1) + _string(path) + _string(path) + _NUMBER.pack(0))
 
 
 def attributes(number: int, of: Attributes) -> bytes:
-    """Answer with the attributes of a file."""
+    """Return a response with the attributes of a file."""
     return _packet(105, number, of.encoded())
 
 
 def real_path(path: bytes) -> bytes:
-    """Return a path from the one folder on, without `.`, `..` and double slashes."""
+    """Return a path as an absolute one, without `.`, `..` and double slashes."""
     words: list[bytes] = []
     for word in path.split(b"/"):
         if word == b"..":

@@ -1,6 +1,7 @@
-"""One session on a connection: `scp -f` of one image, or SFTP that reads one; everything else is refused.
+"""SSH session: `scp -f` or an SFTP read of one image; every other request is refused.
 
-It is the host of what it sends (`flashferry.fileserver.image_stream`): it calls for more when the connection has room.
+It is the `SendingHost` of its transfer (`flashferry.fileserver.image_stream`): it lets the sender continue when the
+connection has room.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -33,10 +34,10 @@ _TO_COME = "the client left before it took the image"
 
 
 class Session(asyncssh.SSHServerSession[bytes]):
-    """One session of a client; asyncssh reports what the client asks for, and calls it for data.
+    """One session of a client; asyncssh calls it with the client's requests and data.
 
     Args:
-        client: Whose it is.
+        client: The client.
 
     Attributes:
         socket: The connection's.
@@ -54,20 +55,20 @@ class Session(asyncssh.SSHServerSession[bytes]):
         self._first_window_bytes = 0
         self._wants_space = self._is_called = self._is_over = False
 
-    # What asyncssh calls.
+    # Called by asyncssh.
 
     def connection_made(self, chan: Any) -> None:
-        """Take the channel; it is to say at once when something waits in it."""
+        """Store the channel, which reports unsent data at once."""
         self.channel = chan
         self._first_window_bytes = chan.window_bytes
         chan.set_write_buffer_limits(high=0)
 
     def shell_requested(self) -> bool:
-        """Refuse it: there is none."""
+        """Refuse: there is no shell."""
         return False
 
     def exec_requested(self, command: str) -> bool:
-        """Take `scp -f PATH` alone; no shell is ever asked what it means."""
+        """Accept `scp -f PATH` only; it is parsed here, and not by a shell."""
         name = requested_name(command)
         self.client.note("exec scp -f" if name is not None else "exec of something else: refused")
         if name is None:
@@ -76,7 +77,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
         return True
 
     def subsystem_requested(self, subsystem: str) -> bool:
-        """Take `sftp` alone."""
+        """Accept `sftp` only."""
         is_known = subsystem == "sftp"
         self.client.note("subsystem sftp" if is_known else "another subsystem: refused")
         if is_known:
@@ -84,12 +85,12 @@ class Session(asyncssh.SSHServerSession[bytes]):
         return is_known
 
     def session_started(self) -> None:
-        """Begin the dialogue."""
+        """Start the dialogue."""
         if self._dialogue is not None:
             self._dialogue.begin()
 
     def data_received(self, data: bytes, _datatype: Any = None) -> None:
-        """Take the client's bytes to the dialogue; what is none of it ends the connection."""
+        """Pass the client's bytes to the dialogue; a violation of its protocol ends the connection."""
         self.client.stays_busy()
         if self._dialogue is None or self._is_over:
             return
@@ -100,32 +101,32 @@ class Session(asyncssh.SSHServerSession[bytes]):
             self.client.send_off("Protocol error.")
 
     def eof_received(self) -> bool:
-        """Note that the client sends nothing any more: what it has not confirmed by then it never will."""
+        """End the session at the client's EOF; a transfer that it has not confirmed fails."""
         was_over, is_sftp = self._is_over, isinstance(self._dialogue, SftpDialogue)
         self.lost()
         if not was_over and self.client.connection.is_open:
-            # By SFTP it is how a client ends well.
+            # With SFTP an EOF is the normal end.
             self.channel.exit(0 if is_sftp else 1)
         return False
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Settle what is left."""
+        """End the transfer, if any."""
         self.lost()
 
     def resume_writing(self) -> None:
-        """Go on: nothing waits for the client's window any more."""
+        """Continue sending: no data wait for the client's window any more."""
         self.on_space()
 
     # Requests for the image.
 
     def retrieve(self, image: "ImageFile", transport: str) -> Retrieval | None:
-        """Open an image for a transfer; None where this login is not good for it."""
+        """Open an image for a transfer; None if this login does not allow it."""
         account = self.client.account_for(image, transport)
         self._retrieval = self.client.retrieve(account) if account is not None else None
         return self._retrieval
 
     def send(self, retrieval: Retrieval, transport: str, trailer: bytes = b"") -> ChannelSending | None:
-        """Begin to send; None where the ticket was withdrawn meanwhile, or the connection is gone."""
+        """Start sending; None if the ticket was withdrawn meanwhile, or the connection is lost."""
         client = self.client
         raw_info = sockets.read_info_bytes(self.socket)
         if raw_info is None or retrieval.account.withdrawn(client.tickets.clock()):
@@ -148,16 +149,16 @@ class Session(asyncssh.SSHServerSession[bytes]):
 
     @property
     def is_transferring(self) -> bool:
-        """Whether a transfer was granted that has not come to its end."""
+        """Whether a transfer was granted that has not ended."""
         return self._retrieval is not None
 
     @property
     def waits_to_send(self) -> bool:
-        """Whether one was granted that has not started."""
+        """Whether a transfer was granted that has not started."""
         return self._retrieval is not None and self._sending is None
 
     def fail(self, reason: str) -> None:
-        """End a transfer that was granted, with a reason of the client's."""
+        """Record the failure of a granted transfer, caused by the client."""
         sending, retrieval = self._sending, self._retrieval
         if sending is not None:
             sending.refused(reason)
@@ -166,23 +167,23 @@ class Session(asyncssh.SSHServerSession[bytes]):
             self._report_failure(retrieval.account, reason)
 
     def cut(self, reason: str) -> None:
-        """End the transfer at once, with a reason, and the connection with it; nothing happens without one."""
+        """End the transfer, if any, and with it the connection."""
         if self._sending is not None:
             self._sending.cut(reason)
         else:
             self.fail(reason)
 
     def yield_to_newer(self, reason: str) -> None:
-        """End the transfer for a newer one of its ticket, and the connection with it."""
+        """End the transfer, if any, in favour of a newer one of its ticket, and with it the connection."""
         if self._sending is not None:
             self._sending.yield_to_newer(reason)
         elif self._retrieval is not None:
             self.fail(reason)
-            # Left open, a client that says next that it is ready would wait for a file that never comes.
+            # Otherwise a client that becomes ready would wait for a file that is never sent.
             self.sending_ended(Ending.CUT)
 
     def lost(self) -> None:
-        """Note that the client is gone, or will say nothing more."""
+        """Handle a client that has disconnected or sent EOF."""
         if self._is_over:
             return
         self._is_over = True
@@ -202,24 +203,24 @@ class Session(asyncssh.SSHServerSession[bytes]):
         self._retrieval = self._sending = None
         self._wants_space = False
 
-    # The host of what is sent.
+    # Called by the sender of the image.
 
     def await_space(self) -> None:
-        """Call for more while the connection has room."""
+        """Let the sender write whenever the connection has room."""
         self._wants_space = True
         self.on_space()
 
     def leave_loop(self) -> None:
-        """Call for nothing more."""
+        """Stop calling the sender."""
         self._wants_space = False
 
     def handle_error(self) -> None:
-        """Name an error of ours as such, and end the connection."""
+        """Report an exception in our code, and end the connection."""
         report_loop_error("ssh session")
         self.client.connection.abort()
 
     def sending_ended(self, ending: Ending) -> None:
-        """End the dialogue well, or the connection: within a file there is no other word for it."""
+        """Continue the dialogue after a delivery; otherwise abort the connection, for SCP cannot end within a file."""
         self._release()
         self.client.stays_busy()
         if ending is not Ending.DELIVERED:
@@ -228,7 +229,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
             self.client.connection.abort()
 
     def on_space(self) -> None:
-        """Send more, in a turn of the loop of its own."""
+        """Schedule the next piece in a separate turn of the loop."""
         if not self._is_called and (self._wants_space or isinstance(self._dialogue, SftpDialogue)):
             self._is_called = True
             self.ioloop.asyncio.call_soon(self._go_on)
@@ -241,10 +242,10 @@ class Session(asyncssh.SSHServerSession[bytes]):
             if self._sending is None or not self._wants_space or not self.has_space:
                 return
             self._sending.write()
-        # Others of this process have their turn.
+        # Let other connections of this process have their turn.
         self.on_space()
 
     @property
     def has_space(self) -> bool:
-        """Whether data may be handed over now."""
+        """Whether data may be sent now."""
         return self.client.connection.has_space and self.channel.takes_data

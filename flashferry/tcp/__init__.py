@@ -1,5 +1,5 @@
-"""Pure facts and arithmetic about TCP: no sockets, no clock.
+"""Computations about TCP connections: no sockets, no clock.
 
-The kernel's account of a connection, the audit of a SYN, models of what a flow can reach, the pace of a copy over a
-link of unknown rate, and the verdict on what limited a transfer, with its evidence in words.
+Parsers of TCP_INFO and of a SYN, models of the rate a flow can reach, the pace of a copy over a link of unknown rate,
+and the verdict on what limited a transfer, with its evidence in words.
 """

@@ -1,4 +1,4 @@
-"""TCP_INFO and BBR's TCP_CC_INFO: the kernel's own account of a connection, from bytes to values.
+"""Parsers of TCP_INFO and of BBR's TCP_CC_INFO: the kernel's state of a connection.
 
 Facts
 -----
@@ -209,7 +209,7 @@ class TcpInfo:
 
     @property
     def app_limited(self) -> bool:
-        """Whether the last delivery rate was held down by the sender having nothing to send."""
+        """Whether a lack of data to send limited the last delivery rate."""
         return bool(self.flags & _FLAG_APP_LIMITED)
 
     @property
@@ -219,10 +219,10 @@ class TcpInfo:
 
 
 def parse_tcp_info(raw: bytes) -> TcpInfo:
-    """Turn what `getsockopt(IPPROTO_TCP, TCP_INFO)` returned into values, by its length.
+    """Parse the bytes that `getsockopt(IPPROTO_TCP, TCP_INFO)` returned; their length decides which fields are set.
 
     Args:
-        raw: The bytes returned; ask for 512 and pass on what came.
+        raw: The bytes returned; call getsockopt with a length of 512.
 
     Raises:
         ValueError: Fewer than 104 bytes, which no Linux kernel returns.
@@ -235,7 +235,7 @@ def parse_tcp_info(raw: bytes) -> TcpInfo:
 
 @lru_cache(maxsize=16)
 def _reader(length: int) -> tuple[struct.Struct, tuple[str, ...]]:
-    """Return one reader for all whole fields of a length, made once: a kernel always returns the same."""
+    """Return an unpacker for all fields within a length, and their names; cached, for a kernel uses one length."""
     codes, names, place = ["="], [], 0
     for name, offset, code in _LAYOUT:
         end = offset + struct.calcsize(f"={code}")
@@ -261,10 +261,10 @@ _BBR = struct.Struct("=5I")
 
 
 def parse_bbr_info(raw: bytes) -> BbrInfo | None:
-    """Turn TCP_CC_INFO bytes into BBR's values; None when the flow's congestion control is another one.
+    """Parse TCP_CC_INFO bytes as BBR's values; None if the flow's congestion control is another one.
 
     The structure is five 32-bit words: bandwidth low and high, least RTT in us, and two gains in 1/256.
-    Vegas and DCTCP return 16 bytes, CUBIC and Reno none: they differ by length.
+    The length shows the congestion control: Vegas and DCTCP return 16 bytes, CUBIC and Reno none.
     """
     if len(raw) != _BBR.size:
         return None

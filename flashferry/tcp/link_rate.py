@@ -1,17 +1,17 @@
-"""The rate of a link for which none is stated, learned from what earlier transfers were delivered at.
+"""Rate of a link whose rate is not configured, learned from earlier transfers over it.
 
 Facts
 -----
 
-- Only a transfer that the link itself held back shows its rate: the verdicts bandwidth and policer. One limited by its
-  window, by loss or by flash shows what got through, which may be any part of it.
-- A transfer that found its pace for itself (`flashferry.tcp.pacing`) was held back by the link, and its verdict says
-  so.
-- A cap that was reached shows that the link carries at least so much. It may raise an estimate but never begin one:
-  where the cap is a share of the estimate, an estimate made of its own share would shrink with every transfer.
-- Transfers at the same time share the link, so what ran beside a transfer is added to it.
-- The start-up of a transfer is no rate of the link: the best five seconds count.
-- An estimate ends with its age.
+- Only a transfer that the link itself limited shows the link's rate: the verdicts bandwidth and policer. A transfer
+  limited by its window, by loss or by flash may have used any part of the link.
+- A transfer that was paced to the link's rate (`flashferry.tcp.pacing`) was limited by the link; its verdict is
+  bandwidth.
+- A cap that was reached shows that the link carries at least so much. It may raise an estimate but never start one:
+  if the cap is a share of the estimate, an estimate made from that share would shrink with every transfer.
+- Transfers at the same time share the link, so the rates of concurrent transfers are added.
+- The start-up of a transfer does not show the link's rate: the best five seconds count.
+- An estimate expires.
 """
 
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ HEADERS_BYTES = 40
 """IPv4 and TCP header without options, as in every data segment to a device that does not use timestamps."""
 
 MAX_AGE_S = 7 * 86400.0
-"""After a week a rate is learned anew: links are changed."""
+"""A learned rate expires after a week, for links are changed."""
 
 _SUSTAINED_S = 5.0
-# A transfer beside another one is added only if it lay (nearly) within it: its mean rate is that of sharing then.
+# A concurrent transfer is added only if 90 % of it overlaps: only then is its mean rate its share of the link.
 _BESIDE = 0.9
 _SHOWS_THE_LINK = (VerdictKind.BANDWIDTH, VerdictKind.POLICER)
 
@@ -46,10 +46,10 @@ class Delivery:
         ended_at: Wall-clock time of its last acknowledgement, seconds since 1970.
         duration_s: First byte to last acknowledgement.
         rate_bytes_per_s: Payload acknowledged per second of that time.
-        sustained_bytes_per_s: The most it kept up for five seconds; None if it was shorter.
+        sustained_bytes_per_s: Highest rate sustained for five seconds; None if the transfer was shorter.
         kind: What limited it.
-        mss_bytes: Segment size, for the share of headers.
-        peer_address: Which client it went to.
+        mss_bytes: Segment size, to add the headers.
+        peer_address: Address of the client.
     """
 
     ended_at: float
@@ -67,13 +67,13 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedRate:
-    """A link rate and where it comes from.
+    """A link rate and the transfer that it was learned from.
 
     Attributes:
         rate_bps: Bits per second on the link, TCP and IP headers included.
-        learned_at: Wall-clock time of the transfer that showed it, seconds since 1970.
-        peer_address: The client it went to.
-        kind: What limited that transfer.
+        learned_at: Wall-clock time of the transfer's end, seconds since 1970.
+        peer_address: Address of its client.
+        kind: What limited it.
     """
 
     rate_bps: float
@@ -88,7 +88,7 @@ class LearnedRate:
 
 
 def sustained_bytes_per_s(samples: "Sequence[Sample]", least_s: float = _SUSTAINED_S) -> float | None:
-    """Return the highest rate of acknowledged payload that was kept up for at least `least_s`; None if none was."""
+    """Return the highest rate of acknowledged payload over at least `least_s` seconds; None if samples span less."""
     best: float | None = None
     begin = 0
     for end in samples:
@@ -103,13 +103,13 @@ def sustained_bytes_per_s(samples: "Sequence[Sample]", least_s: float = _SUSTAIN
 
 
 def learned_rate(deliveries: "Iterable[Delivery]", now_s: float, *, max_age_s: float = MAX_AGE_S) -> LearnedRate | None:
-    """Return what a link was seen to carry; None if no transfer of late was held back by it.
+    """Return the rate of a link as recent transfers showed it; None if the link limited none of them.
 
     Args:
-        deliveries: Transfers over that link, in any order; also those that were limited otherwise, for they took
-            their part of it.
+        deliveries: Transfers over that link, in any order, also those limited by something else: they used a part of
+            the link meanwhile.
         now_s: Wall-clock time, seconds since 1970.
-        max_age_s: Older transfers do not count.
+        max_age_s: Older transfers are ignored.
     """
     fresh = [delivery for delivery in deliveries if 0 <= now_s - delivery.ended_at <= max_age_s]
     shown = [delivery for delivery in fresh if _shows(delivery, _SHOWS_THE_LINK)]

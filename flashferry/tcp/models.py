@@ -56,7 +56,10 @@ def cubic_bytes_per_s(loss: float, rtt_s: float, mss_bytes: int) -> float:
 
 
 def repair_bytes_per_s(loss: float, rtt_s: float, mss_bytes: int) -> float:
-    """Return what repairs without SACK leave of any rate; infinite without loss. Arguments as in `reno_bytes_per_s`."""
+    """Return the rate at which a flow without SACK repairs its losses; infinite without loss.
+
+    Arguments as in `reno_bytes_per_s`.
+    """
     _fraction(loss)
     return _rate(1 / loss if loss else math.inf, rtt_s, mss_bytes)
 
@@ -71,7 +74,7 @@ def predicted_bytes_per_s(
     cap_bytes_per_s: float | None = None,
     congestion_control: str = "cubic",
 ) -> float:
-    """Return the least of all ceilings: window, congestion control, link and pacing cap; infinite if none is known.
+    """Return the lowest of the bounds by window, congestion control, link and pacing cap; infinite if none is known.
 
     Args:
         rtt_s: Round-trip time in seconds, > 0.

@@ -1,4 +1,4 @@
-"""A transfer as a whole: the background against which each of its intervals is judged. No words and no clock."""
+"""Figures of a transfer as a whole, against which each of its intervals is classified. No text and no clock."""
 
 from dataclasses import dataclass
 from statistics import median, pstdev
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from flashferry.tcp.sample import Interval, Sample
 
 LINK_IS_FULL = 0.8
-"""Of what a link is known to carry: below that nothing is ever put down to a full link."""
+"""Part of a link's known rate; below it no transfer is ever attributed to a full link."""
 
 _LINK_IS_USED_UP = 0.9
-# Of what an SFTP client asks for at most, per round trip: one that asks for the next piece when it has the last one was
-# measured at 0.6 to 0.9, for its own time and that of the link come on top.
+# Part of an SFTP client's open requests that is delivered per round trip. A client that requests the next piece when it
+# has the last one was measured at 0.6 to 0.9, for its own processing time and the link's add to the round trip.
 _ASKED_GOES_ROUND = 0.35
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPace:
-    """A pace that a sender looked for in the transfer itself, see `flashferry.tcp.pacing`.
+    """Result of a sender's search for the link's rate during the transfer, see `flashferry.tcp.pacing`.
 
     Attributes:
-        found_link_bytes_per_s: What the link was found to carry for all transfers that share it; None while unknown.
+        found_link_bytes_per_s: Rate found for the link, for all transfers that share it; None while unknown.
     """
 
     found_link_bytes_per_s: int | None
@@ -31,11 +31,11 @@ class OwnPace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLink:
-    """What a link carries, as stated or learned, and what else we sent over it.
+    """A link's rate, configured or learned, and what our other transfers used of it.
 
     Attributes:
-        bytes_per_s: Payload per second that it carries, > 0.
-        beside_bytes_per_s: Payload per second that our other transfers over it had at the same time, >= 0.
+        bytes_per_s: Payload rate of the link, > 0.
+        beside_bytes_per_s: Payload rate of our other transfers over it at the same time, >= 0.
     """
 
     bytes_per_s: float
@@ -49,20 +49,20 @@ class KnownLink:
             )
 
     def may_be_full_at(self, bytes_per_s: float) -> bool:
-        """Return whether it may have been full while a transfer had so much of it."""
+        """Return whether the link may have been full while a transfer ran at this rate."""
         return bytes_per_s + self.beside_bytes_per_s >= LINK_IS_FULL * self.bytes_per_s
 
     def is_used_up_by(self, bytes_per_s: float) -> bool:
-        """Return whether next to nothing of it was left beside a transfer that had so much: what drops is the link."""
+        """Return whether a transfer at this rate used almost all of the link, so that drops are the link's own."""
         return bytes_per_s + self.beside_bytes_per_s >= _LINK_IS_USED_UP * self.bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """A transfer as a whole, the background an interval is judged against.
+    """Figures of a transfer as a whole, against which an interval is classified.
 
     Attributes:
-        duration_s: Time judged, the tail left out.
+        duration_s: Time classified, without the tail.
         rate_bytes_per_s: Bytes acknowledged per second of that time.
         peak_bytes_per_s: Rate of its fastest interval.
         spread: Standard deviation of the interval rates over their mean.
@@ -71,22 +71,22 @@ class Overview:
         min_rtt_s: Least round-trip time; None if never measured.
         median_rtt_s: Median of the smoothed round-trip times.
         mss_bytes: Segment size in force at the end.
-        retrans_bytes: Bytes sent again.
+        retrans_bytes: Bytes retransmitted.
         retrans_share: Those as a part of all bytes sent.
         cap_bytes_per_s: Pacing cap in force at the end; None without.
-        usual_cap_bytes_per_s: Cap that was in force, or a smaller one, for half of the time that had one: others that
-            come and go change a share, and the last one to go leaves all of it. None without.
-        is_cap_steady: Whether it was the same all the time.
-        shared_cap_bytes_per_s: What that cap was a share of; None where it was not shared.
+        usual_cap_bytes_per_s: Median of the cap by time; None without a cap. A share of a cap changes as concurrent
+            transfers start and end, so its last value is not typical.
+        is_cap_steady: Whether the cap never changed.
+        shared_cap_bytes_per_s: The cap that was divided among several transfers; None if it was not shared.
         sack: Whether both sides agreed on SACK; None if not known.
         loss_based: Whether the congestion control slows down on loss.
         slowed_for_loss: Whether the sender lowered its pacing because of losses: its pace is no cap then.
-        own_pace: What its pace was if the sender looked for it in the transfer; None where a cap was given, or none.
-        link: What the link is known to carry; None if neither stated nor learned.
+        own_pace: Result of the sender's search for its pace; None if it did not search.
+        link: The link's rate; None if neither configured nor learned.
         channel_window_bytes: Largest window that the client opened in its SSH channel; None without one, or unknown.
-        channel_waiting_bytes: Most bytes that waited for it in the time judged; None without a channel.
-        channel_waiting_share: Part of the time at whose end something waited, 0 to 1.
-        asked_bytes: Most bytes that an SFTP client had asked for and not acknowledged; None where it need not ask.
+        channel_waiting_bytes: Most bytes that waited for that window; None without a channel.
+        channel_waiting_share: Part of the time, by intervals, at whose end bytes waited, 0 to 1.
+        asked_bytes: Most bytes that an SFTP client had requested and not acknowledged; None without read requests.
         cipher: The cipher of an encrypted transfer; empty in clear text.
     """
 
@@ -134,18 +134,9 @@ def overview(
     channel_window_bytes: int | None = None,
     cipher: str = "",
 ) -> Overview:
-    """Sum up a transfer.
+    """Return the figures of a transfer from its samples and the intervals to be classified, at least one of each.
 
-    Args:
-        samples: All samples, in order, at least one.
-        spans: The intervals to be judged, at least one.
-        congestion_control: Name of the sender's congestion control; None is taken as loss-based.
-        shared_cap_bytes_per_s: What the cap was a share of, or None.
-        slowed_for_loss: Whether the sender lowered its pacing because of losses.
-        own_pace: The pace that it found, if it looked for one.
-        link: What the link is known to carry, if it is.
-        channel_window_bytes: Largest window that the client opened in its SSH channel; None without one.
-        cipher: The cipher of an encrypted transfer; empty in clear text.
+    A congestion control of None is taken as loss-based. The other arguments are attributes of `Overview`.
     """
     windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
     rates = [span.rate_bytes_per_s for span in spans]
@@ -187,16 +178,16 @@ def overview(
 
 
 def _peak(spans: "Sequence[Interval]") -> float:
-    """Return the best rate of an interval of usual length.
+    """Return the highest rate of the intervals of usual length.
 
-    The last one often is a small rest, and a burst of acknowledgements in it no rate that was ever reached.
+    The last interval often is short, and a burst of acknowledgements in it shows a rate that was never reached.
     """
     usual_s = median(span.duration_s for span in spans)
     return max(span.rate_bytes_per_s for span in spans if span.duration_s >= usual_s / 2)
 
 
 def _median_by_time(held: "Sequence[tuple[int, float]]") -> int | None:
-    """Return the least value up to which half of the time is spent; None without any."""
+    """Return the median of values weighted by their time; None without any."""
     left_s = sum(seconds for _, seconds in held) / 2
     for value, seconds in sorted(held):
         left_s -= seconds

@@ -1,22 +1,21 @@
-"""The pace of a copy over a link whose rate is not stated, found from what the copy itself sees. No sockets, no clock.
+"""Search for the rate of a link that is not configured, and the pacing rate of a copy over it. No sockets, no clock.
 
 Facts
 -----
 
-- A link that is full delivers at its own rate, whatever is sent: what was delivered in a round trip during which a
-  queue stood is the link's rate, and random loss does not change it.
-- Linux' BBR never sends faster than SO_MAX_PACING_RATE, and does not slow down on loss. A little under the link's rate
-  it leaves no queue and loses nothing of its own making; above it, it sends 2 to 5 % again on short queues.
-- The news of a queue is a round trip old. What is sent too much until then grows with the step taken: half a path's
-  content at steps of 1.5, more than all of it at steps of 2.9, BBR's own.
-- A queue that we made goes when we send less than the link carries. One that stays is another flow's, or the link has
-  become longer. Beside it a pace of ours would be unfair, and CUBIC is as fair as any other flow (Copa, NSDI 2018,
-  separates the two in this way).
-- On a host that is served late (a starved virtual machine) round-trip times show the host, and a pace is not
-  reached: its timers come late too. A cap then holds back nothing but BBR's own estimate, which would rise without it.
-  With 11 to 33 % of the processors stolen BBR alone had 2.6 to 5.6 MB/s on a link of 6, under a cap found meanwhile 0.3
-  to 3.1.
-- A receiver whose window is full, and a sender that has nothing to send, show no link: then nothing is concluded.
+- A full link delivers at its own rate, whatever is sent: the delivery rate during a round trip with a standing queue is
+  the link's rate, and random loss does not change it.
+- Linux' BBR never sends faster than SO_MAX_PACING_RATE, and does not slow down on loss. Paced a little below the link's
+  rate it makes no queue and causes no loss; above it, it retransmits 2 to 5 % on short queues.
+- A queue is noticed a round trip late. The excess sent until then grows with the step of the search: half a
+  bandwidth-delay product at steps of 1.5, more than a whole one at steps of 2.9, as BBR takes them.
+- A queue of our own drains when we send less than the link carries. One that stays is another flow's, or the path has
+  become longer. A fixed pace would be unfair to that flow, so CUBIC is used then (Copa, NSDI 2018, separates the two
+  in this way).
+- On a host short of processor time (a starved virtual machine) round-trip times show the host, and a pace is not
+  reached, because timers fire late. A cap then only keeps BBR's estimate from rising: with 11 to 33 % of the processor
+  time stolen, BBR alone reached 2.6 to 5.6 MB/s on a link of 6 MB/s, and 0.3 to 3.1 MB/s under a cap found meanwhile.
+- While the receiver's window is full, or the sender has nothing to send, readings show nothing about the link.
 """
 
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from flashferry.tcp.path_estimator import PathEstimate, PathReading
 
 
 class Phase(StrEnum):
-    """What a pace is doing."""
+    """Phase of a search: raise the pace, drain the queue, hold the pace, yield to another flow, or leave it to BBR."""
 
     SEARCH = "search"
     DRAIN = "drain"
@@ -38,12 +37,12 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """A decision.
+    """Pacing rate until the next reading.
 
     Attributes:
-        bytes_per_s: Send no faster, payload bytes per second.
-        phase: What the pace is doing; `yield` asks for CUBIC, all others for BBR, `free` for one that begins anew.
-        next_check_s: When the next reading is wanted.
+        bytes_per_s: Upper bound of the send rate, payload bytes per second.
+        phase: Phase of the search. `yield` needs CUBIC as congestion control, all others BBR; `free` needs BBR reset.
+        next_check_s: Time until the next reading, in seconds.
     """
 
     bytes_per_s: int
@@ -55,7 +54,8 @@ class LinkPacer:
     """Finds the rate of a link and the pace for it.
 
     Args:
-        known_bytes_per_s: What an earlier copy found, to begin nearer to it; None begins as any connection does.
+        known_bytes_per_s: Rate found by an earlier copy, from half of which the search starts; None starts with the
+            usual first flight.
     """
 
     def __init__(self, known_bytes_per_s: float | None = None) -> None:
@@ -89,7 +89,7 @@ class LinkPacer:
         self._calm_after_s = figures.CALM_S
 
     def take(self, reading: PathReading) -> Pace:
-        """Take a reading in and decide."""
+        """Add a reading and return the pace until the next one."""
         if not self._pace:
             self._begin(reading)
         self._path.take(reading, self._read_s)
@@ -109,7 +109,7 @@ class LinkPacer:
             bytes_per_s=max(figures.LEAST_BYTES_PER_S, int(self._pace)), phase=self.phase, next_check_s=self._read_s
         )
 
-    # Looking.
+    # Evaluating readings.
 
     def _begin(self, reading: PathReading) -> None:
         self._since_s, self._read_s = reading.at_s, figures.HOLD_CHECK_S
@@ -121,14 +121,14 @@ class LinkPacer:
         limit_s = self._queue_limit_s(reading)
         is_full, stands = reading.queue_s > limit_s, reading.queue_s > figures.STANDS * limit_s
         queued = is_full if self.phase is Phase.SEARCH else stands
-        # What a full window keeps on its way grows no queue any further, and shows no link.
+        # A flow limited by the receiver's window makes no queue grow, and shows nothing about the link.
         queued = queued and not reading.held_back
-        # One that goes while more and more is sent is what a delay left behind.
+        # A queue that shrinks while the pace rises is left from a delay.
         shrinks = self.phase is Phase.SEARCH and reading.queue_s < self._queue_before_s - figures.SHRINKS_S
         self._queue_before_s = reading.queue_s
         self._stood_from_s = min(self._stood_from_s, reading.at_s) if queued else float("inf")
         if self._path.is_late:
-            # Our own process was starved, and so is what it sees.
+            # Our own process got no processor time, so the reading proves nothing.
             self._stood_from_s = float("inf")
         doubtful = self._path.is_disturbed or self._is_trickle(reading)
         if doubtful and reading.at_s - self._stood_from_s < figures.UNDENIABLE_S + 4 * reading.base_rtt_s:
@@ -137,19 +137,19 @@ class LinkPacer:
         if not queued or shrinks:
             self._queued = 0
         elif self._path.moved_bytes:
-            # Without news a look is the one before it once more.
+            # If nothing arrived since the last reading, this one repeats it.
             self._queued += 1
         self._clear = 0 if stands else self._clear + 1
         self._time_fullness(reading, is_full=is_full)
 
     def _is_trickle(self, reading: PathReading) -> bool:
-        """Return whether so little arrives of what once did that it is the sender who waits, or the link is another."""
+        """Return whether far less arrives than before: the sender stalls, or the link has changed."""
         arrives = self._path.rate(reading, max(reading.base_rtt_s, figures.QUICK_CHECK_S[0]))
         self._best = max(self._best, arrives)
         return arrives < figures.TRICKLE_SHARE * min(self._best, self._pace)
 
     def _time_fullness(self, reading: PathReading, *, is_full: bool) -> None:
-        """Remember since when a queue stood, for the rate meanwhile."""
+        """Remember the first and last reading of a standing queue, to compute the rate between them."""
         if is_full:
             self._full_from = self._full_from if self._is_full and self._full_from else reading
             self._full_to = reading
@@ -157,7 +157,7 @@ class LinkPacer:
 
     def _queue_limit_s(self, reading: PathReading) -> float:
         burst_s = min(figures.MOST_BURST_S, figures.QUEUE_SEGMENTS * reading.mss_bytes / max(self._pace, 1.0))
-        # A receiver waits so long for the second segment before it acknowledges the first (RFC 1122, 4.2.3.2).
+        # Delayed acknowledgement: a receiver waits for a second segment before it acknowledges (RFC 1122, 4.2.3.2).
         delayed_s = min(figures.DELAYED_ACK_S, reading.mss_bytes / max(self._pace, 1.0))
         return max(figures.LEAST_QUEUE_S, figures.QUEUE_SHARE * reading.base_rtt_s, burst_s) + delayed_s
 
@@ -170,7 +170,7 @@ class LinkPacer:
         least_s, most_s = figures.QUICK_CHECK_S
         return min(most_s, max(least_s, reading.base_rtt_s / 8))
 
-    # Deciding.
+    # The phases.
 
     def _enter(self, phase: Phase, reading: PathReading) -> None:
         self.phase, self._since_s = phase, reading.at_s
@@ -198,7 +198,7 @@ class LinkPacer:
             self._pace = max(self._pace, self._step(reading) * delivered)
 
     def _is_hopeless(self, base_s: float) -> bool:
-        """Return whether delays left a search without a usable reading for too long."""
+        """Return whether delays kept a search from getting a usable reading for too long."""
         if self._path.is_disturbed and not self._is_probe:
             self._disturbed_s += self._path.span_s
             self._disturbed_times += not self._was_disturbed
@@ -213,14 +213,14 @@ class LinkPacer:
         self._pace = figures.FREE_BYTES_PER_S
 
     def _free(self, reading: PathReading) -> None:
-        """Leave it to BBR until the host is calm; then what BBR found is where the search goes on."""
+        """Leave the rate to BBR until the host is calm; then continue the search from the rate that BBR reached."""
         calm_s = reading.at_s - max(self._since_s, self._path.disturbed_at_s)
         if calm_s > self._calm_after_s:
             self._calm_after_s = min(figures.LAST_CALM_S, 2 * self._calm_after_s)
             self._search_again(reading, self._path.rate(reading, max(2 * reading.rtt_s, figures.HOLD_CHECK_S)))
 
     def _search_again(self, reading: PathReading, delivered: float) -> None:
-        """Search from what arrives: that is what CUBIC had beside another flow or under losses, and not the link."""
+        """Continue the search from the present delivery rate, which need not be the link's."""
         self._is_probe = self._was_yielding = False
         self._enter(Phase.SEARCH, reading)
         self._pace = max(delivered, figures.FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s)
@@ -236,7 +236,7 @@ class LinkPacer:
         if delivered > figures.GAIN_SEEN * found and reading.at_s - self._since_s > 2 * reading.base_rtt_s:
             self._is_probe = False
         elif reading.at_s - self._since_s > figures.PROBE_ROUND_TRIPS * reading.base_rtt_s:
-            # More than a full link carries would have left a queue: it was not sent, or is carried.
+            # No queue appeared: either the probe's rate was not sent, or the link carries it.
             self._is_probe = False
 
     def _begin_drain(self, reading: PathReading, delivered: float, *, by_loss: bool = False) -> None:
@@ -247,7 +247,7 @@ class LinkPacer:
 
     def _drain(self, reading: PathReading) -> None:
         if self._path.is_disturbed:
-            # The time of a delay drains nothing that could be seen.
+            # During a delay no draining can be observed, so its time does not count.
             self._since_s += self._path.span_s
             self._delayed_s += self._path.span_s
             if self._delayed_s > figures.UNDENIABLE_S + 4 * reading.base_rtt_s:
@@ -272,11 +272,11 @@ class LinkPacer:
             self._begin_yield(reading)
 
     def _is_shared(self, reading: PathReading) -> bool:
-        """Return whether another flow's queue was here of late."""
+        """Return whether another flow's queue was seen recently."""
         return reading.at_s - self._yielded_at_s < figures.AGAIN_S
 
     def _while_full(self) -> float | None:
-        """Return the rate of delivery while the queue stood: all that time the link sent as fast as it can."""
+        """Return the delivery rate while the queue stood, which is the link's rate; None if too little was measured."""
         if self._by_loss or self._full_from is None or self._full_to is None:
             return None
         span_s = self._full_to.at_s - self._full_from.at_s
@@ -285,10 +285,10 @@ class LinkPacer:
 
     def _found(self, reading: PathReading, rate: float) -> None:
         if self._is_probe and self._is_shared(reading):
-            # What a probe takes from another flow is not the link's to give.
+            # A probe's gain may be taken from the other flow, and is not the link's.
             rate = min(rate, self.found_bytes_per_s or rate)
         elif self._is_probe:
-            # What was held without a queue is carried, whatever a probe seems to show.
+            # The link carried the held pace without a queue, even if a probe seems to show less.
             rate = max(rate, figures.HOLD_SHARE * (self.found_bytes_per_s or 0.0))
         self._disturbed_s, self._disturbed_times = 0.0, 0
         if self._was_yielding or not self._is_probe:
@@ -326,7 +326,7 @@ class LinkPacer:
             self._pace = figures.GENTLE_STEP * (self.found_bytes_per_s or self._pace)
 
     def _is_short(self, reading: PathReading) -> bool:
-        """Return whether this host does not reach the pace held: no other flow holds it back, and there is no queue."""
+        """Return whether this host sends less than the held pace, although neither queue nor receiver limits it."""
         span_s = max(figures.SHORT_S, figures.SHORT_ROUND_TRIPS * reading.rtt_s)
         if reading.at_s - max(self._since_s, self._held_back_at_s) < span_s + figures.HOLD_CHECK_S:
             return False
@@ -335,8 +335,8 @@ class LinkPacer:
         return self._path.sent(reading, span_s) < figures.SHORT_SHARE * self._pace
 
     def _queue_in_hold(self, reading: PathReading, delivered: float) -> None:
-        """Drain a queue that stands although less is sent than the link carried; one that comes back is not ours."""
-        # Where all that we send arrives no other flow takes any of the link: then the queue is what a burst left.
+        """Drain a queue that stands at the held pace; if one returns soon, it is another flow's: yield to it."""
+        # If all that we send arrives, no other flow uses the link: the queue is left from a burst.
         is_taken = delivered < figures.TAKEN_SHARE * self._pace
         is_again = is_taken and (reading.at_s - self._queued_at_s < figures.AGAIN_S or self._is_shared(reading))
         if is_taken:
@@ -348,13 +348,13 @@ class LinkPacer:
             self._begin_drain(reading, delivered)
 
     def _judge_losses(self, reading: PathReading, delivered: float) -> bool:
-        """Lower a pace that loses much, once; return whether anything was decided."""
+        """Lower a pace that loses much, once; return whether the phase changed."""
         share, segments = self._path.lost(reading, max(figures.BLAME_S, 2 * reading.rtt_s))
         blamed, self._blamed = self._blamed, None
         if blamed is not None:
             if share <= blamed[0] / 2:
                 return False
-            # Less was sent and as much was lost: it was not our pace.
+            # As much was lost at a lower pace, so our pace was not the cause.
             self._own_loss, self.found_bytes_per_s = share, blamed[1]
             self._enter(Phase.SEARCH, reading)
             return True
@@ -378,7 +378,7 @@ class LinkPacer:
         delivered = self._path.rate(reading, max(reading.rtt_s, figures.HOLD_CHECK_S))
         passed_s = reading.at_s - self._since_s
         self._yielded_at_s = reading.at_s
-        # CUBIC is left room to grow, but none to fill a queue by itself, or the other's end could not be seen.
+        # Let CUBIC grow, but not fill a queue by itself, else the end of the other flow would go unnoticed.
         is_growing = self._queued > 0 and reading.queue_s >= self._path.before(reading, figures.HOLD_CHECK_S).queue_s
         if is_growing and delivered >= figures.PACE_REACHED * self._pace:
             self._pace = figures.YIELD_STEP * delivered

@@ -1,90 +1,90 @@
-"""The figures that the search for a pace goes by, each with its reason; the search is `flashferry.tcp.pacing`."""
+"""Constants of the search for a pace in `flashferry.tcp.pacing`, each with its reason."""
 
 HOLD_SHARE = 0.98
-"""Part of the found rate at which a copy goes on: enough to fill the link, little enough to leave no queue."""
+"""Part of the found rate at which a copy continues: enough to fill the link, little enough to make no queue."""
 
 FIRST_FLIGHT_SEGMENTS = 30
-"""What the first round trip may carry: ten segments (RFC 6928) at the gain of BBR's start-up, 2.89."""
+"""Segments in the first round trip: ten (RFC 6928) at the gain of BBR's start-up, 2.89."""
 
 KNOWN_SHARE = 0.5
-"""Where an earlier copy found the link, the first pace: too much by half only if the link lost three quarters since."""
+"""Part of the rate found by an earlier copy at which a search starts, in case the link has become slower since."""
 
 QUICK_STEP, STEP, GENTLE_STEP = 2.5, 1.5, 1.1
-"""How far the pace goes above what was delivered: while little is on its way, in a search, and in a probe."""
+"""Ratio of the pace to the delivery rate: while little is in flight, later in a search, and in a probe."""
 
 HELD_BACK_STEP = 1.25
-"""Room above what a full window lets through, so that the pace is not what limits it."""
+"""The same while the receiver's window limits the flow, so that the pace does not limit it as well."""
 
 QUICK_FLIGHT_SEGMENTS = 128
-"""So much on its way that twice of it no longer fits into a usual queue."""
+"""Segments in flight up to which `QUICK_STEP` is used: twice as many no longer fit into a usual queue."""
 
 DRAIN_SHARE = 0.75
-"""Part of the link's rate that is sent until a queue of ours is gone."""
+"""Part of the link's rate at which we send until our queue has drained."""
 
 LEAST_QUEUE_S = 0.004
 QUEUE_SHARE = 1 / 10
 QUEUE_SEGMENTS = 3
 MOST_BURST_S = 0.008
-"""A queue is one above all three: what a host is late by, a part of the round trip, and a burst at this pace. A pace
-that is low beside another flow shows nothing of what a burst takes on the link, hence the bound."""
+"""A delay counts as a queue if it exceeds all three: the usual lateness of a host, a part of the round trip, and a
+burst of `QUEUE_SEGMENTS` at this pace (at most `MOST_BURST_S`, for a low pace says nothing about the link's rate)."""
 
 DELAYED_ACK_S = 0.04
-"""Linux' least; a slow flow's acknowledgements come so much later without any queue."""
+"""Linux' least delayed-acknowledgement time, by which a slow flow's acknowledgements come later without any queue."""
 
 STANDS = 2.0
-"""A search stops at the first sign of a queue; one that stands is at least so much longer, as no busy host's delays."""
+"""A queue of this multiple of the limit stands, for a busy host's delays are shorter; a search stops at the limit."""
 
 CONFIRM_CHECKS = 2
 CONFIRM_ROUND_TRIPS = 2
-"""A queue before a held pace has to stand in each of the quick looks of so long."""
+"""Readings and round trips for which a queue has to stand at a held pace."""
 
 SHRINKS_S = 0.001
 TRICKLE_SHARE = 0.25
 
 UNDENIABLE_S = 1.0
-"""A queue in every look of so long, and of four round trips, is believed also where delays do not end."""
+"""A queue in every reading for so long plus four round trips counts even while delays continue."""
 
 MEASURED_SEGMENTS = 48
-"""A rate is taken from so many at least: two more or less come with a burst."""
+"""Least segments to measure a rate: a burst changes the number by two."""
 
 LOST_SHARE = 0.05
-"""Of what a round trip carried; more is a policer, or a queue too short to be seen."""
+"""Loss per round trip above which a search stops: more shows a policer, or a queue too short to be seen."""
 
 LOST_SEGMENTS = 8
 HELD_LOST_SHARE = 0.02
 TIMES_THE_PATH_S_OWN = 3.0
 BLAME_S = 1.0
-"""A pace lowered because of losses is looked at after so long: if as much is lost then, the path loses by itself."""
+"""Time after which a pace lowered because of losses is checked: if the loss is unchanged, the path itself loses."""
 
 EARLY_PROBE_S, FIRST_PROBE_S, LAST_PROBE_S = 1.0, 4.0, 16.0
-"""How long a pace is held before more is tried: less where the queue that ended a search hardly showed."""
+"""Time for which a pace is held before a higher one is probed: the first if the queue that ended a search was small."""
 
 PROBE_ROUND_TRIPS = 10
 """BBR sends above its own estimate in one of eight round trips."""
 
 GAIN_SEEN = 1.05
-"""So much more was delivered in a probe: the link has more to give."""
+"""Increase of the delivery rate in a probe that shows that the link carries more."""
 
 PACE_REACHED = 0.9
-"""So much of a pace is delivered where it is the pace that limits a copy."""
+"""Part of the pace that is delivered if the pace is what limits a copy."""
 
 TAKEN_SHARE = 0.97
 AGAIN_S = 30.0
-"""A queue before a held pace that comes back so soon is another flow's: an estimate too high is mended by one drain."""
+"""A queue that returns to a held pace within this time is another flow's: one drain corrects too high an estimate."""
 
 YIELD_CHECK_S = 5.0
 LAST_YIELD_CHECK_S = 20.0
-"""Beside another flow less is sent for a moment after so long, and later less often, to see whether it has ended."""
+"""Time between the short drains that check whether the other flow has ended; it doubles from the first to the last."""
 
 YIELD_STEP, YIELD_SHARE = 1.5, 0.95
 GONE_CHECKS = 4
-"""Another flow leaves the queue empty for a moment after each of its losses, too."""
+"""Readings without a queue after which the other flow has ended; after each of its losses the queue is empty, too."""
 
 DISTURBED_TIMES, DISTURBED_S, DISTURBED_ROUND_TRIPS = 3, 0.3, 4.0
-"""A search that was disturbed so often, and for longer than both, shows nothing: BBR goes on without a pace."""
+"""A search disturbed by delays so often, and for longer than both times, is given up: BBR continues without a pace."""
 
 SHORT_SHARE, SHORT_S, SHORT_ROUND_TRIPS = 0.8, 1.5, 3.0
-"""A held pace of which no more was sent for so long, without a queue, is one that this host does not reach."""
+"""If less than this part of a held pace is sent for so long, without a queue, this host does not reach the pace."""
 
 CALM_S, LAST_CALM_S = 5.0, 40.0
 """Without any delay for so long a search is worth while again; for longer where that was in vain."""
@@ -92,11 +92,11 @@ CALM_S, LAST_CALM_S = 5.0, 40.0
 FREE_CHECK_S = 0.1
 
 FREE_BYTES_PER_S = 10**10
-"""More than any link: while free a pace holds nothing back."""
+"""More than any link carries: the pace in phase `free` limits nothing."""
 
 QUICK_CHECK_S = (0.02, 0.1)
-"""An eighth of the round trip within these bounds, while a pace changes."""
+"""Bounds of the time between readings while a pace changes, which is an eighth of the round trip."""
 
 HOLD_CHECK_S = 0.5
 LEAST_BYTES_PER_S = 1000
-"""No pace and no share of a cap is below this, so that every copy moves."""
+"""Least pace, and least share of a cap, so that every copy progresses."""

@@ -1,17 +1,17 @@
-"""How large a speed test has to be, and which part of it counts.
+"""Size of a speed test's copies, and which part of a copy counts as measured.
 
 Facts
 -----
 
-- A sender starts with ten segments (RFC 6928) and doubles per round trip, so a short copy measures the start, not the
-  path: 64 KiB are five round trips, whatever the link. A copy of ten round trips or less says nothing about the rate.
-- 64 KiB are no measurement where they take long either: one lost segment of so few waits for a timer, RFC 6298 asks
-  for a second at least and doubles it, and a copy of half a second takes five. So the first, tiny copy finds a size
-  for the next one and nothing else.
-- A flow that the window holds back runs at window / RTT from the moment the window is full, so the window seen on a
-  tiny copy shows how long a larger one takes.
-- An untuned router takes 0.08 to 0.15 MB/s at 100 ms, a tuned one 5 MB/s: a fixed size would take minutes
-  on the one or be over before the other has its speed.
+- A sender starts with ten segments (RFC 6928) and doubles per round trip, so a short copy measures slow start, not the
+  path: 64 KiB take five round trips on any link. A copy of ten round trips or less shows nothing about the rate.
+- 64 KiB that take long are no measurement either: one lost segment waits for a retransmission timer of at least a
+  second, which doubles (RFC 6298), so a copy of half a second may take five. The first, tiny copy, the pilot, is used
+  only to choose the size of the next one.
+- A flow limited by its window runs at window / RTT once the window is full, so the window seen in the pilot shows how
+  long a larger copy takes.
+- An untuned router receives 0.08 to 0.15 MB/s at 100 ms, a tuned one 5 MB/s: a copy of fixed size would take minutes on
+  the one, or end on the other before it reaches its speed.
 """
 
 from __future__ import annotations
@@ -28,40 +28,41 @@ if TYPE_CHECKING:
     from flashferry.tcp.sample import Sample
 
 PILOT_BYTES = 65_536
-"""First copy of a device that nothing is known of: a second at 0.1 MB/s. Never a measurement, however long it takes."""
+"""Size of the pilot, the first copy to an unknown device: a second at 0.1 MB/s. It never counts as a measurement."""
 
 _LEAST_AFTER_PILOT_BYTES = 140_000
-"""Twice the pilot: what follows a pilot that took long, so that a stall in it differs from a slow device."""
+"""Least size of the copy after the pilot, twice the pilot: by it a stall differs from a slow device."""
 
 _LONGEST_PILOT_S = 60.0
-"""Below 1 kB/s nothing follows: the next copy would take minutes, and that the path is broken is known."""
+"""After a pilot slower than this (1 kB/s) no copy follows: it would take minutes, and the path is clearly broken."""
 
 LARGEST_BYTES = 64_000_000
-"""No copy is larger: 10 s at 50 Mbit/s."""
+"""Largest size of a copy: 10 s at 50 Mbit/s."""
 
 TYPICAL_IMAGE_BYTES = 500_000_000
-"""Size that times are forecast for where no image is named: an IOS-XE image has 400 to 900 MB."""
+"""Size for which times are forecast if no image is named: an IOS-XE image has 400 to 900 MB."""
 
 TARGET_S = 10.0
-"""What a copy should take, in seconds: a hundred round trips at 100 ms, of which the start is some eight."""
+"""Intended duration of a copy, in seconds: a hundred round trips at 100 ms, of which slow start takes about eight."""
 
 MOST_GROWTH = 256
-"""No copy is larger than the one before by more: a guess that is wrong then costs minutes at most."""
+"""Largest ratio of a copy's size to that of the copy before: a wrong estimate then costs minutes at most."""
 
 _START_ROUND_TRIPS = 10
-"""So many and fewer are the start of a copy."""
+"""Round trips that count as the start of a copy."""
 
 _START_SHARE = 0.25
+"""Part of a transfer, at its start, that does not count for the steady rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedCopy:
-    """A copy that was timed.
+    """Size and duration of a finished copy.
 
     Attributes:
-        size_bytes: What was copied.
+        size_bytes: Bytes copied.
         duration_s: First byte to last acknowledgement.
-        rtt_s: Least round-trip time, or None where the kernel did not say.
+        rtt_s: Least round-trip time; None if the kernel did not report it.
         window_bytes: Largest receive window seen, or None.
     """
 
@@ -72,7 +73,7 @@ class TimedCopy:
 
 
 def first_size(expected_bytes_per_s: float | None, target_s: float = TARGET_S) -> int:
-    """Return the size of the first copy: what takes `target_s` at the rate expected, or a tiny one where none is.
+    """Return the size of the first copy: `target_s` at the expected rate, or the pilot's size if no rate is expected.
 
     Raises:
         ValueError: The rate is not above zero.
@@ -85,16 +86,16 @@ def first_size(expected_bytes_per_s: float | None, target_s: float = TARGET_S) -
 
 
 def next_size(seen: TimedCopy, *, ceiling_bytes_per_s: float | None = None, target_s: float = TARGET_S) -> int | None:
-    """Return the size of the next copy, or None where the last one was long enough to count, or none can follow.
+    """Return the size of the next copy; None if the last one was long enough, or no further copy makes sense.
 
-    Whether the last one counts is for `too_short` to say.
+    `too_short` decides whether the last copy counts as a measurement.
 
     Args:
         seen: The last copy.
-        ceiling_bytes_per_s: What the link or a cap allows, or None where unknown.
-        target_s: What a copy should take.
+        ceiling_bytes_per_s: Upper bound of the rate by link or cap; None if unknown.
+        target_s: Intended duration of a copy.
     """
-    # Half of it has to lie after the start, even if less was asked for.
+    # Half of the copy has to come after its start, even if a shorter duration was requested.
     target_s = max(target_s, 2.5 * _START_ROUND_TRIPS * (seen.rtt_s or 0.0))
     if seen.size_bytes >= LARGEST_BYTES:
         return None
@@ -106,17 +107,17 @@ def next_size(seen: TimedCopy, *, ceiling_bytes_per_s: float | None = None, targ
     needed = _sized(min(_expected(seen, ceiling_bytes_per_s) * target_s, seen.size_bytes * MOST_GROWTH))
     if seen.size_bytes <= PILOT_BYTES:
         return max(needed, _LEAST_AFTER_PILOT_BYTES)
-    # Less than twice as much would show nothing new.
+    # A copy of less than twice the size would show nothing new.
     return needed if needed >= 2 * seen.size_bytes else None
 
 
 def too_short(*, size_bytes: int, duration_s: float, rtt_s: float | None) -> str:
-    """Return why a copy is too short to carry a rate, in words with its figures; empty where it is not.
+    """Return why a copy is too short to measure a rate, as a sentence with its numbers; empty if it is long enough.
 
     Args:
-        size_bytes: What was copied.
+        size_bytes: Bytes copied.
         duration_s: First byte to last acknowledgement.
-        rtt_s: Least round-trip time, or None where it is not known.
+        rtt_s: Least round-trip time; None if unknown.
     """
     if size_bytes <= PILOT_BYTES:
         return (
@@ -138,19 +139,19 @@ def _expected(seen: TimedCopy, ceiling_bytes_per_s: float | None) -> float:
     ceilings = [] if ceiling_bytes_per_s is None else [ceiling_bytes_per_s]
     if seen.window_bytes:
         ceilings.append(seen.window_bytes / seen.rtt_s)
-    # Over before it had its speed: the window shows what that would be, or else it is at least this.
+    # The copy ended before it reached its full rate; the window shows that rate, else assume eight times what was seen.
     return max(rate, min(ceilings, default=8 * rate))
 
 
 def _sized(size_bytes: float) -> int:
-    """Return a size with two digits, so that many devices share a file, within the limits."""
+    """Return a size within the limits, rounded to two digits so that many devices can fetch the same file."""
     bounded = min(max(size_bytes, PILOT_BYTES), LARGEST_BYTES)
     step = 10.0 ** (math.floor(math.log10(bounded)) - 1)
     return max(PILOT_BYTES, int(round(bounded / step) * step))
 
 
 def steady_bytes_per_s(samples: Sequence[Sample]) -> float | None:
-    """Return the rate after the first quarter of a transfer, where the start is over; None where samples are few.
+    """Return the mean rate after the first quarter of a transfer, without its start; None if there are too few samples.
 
     Args:
         samples: In the order they were taken, from the first byte to the last acknowledgement.

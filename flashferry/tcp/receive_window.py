@@ -1,4 +1,4 @@
-"""The path and the window that fills it.
+"""Choice of the TCP receive window that fills a path.
 
 Facts
 -----
@@ -21,16 +21,16 @@ SMALLEST_WINDOW_BYTES = 68
 """Least value `ip tcp window-size` accepts."""
 
 LARGEST_UNSCALED_BYTES = 65_535
-"""Largest window without scaling: the least that an automatic choice backs off to."""
+"""Largest window without scaling; an automatic choice never falls back below it."""
 
 SMALLEST_CHOICE_BYTES = LARGEST_UNSCALED_BYTES + 1
 """Least window we choose ourselves: the first one for which IOS offers window scaling."""
 
 ASSUMED_LINK_RATE_BPS = 100e6
-"""Link rate taken where none is given: a window too large costs buffer memory, one too small costs speed."""
+"""Link rate assumed if none is given: too large a window costs buffer memory, too small a one costs speed."""
 
 ASSUMED_RTT_S = 0.1
-"""Round-trip time taken where the kernel measured none."""
+"""Round-trip time assumed if the kernel measured none."""
 
 _ROUND_TO_BYTES = 10_000
 
@@ -68,8 +68,8 @@ def choose_window(
 ) -> WindowChoice:
     """Choose the receive window for a path: twice its bandwidth-delay product, at least 65536 bytes.
 
-    An explicit value always wins, also over the platform's limit: the operator may know better, and the device
-    refuses what it cannot do. Choices of ours are rounded up to 10,000 bytes so that they read well in a configuration.
+    An explicit value is used as it is, even above the platform's limit: the operator may know better, and the device
+    refuses a value that it does not support. Computed values are rounded up to a multiple of 10,000 bytes.
 
     Args:
         rtt_s: Round-trip time in seconds, > 0.

@@ -1,4 +1,4 @@
-"""What a transfer's verdict is made of: samples of TCP_INFO, and the intervals between them.
+"""Samples of TCP_INFO taken during a transfer, and the intervals between them; a verdict is computed from these.
 
 The kernel's counters are cumulative, so an interval is the difference of two samples, and leaving out samples in
 between loses resolution but no bytes and no time.
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelReading:
-    """What an SSH channel shows beside its socket's TCP_INFO at the same moment (RFC 4254 5.2: a window of its own).
+    """State of an SSH channel, read together with its socket's TCP_INFO. RFC 4254 5.2 gives a channel its own window.
 
     Attributes:
-        waiting_bytes: Bytes that wait in the channel for the peer's window, >= 0.
+        waiting_bytes: Bytes queued in the channel until the peer opens its window, >= 0.
         window_bytes: Largest window that the peer opened so far, > 0; None while that is not known.
-        asked_bytes: Bytes of the file that an SFTP client had asked for and not acknowledged, a little of SSH among
-            them, >= 0; None where a client need not ask.
+        asked_bytes: Bytes of the file that an SFTP client had requested and not acknowledged, with some SSH overhead,
+            >= 0; None for protocols without read requests, such as SCP.
     """
 
     waiting_bytes: int
@@ -39,11 +39,11 @@ class Sample:
     Counters a kernel does not have are None; see `flashferry.tcp.info` for their meaning.
 
     Attributes:
-        at_s: Seconds since the transfer began.
+        at_s: Seconds since the start of the transfer.
         all_written: Whether the sender had handed its last byte to the kernel.
-        sack: Whether both sides agreed on SACK; None where a reading does not say.
-        channel_waiting_bytes: Bytes that waited in the SSH channel for the peer's window; None without a channel.
-        asked_bytes: Bytes that an SFTP client had asked for and not acknowledged; None where it need not ask.
+        sack: Whether both sides agreed on SACK; None if unknown.
+        channel_waiting_bytes: As `ChannelReading.waiting_bytes`; None without a channel.
+        asked_bytes: As `ChannelReading.asked_bytes`.
     """
 
     at_s: float
@@ -80,7 +80,7 @@ class Sample:
         channel_waiting_bytes: int | None = None,
         asked_bytes: int | None = None,
     ) -> "Sample":
-        """Take over what matters from a reading made `at_s` seconds into the transfer."""
+        """Make a sample of a TCP_INFO reading taken `at_s` seconds after the start of the transfer."""
         limit = info.max_pacing_rate_bytes_per_s
         return cls(
             at_s=at_s,
@@ -120,13 +120,13 @@ class Interval:
 
     Attributes:
         duration_s: Length, > 0.
-        end: The later sample; its momentary values stand for the interval.
+        end: The later sample; values such as window and RTT are taken from it.
         rate_bytes_per_s: Bytes acknowledged per second.
-        busy_share: Part of the time with data outstanding or waiting, 0 to 1; None if the kernel does not say.
-        rwnd_share: Part of the busy time the receive window held the sender back.
-        sndbuf_share: Part of the busy time the send buffer did.
-        retrans_bytes: Bytes sent again.
-        sent_bytes: Bytes sent, those sent again included.
+        busy_share: Part of the time with data unacknowledged or unsent, 0 to 1; None if the kernel does not report it.
+        rwnd_share: Part of the busy time in which the receive window limited the sender, 0 to 1, or None.
+        sndbuf_share: Part of the busy time in which the send buffer limited it, 0 to 1, or None.
+        retrans_bytes: Bytes retransmitted.
+        sent_bytes: Bytes sent, retransmissions included.
     """
 
     duration_s: float
@@ -140,7 +140,7 @@ class Interval:
 
     @property
     def usable_window_bytes(self) -> int | None:
-        """The part of the receive window whole segments can fill.
+        """Receive window rounded down to whole segments; None if the window is unknown.
 
         A window of 4128 bytes takes two segments of 1460; Linux waits for room rather than send a small one
         (silly window avoidance, RFC 9293 3.8.6.2.1), so only 2920 bytes of it are ever in flight.
@@ -158,9 +158,10 @@ class Interval:
 
 
 def intervals(samples: "Sequence[Sample]") -> tuple[Interval, ...]:
-    """Return what happened between neighbouring samples, leaving out empty ones and the tail.
+    """Return the intervals between neighbouring samples, without those of no length and without the tail.
 
-    The tail is where the sender had nothing left to send: the end of the file is no bottleneck.
+    The tail is the time after the sender wrote its last byte and the kernel sent it: the end of the file limits the
+    rate there, and not the path.
     """
     return tuple(
         _interval(earlier, later)

@@ -1,13 +1,12 @@
-"""The readings of one flow in little room, thinned so that an hour takes no more than a minute.
+"""Compact storage of one flow's TCP_INFO readings, thinned so that an hour takes no more memory than a minute.
 
 Facts
 -----
 
-- TCP_INFO is 280 bytes on Linux 6.18; a `Sample` is made of 108 of them, in ten pieces of the structure.
-- A thousand transfers run at once in one process. As raw bytes in tuples 48 readings take 20 kB, packed 6 kB. Most of
-  their bytes are those of the reading before: by zlib eight of them take a third of that or less.
-- An SSH channel has four bytes more in each reading, and one through which a client asks for pieces another four; a
-  flow without one has none of them.
+- TCP_INFO is 280 bytes on Linux 6.18; a `Sample` needs 108 of them, in ten pieces of the structure.
+- A thousand transfers run at once in one process. 48 readings take 20 kB as raw bytes in tuples, and 6 kB packed. Most
+  bytes equal those of the reading before, so zlib reduces a block of eight readings to a third or less.
+- A reading of an SSH channel takes four bytes more, and another four if the client is SFTP; other flows have neither.
 - The counters are cumulative: leaving out every second reading doubles the interval and loses nothing else.
 """
 
@@ -18,9 +17,9 @@ from flashferry.tcp.info import parse_tcp_info
 from flashferry.tcp.sample import ChannelReading, Sample
 
 MOST_READINGS = 48
-"""More than enough to see which cause held how long."""
+"""Readings kept per flow: more than enough to see which cause limited it for how long."""
 
-# What a sample needs of struct tcp_info, by offset: state to flags, snd_mss, unacked, rtt, snd_cwnd, pacing rates and
+# Byte ranges of struct tcp_info that a sample needs: state to flags, snd_mss, unacked, rtt, snd_cwnd, pacing rates and
 # bytes_acked, notsent and min_rtt, delivery_rate to sndbuf_limited, bytes_sent and bytes_retrans, snd_wnd.
 _PIECES = (
     (0, 8),
@@ -39,18 +38,18 @@ _HEAD_WITH_CHANNEL = struct.Struct("=d?I")
 _HEAD_WITH_REQUESTS = struct.Struct("=d?II")
 _MOST_BYTES = 2**32 - 1
 _BLOCK = 8
-"""So many readings are put into less room together."""
+"""Readings that are compressed together."""
 _WINDOW_BITS, _MEMORY_LEVEL = -10, 1
-"""What zlib takes while it works, a few kB: its defaults take a quarter of a megabyte for each call."""
+"""Settings with which zlib needs a few kB of working memory; with its defaults each call takes a quarter of a MB."""
 
 
-class Readings:
-    """Readings of TCP_INFO of one flow.
+class SampleSeries:
+    """TCP_INFO readings of one flow.
 
     Args:
-        at_s: Time of the first, seconds from any origin.
-        raw_info: The first, as the kernel returned it; later ones have the same length.
-        channel: What the SSH channel showed at that time; what it has not, later ones have not either.
+        at_s: Time of the first reading, seconds from any origin.
+        raw_info: The first reading, as the kernel returned it; later ones must have the same length.
+        channel: State of the SSH channel at that time. Fields that are None here are not kept of later readings.
     """
 
     __slots__ = ("_blocks", "_head", "_length_bytes", "_packed", "_seen", "_size_bytes", "_stride")
@@ -67,25 +66,27 @@ class Readings:
     def __len__(self) -> int:
         return len(self._blocks) * _BLOCK + len(self._packed) // self._size_bytes
 
-    def take(self, at_s: float, raw_info: bytes, channel: ChannelReading | None = None, *, all_written: bool) -> None:
-        """Take a regular reading in, if it is its turn."""
+    def add(self, at_s: float, raw_info: bytes, channel: ChannelReading | None = None, *, all_written: bool) -> None:
+        """Add a periodic reading; once the series was thinned, only every 2nd, 4th, ... reading is kept."""
         self._seen += 1
         if self._seen % self._stride == 0:
-            self.close(at_s, raw_info, channel, all_written=all_written)
+            self.add_last(at_s, raw_info, channel, all_written=all_written)
         if len(self) > MOST_READINGS:
             self._thin()
 
-    def close(self, at_s: float, raw_info: bytes, channel: ChannelReading | None = None, *, all_written: bool) -> None:
-        """Take the last reading in, whosever turn it is."""
+    def add_last(
+        self, at_s: float, raw_info: bytes, channel: ChannelReading | None = None, *, all_written: bool
+    ) -> None:
+        """Add the last reading of a flow, which is always kept; one of another length than the first is ignored."""
         if len(raw_info) == self._length_bytes:
             self._keep(self._packed + self._pack(at_s, raw_info, channel, all_written=all_written))
 
     def samples(self, origin_s: float, most: int | None = None) -> tuple[Sample, ...]:
-        """Return what is kept as samples, their time counted from an origin; what came before it is at 0.
+        """Return the readings kept, as samples.
 
         Args:
-            origin_s: The origin, on the clock of the readings.
-            most: Return about so many, evenly spread, the last among them, for unpacking one takes 0.1 ms; None: all.
+            origin_s: Start of the transfer on the clock of the readings; an earlier reading gets time 0.
+            most: Return about so many, evenly spread, the last included (unpacking one takes 0.1 ms); None: all.
         """
         step = -(-len(self) // most) if most else 1
         return tuple(self._sample(packed, origin_s) for packed in self._each()[(len(self) - 1) % step :: step])
@@ -97,16 +98,16 @@ class Readings:
         self._stride *= 2
 
     def _keep(self, packed: bytes) -> None:
-        """Keep what does not fill a block as it is, and the rest in blocks."""
+        """Store packed readings: whole blocks compressed, the rest as it is."""
         block_bytes = _BLOCK * self._size_bytes
         whole = len(packed) // block_bytes * block_bytes
         full = (packed[start : start + block_bytes] for start in range(0, whole, block_bytes))
-        self._blocks += tuple(_smaller(block, self._size_bytes) for block in full)
+        self._blocks += tuple(_compress(block, self._size_bytes) for block in full)
         self._packed = packed[whole:]
 
     def _each(self) -> list[bytes]:
         size = self._size_bytes
-        packed = b"".join(_whole(block, size) for block in self._blocks) + self._packed
+        packed = b"".join(_decompress(block, size) for block in self._blocks) + self._packed
         return [packed[start : start + size] for start in range(0, len(packed), size)]
 
     def _sample(self, packed: bytes, origin_s: float) -> Sample:
@@ -127,7 +128,7 @@ class Readings:
         )
 
     def _pack(self, at_s: float, raw_info: bytes, channel: ChannelReading | None, *, all_written: bool) -> bytes:
-        # A channel that is gone, as at the end of a transfer, holds no bytes and no requests.
+        # At the end of a transfer the channel may be closed already: it holds no bytes and no requests then.
         shown = (channel.waiting_bytes, channel.asked_bytes or 0) if channel is not None else (0, 0)
         kept = shown[: _IN_HEAD[self._head]]
         head = self._head.pack(at_s, all_written, *(min(size, _MOST_BYTES) for size in kept))
@@ -135,7 +136,7 @@ class Readings:
 
 
 _IN_HEAD = {_HEAD: 0, _HEAD_WITH_CHANNEL: 1, _HEAD_WITH_REQUESTS: 2}
-"""How many figures of a channel each has."""
+"""Numbers of the channel in each form of head."""
 
 
 def _head_for(channel: ChannelReading | None) -> struct.Struct:
@@ -144,12 +145,12 @@ def _head_for(channel: ChannelReading | None) -> struct.Struct:
     return _HEAD_WITH_CHANNEL if channel.asked_bytes is None else _HEAD_WITH_REQUESTS
 
 
-def _smaller(block: bytes, size_bytes: int) -> bytes:
-    """Return a block of readings in less room: first the first byte of each, then the second of each, and so on."""
+def _compress(block: bytes, size_bytes: int) -> bytes:
+    """Compress a block of readings, ordered by byte position: the first byte of each, then the second of each, ..."""
     squeeze = zlib.compressobj(1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)
     return squeeze.compress(b"".join(block[place::size_bytes] for place in range(size_bytes))) + squeeze.flush()
 
 
-def _whole(smaller: bytes, size_bytes: int) -> bytes:
-    turned = zlib.decompress(smaller, _WINDOW_BITS, _BLOCK * size_bytes)
+def _decompress(block: bytes, size_bytes: int) -> bytes:
+    turned = zlib.decompress(block, _WINDOW_BITS, _BLOCK * size_bytes)
     return b"".join(turned[place::_BLOCK] for place in range(_BLOCK))

@@ -1,18 +1,18 @@
-"""A window inside TCP's window: what an SSH channel lets through, beside what TCP does. Pure.
+"""Rate of a copy through an SSH channel, which has a window of its own inside TCP's. Pure.
 
 Facts
 -----
-- RFC 4254 5.2: a channel's sender may have no more bytes under way than the receiver's window has left; the receiver
-  opens it again by WINDOW_ADJUST messages, when it likes.
-- The smaller of the two windows holds a copy back: no rate is above it per round trip.
-- A receiver opens the channel in portions: OpenSSH behind three packets, asyncssh at half of the window; IOS unknown.
-  So the channel gives less than its window per round trip. At worst the sender stands still until half a window comes
-  back: half a window per round trip and the time that the link takes for it. Between the two lies what was measured
+- RFC 4254 5.2: a channel's sender may have no more bytes in flight than the receiver's window has left; the receiver
+  opens it again by WINDOW_ADJUST messages, whenever it chooses.
+- The smaller of the two windows limits a copy: at most one such window is delivered per round trip.
+- A receiver opens the channel in portions: OpenSSH after three packets, asyncssh at half of the window; IOS unknown.
+  So the channel passes less than its window per round trip. In the worst case the sender waits until half a window is
+  opened: half a window per round trip plus the link's time to send it. The measured rates lie between the two
   (asyncssh on both sides, 100 ms, 50 Mbit/s): 0.071 MB/s with 8 KiB, 0.44 to 0.47 with 64 KiB, 0.76 to 0.82 with
   128 KiB, 2.5 with 512 KiB, 4.3 to 4.4 with 1 MiB, the link's rate with 2 MiB. Their geometric mean is within a
   quarter of each.
-- So a channel needs twice the bandwidth-delay product at least, as TCP's window does for its repairs: one size for both
-  (`flashferry.tcp.receive_window.choose_window`).
+- So a channel needs at least twice the bandwidth-delay product. TCP's window needs the same for retransmissions, so one
+  size serves both (`flashferry.tcp.receive_window.choose_window`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from flashferry.tcp.models import window_limited_bytes_per_s
 
 
 class Limit(StrEnum):
-    """What holds a copy back at most."""
+    """What sets the upper bound of a copy's rate."""
 
     TCP_WINDOW = "tcp window"
     SSH_WINDOW = "ssh window"
@@ -35,13 +35,14 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelRate:
-    """What a copy through both windows can have, in payload bytes per second.
+    """Range of the rate of a copy through TCP's and the SSH channel's window, in payload bytes per second.
 
     Attributes:
-        most_bytes_per_s: No copy is faster.
-        likely_bytes_per_s: What to expect where nothing else is in the way.
-        least_bytes_per_s: What a receiver leaves that opens its channel by halves only; without a channel the most.
-        limit: What the most comes from.
+        most_bytes_per_s: Upper bound.
+        likely_bytes_per_s: Expected rate if nothing else limits the copy.
+        least_bytes_per_s: Rate if the receiver reopens its channel only at half of the window; without a channel the
+            upper bound.
+        limit: What sets the upper bound.
     """
 
     most_bytes_per_s: float
@@ -51,7 +52,7 @@ class ChannelRate:
 
 
 def link_payload_bytes_per_s(link_rate_bps: float) -> float:
-    """Return what a link carries of a file, headers taken off.
+    """Return the payload rate of a full link: its rate without TCP and IP headers.
 
     Args:
         link_rate_bps: Bits per second on the link, IP headers included, > 0.
@@ -66,13 +67,13 @@ def ceiling_bytes_per_s(
     rtt_s: float,
     link_bytes_per_s: float | None = None,
 ) -> float:
-    """Return the rate that no copy exceeds: the smaller window per round trip, or what the link carries.
+    """Return the upper bound of a copy's rate: the smaller window per round trip, or the link's payload rate.
 
     Args:
         tcp_window_bytes: Receive window of TCP, > 0.
         channel_window_bytes: Window of the SSH channel, > 0; None where there is no channel.
         rtt_s: Round-trip time in seconds, > 0.
-        link_bytes_per_s: What the link carries of a file, > 0; None if unknown.
+        link_bytes_per_s: Payload rate of the link, > 0; None if unknown.
 
     Raises:
         ValueError: A value is not a finite number above zero.
@@ -92,7 +93,7 @@ def channel_rate(
     rtt_s: float,
     link_bytes_per_s: float | None = None,
 ) -> ChannelRate:
-    """Return what a copy through both windows can have. Arguments and errors as of `ceiling_bytes_per_s`."""
+    """Return bounds and estimate of a copy's rate. Arguments and errors as those of `ceiling_bytes_per_s`."""
     if link_bytes_per_s is not None and not (math.isfinite(link_bytes_per_s) and link_bytes_per_s > 0):
         raise ValueError(f"link_bytes_per_s: expected a finite number > 0, found {link_bytes_per_s!r}")
     link = math.inf if link_bytes_per_s is None else link_bytes_per_s
@@ -105,7 +106,7 @@ def channel_rate(
     limit = min(bounds, key=lambda one: bounds[one])
     most = bounds[limit]
     least = min(least, most)
-    # A window that holds what the link takes in two round trips is never empty when the next portion comes.
+    # A window of two bandwidth-delay products is not used up before the receiver opens the next portion.
     is_ample = channel_window_bytes is None or channel_window_bytes >= 2 * most * rtt_s
     return ChannelRate(
         most_bytes_per_s=most,

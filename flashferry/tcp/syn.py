@@ -1,4 +1,4 @@
-"""The SYN audit: what a router offered when it connected, read from the bytes of TCP_SAVED_SYN.
+"""Parser of a client's SYN, as TCP_SAVED_SYN returns it: which TCP options a router offered.
 
 Facts
 -----
@@ -29,7 +29,7 @@ class SynOptions:
 
     Attributes:
         ip_version: 4 or 6.
-        mss_bytes: Maximum segment size option; None if absent (then 536 holds).
+        mss_bytes: Maximum segment size option; None if absent (536 applies then).
         window_bytes: The window field, never scaled, 0 to 65535.
         window_scale: Shift of later windows, 0 to 14; None if scaling was not offered.
         sack_permitted: Whether SACK was offered.
@@ -49,7 +49,7 @@ class SynOptions:
         return 65535 << (self.window_scale or 0)
 
     def describe(self) -> str:
-        """Say it in a line, such as `window 4128, MSS 1460, no scaling, no SACK, no timestamps`."""
+        """Return the options in a line, such as `window 4128, MSS 1460, no scaling, no SACK, no timestamps`."""
         return ", ".join(
             (
                 f"window {self.window_bytes}",
@@ -62,9 +62,7 @@ class SynOptions:
 
 
 def parse_saved_syn(raw: bytes) -> SynOptions:
-    """Read a SYN from its IP and TCP header bytes.
-
-    A malformed option list ends the reading of options; what came before it is kept, as a TCP would.
+    """Parse a SYN from its IP and TCP header bytes. Options after a malformed one are ignored, as a TCP does.
 
     Args:
         raw: The bytes TCP_SAVED_SYN returned.

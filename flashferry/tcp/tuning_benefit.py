@@ -1,7 +1,7 @@
-"""Is tuning worth it on this device? A decision from two measured rates, with its reason.
+"""Decide from two measured rates whether tuning a device pays.
 
-Tuning changes the configuration of a production router for the time of a copy. That is not done for a few per cent,
-nor to save seconds of an hour.
+Tuning changes the configuration of a production router for the time of a copy. A gain of a few per cent, or of seconds
+in an hour, does not justify that.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from flashferry.core.units import megabytes, short_duration
 from flashferry.tcp.verdict_rules import VerdictKind
 
 LEAST_GAIN = 1.2
-"""Two copies over the same path differ by some per cent by themselves; below this a gain may be chance."""
+"""Least ratio of tuned to untuned rate: two copies over the same path differ by some per cent by chance."""
 
 LEAST_SAVED_S = 30.0
-"""What setting, restoring and proving the configuration costs at a long round trip, and a margin."""
+"""Least time saved: changing, restoring and checking the configuration takes about so long at a long round trip."""
 
-_LEFT = {
+_REMAINING_LIMIT = {
     VerdictKind.WINDOW: "tuned, the window still limits: a larger one may give more",
     VerdictKind.SSH_WINDOW: "tuned, the window of the SSH channel still limits: a larger one may give more",
     VerdictKind.SLOW_RECEIVER: "tuned, the device itself is the limit: no window helps any further",
@@ -30,12 +30,12 @@ _LEFT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuningBenefit:
-    """Whether tuning is worth it.
+class TuningDecision:
+    """Whether to tune a device.
 
     Attributes:
         is_worth: The decision.
-        gain: Tuned rate over rate as it is; 1 where there is nothing to tune.
+        gain: Tuned rate divided by untuned rate; 1 if there is nothing to tune.
         reason: Why, in a sentence, with the numbers.
     """
 
@@ -44,30 +44,30 @@ class TuningBenefit:
     reason: str
 
 
-def nothing_to_tune() -> TuningBenefit:
-    """Return the decision for a device whose settings are enough already."""
-    return TuningBenefit(is_worth=False, gain=1.0, reason="its TCP settings are enough for this path as they are")
+def nothing_to_tune() -> TuningDecision:
+    """Return the decision for a device whose settings already suffice."""
+    return TuningDecision(is_worth=False, gain=1.0, reason="its TCP settings are enough for this path as they are")
 
 
-def tuning_benefit(
+def decide_tuning(
     *, as_is_bytes_per_s: float, tuned_bytes_per_s: float, tuned_kind: VerdictKind, image_bytes: int
-) -> TuningBenefit:
-    """Decide from two copies over the same path.
+) -> TuningDecision:
+    """Decide whether to tune a device, from two copies over the same path.
 
     Args:
         as_is_bytes_per_s: Rate with the device's own settings, > 0.
         tuned_bytes_per_s: Rate while tuned, > 0.
         tuned_kind: What limited the tuned copy.
-        image_bytes: Size of the image that is to follow.
+        image_bytes: Size of the image to be copied.
 
     Raises:
         ValueError: A rate is not above zero.
     """
     if not (as_is_bytes_per_s > 0 and tuned_bytes_per_s > 0):
-        raise ValueError(f"tuning_benefit: expected rates > 0, found {as_is_bytes_per_s!r} and {tuned_bytes_per_s!r}")
+        raise ValueError(f"decide_tuning: expected rates > 0, found {as_is_bytes_per_s!r} and {tuned_bytes_per_s!r}")
     gain = tuned_bytes_per_s / as_is_bytes_per_s
     saved_s = image_bytes / as_is_bytes_per_s - image_bytes / tuned_bytes_per_s
-    left = _LEFT.get(tuned_kind, "")
+    left = _REMAINING_LIMIT.get(tuned_kind, "")
     found = f"{gain:.1f} times as fast, which saves {short_duration(max(saved_s, 0.0))} for {megabytes(image_bytes)}"
     if gain < LEAST_GAIN:
         reason = f"{gain:.2f} times the speed is within the noise of a measurement"
@@ -76,4 +76,4 @@ def tuning_benefit(
     else:
         reason = found
     is_worth = gain >= LEAST_GAIN and saved_s >= LEAST_SAVED_S
-    return TuningBenefit(is_worth=is_worth, gain=gain, reason=f"{reason}; {left}" if left else reason)
+    return TuningDecision(is_worth=is_worth, gain=gain, reason=f"{reason}; {left}" if left else reason)

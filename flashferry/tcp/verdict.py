@@ -3,23 +3,23 @@
 Facts
 -----
 
-- `rwnd_limited / busy_time` is the kernel's own word on the receive window (Linux commit efd9017416). Under BBR it
-  reads about 47 % for a flow that is limited by nothing else, because the pauses between paced segments count as
-  busy. So the bytes in flight are held against the window as well: at one moment (unacknowledged segments) and on
+- `rwnd_limited / busy_time` is the kernel's measure of the receive window as a limit (Linux commit efd9017416). Under
+  BBR it reads about 47 % for a flow that is limited by nothing else, because the pauses between paced segments count
+  as busy. So the bytes in flight are compared with the window as well: at one moment (unacknowledged segments) and on
   average (rate x RTT, Little's law).
-- A queue shows as a round-trip time above the least one seen. Random loss and a policer leave it where it is; a
-  policer also cuts the rate at the same height every time (Flach et al., SIGCOMM 2016).
-- BBR version 1 does not slow down on loss. Loss limits it only where repairs do: they are a good part of what it sends,
-  or go one by one because the receiver offers no SACK.
-- A late reader acknowledges late, so its round trips grow as those of a queue do. Its window shows it: it is closed for
-  a good part of the time, and yet on average far from full. Where it is full all the time and steady, only a known
-  link rate separates a late reader from a queue: an interval below 80 % of it is never put down to the link.
-- An SSH channel has a window of its own inside TCP's (RFC 4254 5.2). Where it is the limit the socket runs dry between
-  two refills: nothing unsent, the kernel calls the flow limited by its application, and bytes wait in the channel. A
-  peer that refills at half of its window was measured at 0.5 to 0.9 windows per round trip; one that reads late leaves
-  the channel shut with less than that under way.
+- A queue shows as a round-trip time above the least one seen. Random loss and a policer do not change it; a policer
+  also cuts the rate at the same value every time (Flach et al., SIGCOMM 2016).
+- BBR version 1 does not slow down on loss. Loss limits it only by retransmissions: they are a good part of what it
+  sends, or take a round trip each because the receiver offers no SACK.
+- A receiver that reads late acknowledges late, so round trips grow as with a queue. Its window separates them: it is
+  closed for a good part of the time, and yet on average far from full. If the window is full all the time, only a known
+  link rate separates the two: an interval below 80 % of that rate is never attributed to the link.
+- An SSH channel has a window of its own inside TCP's (RFC 4254 5.2). If it is the limit, the socket runs dry between
+  two openings: nothing is unsent, the kernel calls the flow limited by its application, and bytes wait in the channel.
+  A peer that reopens at half of its window was measured at 0.5 to 0.9 windows per round trip; one that reads late
+  leaves the channel shut with less than that in flight.
 
-Each interval between two samples is judged by itself; the verdict is the kind that held for most of the time.
+Each interval between two samples is classified by itself; the verdict is the kind with the most time.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.tcp.overview import KnownLink, Overview, OwnPace, overview
 from flashferry.tcp.sample import Interval, Sample, intervals
-from flashferry.tcp.verdict_rules import VerdictKind, kind_of
+from flashferry.tcp.verdict_rules import VerdictKind, classify_interval
 from flashferry.tcp.verdict_words import advice_for, evidence_for, sentence_for
 
 if TYPE_CHECKING:
@@ -39,13 +39,12 @@ __all__ = ["KnownLink", "OwnPace", "Sample", "Verdict", "VerdictKind", "classify
 
 _LEAST_SECONDS = 1.0
 _LEAST_ROUND_TRIPS = 10
-# With fewer, one interval that is judged wrongly decides: at 1 Hz a transfer of two seconds has three.
+# With fewer intervals a single wrong one would decide: at 1 Hz a transfer of two seconds has three.
 _LEAST_INTERVALS = 4
 # A flow that spent most of its time speeding up was never limited by anything but its own length.
 _MOSTLY = 0.6
 _LEAST_SHARE = 0.35
-# A flow that sped up for a good part of its time leaves less than that to any cause: one that held for most of the
-# rest is the one that limited it.
+# If a flow sped up for a good part of its time, no cause reaches that share: one that held for most of the rest counts.
 _LEAST_PART_OF_REST = 0.5
 
 
@@ -55,7 +54,7 @@ class Verdict:
 
     Attributes:
         kind: The limiting factor.
-        share: Part of the judged time it held, 0 to 1.
+        share: Part of the classified time for which it limited the transfer, 0 to 1.
         sentence: The verdict in words, with the numbers that matter.
         evidence: The numbers that led to it, one per line.
         advice: What would make the next transfer faster; empty if nothing would.
@@ -83,12 +82,12 @@ def classify_transfer(
 
     Args:
         samples: Samples in the order they were taken, from the first byte to the last acknowledgement.
-        congestion_control: The sender's congestion control in force; without it loss is taken to matter.
-        shared_cap_bytes_per_s: What the pacing cap is a share of, such as a site's cap; None where it is no share.
+        congestion_control: Name of the sender's congestion control; None is taken as loss-based.
+        shared_cap_bytes_per_s: The cap, such as a site's, of which the pacing cap is a share; None if it is no share.
         slowed_for_loss: Whether the sender lowered its pacing because of losses, so that its pace is no cap.
-        own_pace: The pace that it found, if it looked for one: reached, it stands for the link and is no cap.
-        link: What the link carries, where it is stated or learned: then it is never called full at less than 80 % of
-            that, our other transfers over it counted.
+        own_pace: The pace that the sender found by search, if any: reaching it means a full link, and no cap.
+        link: The link's rate, configured or learned, or None. The link is never called full below 80 % of it, our
+            concurrent transfers included.
         channel_window_bytes: Largest window that the client opened in its SSH channel; None without one, or unknown.
         cipher: The cipher of an encrypted transfer; empty in clear text.
     """
@@ -116,7 +115,7 @@ def classify_transfer(
 
 @dataclass(slots=True)
 class _Held:
-    """How long a kind held, and what was acknowledged meanwhile."""
+    """Time for which a kind limited the transfer, and the bytes acknowledged during it."""
 
     time_s: float = 0.0
     acked_bytes: float = 0.0
@@ -129,7 +128,7 @@ def _by_kind(
     so_far = {sample.at_s: window for sample, window in zip(samples, largest, strict=True)}
     held: dict[VerdictKind | None, _Held] = defaultdict(_Held)
     for span in spans:
-        own = held[kind_of(span, whole, so_far[span.end.at_s])]
+        own = held[classify_interval(span, whole, so_far[span.end.at_s])]
         own.time_s += span.duration_s
         own.acked_bytes += span.rate_bytes_per_s * span.duration_s
     return dict(held)

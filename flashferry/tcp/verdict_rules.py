@@ -1,7 +1,7 @@
-"""The limiting factor of one interval: rules on numbers, no words and no clock.
+"""Rules that find the limiting factor of one interval of a transfer. Numbers only: no text, no clock.
 
-The thresholds are those of the sender-side classifiers in the literature (T-RAT, SIGCOMM 2002; SNAP, NSDI 2011),
-set against measured runs; each constant says which case it separates.
+The thresholds come from sender-side classifiers in the literature (T-RAT, SIGCOMM 2002; SNAP, NSDI 2011) and were
+checked against measured runs; each constant says which cases it separates.
 """
 
 from enum import StrEnum
@@ -33,14 +33,14 @@ _BUSY_ENOUGH = 0.9
 _SNDBUF_SHARE = 0.1
 # Pacing by SO_MAX_PACING_RATE was measured within 1 %; loss and sampling take a little more.
 _CAP_REACHED = 0.9
-# Most of the busy time. A reader that reads late was measured at 0.7 to 0.8 under BBR, a full link at 0.
+# Most of the busy time. A receiver that reads late was measured at 0.7 to 0.8 under BBR, a full link at 0.
 _RWND_LIMITED = 0.5
-# BBR shows about 0.47 for a flow entirely held by the window: believed only if the bytes in flight agree.
+# BBR shows about 0.47 for a flow limited by the window alone: used only if the bytes in flight agree.
 _RWND_LIMITED_WHILE_PACED = 0.25
 WINDOW_FILLED = 0.85
 """A window counts as full from this share of it on."""
 
-# A window below half of what was once offered, or filled only half on average, is a receiver that does not keep up.
+# A window below half of its maximum, or only half full on average, shows a receiver that does not keep up.
 _SHRUNK = 0.5
 _MOSTLY_OPEN = 0.75
 # Below this many segments a queue looks like delayed acknowledgements.
@@ -54,34 +54,35 @@ _POLICER_SPREAD = 0.3
 _POLICER_OVER_MODEL = 1.5
 # One in twenty: BBR under random loss of 1 % sends that part again in its worst measured run with SACK.
 _REPAIRING = 0.05
-# Of the time a hole was being repaired, where that takes a round trip each: most of it.
+# Part of the time spent on retransmissions where each takes a round trip: most of it.
 _REPAIRING_TIME = 0.5
 # Few losses, and yet far above the model and steady: measured at 2.5 to 3.6 and 0.02 to 0.07 where a link with a short
 # queue or a tight policer cut the rate; random loss gave 1.6 at most and 0.3 at least in ten seconds.
 _CUT_OVER_MODEL = 2.0
 _CUT_SPREAD = 0.15
-# A reader of 605 kB/s behind a link of 2 MB/s had the window closed for a quarter to half of the time and 0.5 to 0.65
-# of it in flight on average. A window that a queue before the link fills is full on average, too.
+# A receiver of 605 kB/s on a link of 2 MB/s had the window closed for a quarter to half of the time and 0.5 to 0.65
+# of it in flight on average. A window filled by a queue before the link is full on average, too.
 _FULL_ON_AVERAGE = 0.75
-# Round trips that a hole may keep the window narrow for; five are on the safe side. A reader of 1 MB/s in a LAN, whose
-# closed window had probes repeated, was closed for 30 times what its repairs took.
+# Round trips for which a missing segment may keep the window narrow; five are on the safe side. A receiver of 1 MB/s in
+# a LAN, to which window probes were retransmitted, had its window closed for 30 times the time of the retransmissions.
 _ROUND_TRIPS_OF_A_HOLE = 5
 # A queue of a third of the path's own capacity showed as 1.13, a policer as 1.05 (its own burst and the delayed
 # acknowledgements of the client).
 _FLAT_RTT = 1.1
 _PLATEAU = 0.8
-# Of an SSH channel's window in flight at the least round-trip time: asyncssh, which refills at half of it, was measured
-# at 0.47 to 0.91 where the window was the limit, and at 0.30 and below where the link or a slow reader was.
+# Part of an SSH channel's window in flight at the least round-trip time: asyncssh, which reopens it at half, was
+# measured at 0.47 to 0.91 if the window was the limit, and at 0.30 and below if the link or a slow receiver was.
 _CHANNEL_FILLED = 0.35
 
 
-def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
-    """Name what limited one interval; None while the flow was still speeding up.
+def classify_interval(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
+    """Return what limited one interval; None while the flow was still speeding up.
 
     Args:
         span: The interval.
         whole: The transfer it belongs to.
-        window_so_far_bytes: Largest receive window seen up to its end; growing windows are no sign of a slow receiver.
+        window_so_far_bytes: Largest receive window seen up to the interval's end; a window that is still growing is no
+            sign of a slow receiver.
     """
     by_channel = None if _reaches_cap(span) else _channel_kind(span, whole, window_so_far_bytes)
     if by_channel is not None:
@@ -120,10 +121,10 @@ def _kind_by_readings(span: "Interval", whole: Overview, window_so_far_bytes: in
 
 
 def _kind_below_link(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
-    """Name what held back an interval that looks like a full link, on a link that is known to carry more.
+    """Return what limited an interval that looks like a full link, on a link that is known to carry more.
 
-    A receiver that acknowledges late, having read late, makes a round trip as long as a queue does. With a window that
-    is full meanwhile it is the one; a queue behind an open window is another flow's, or the link's rate is different.
+    A receiver that reads and acknowledges late lengthens the round trip as a queue does; a full window then shows that
+    it is the receiver. With an open window the queue is another flow's, or the link's rate is not the known one.
     """
     is_held = (span.rwnd_share or 0.0) > _RWND_LIMITED_WHILE_PACED or _fills_window(span)
     if is_held or _has_unread(span, window_so_far_bytes):
@@ -131,8 +132,7 @@ def _kind_below_link(span: "Interval", whole: Overview, window_so_far_bytes: int
     if _has_queue(span, whole):
         return VerdictKind.UNKNOWN
     if not whole.loss_based and whole.retrans_share > _POLICER_RETRANS and whole.spread < _POLICER_SPREAD:
-        # BBR does not slow down on random losses: what drops evenly at less than the link's rate, and queues nothing,
-        # is a policer.
+        # BBR does not slow down on random losses: even drops below the link's rate without a queue show a policer.
         return VerdictKind.POLICER
     if span.retrans_bytes > _REPAIRING * span.sent_bytes:
         return VerdictKind.RANDOM_LOSS
@@ -140,7 +140,7 @@ def _kind_below_link(span: "Interval", whole: Overview, window_so_far_bytes: int
 
 
 def _pace_kind(whole: Overview) -> VerdictKind | None:
-    """Name what a pace that was reached stands for; one that is still looked for is a flow that speeds up."""
+    """Return what limits a flow that reached its pacing rate; None while the link's rate is still being searched."""
     if whole.slowed_for_loss:
         return VerdictKind.RANDOM_LOSS
     if whole.own_pace is None:
@@ -154,10 +154,10 @@ def _reaches_cap(span: "Interval") -> bool:
 
 
 def _channel_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
-    """Name what limited an interval in which an SSH channel held back what the socket could have sent; None if none.
+    """Return what limited an interval in which the SSH channel kept data from the socket; None if it did not.
 
-    Where the channel's window goes round once in a round trip, it is the window. Where it does not, the peer opens it
-    late: it reads late, or a queue before the narrow link holds what it is to read.
+    If about one channel window is delivered per round trip, the window is the limit. If less is, the peer opens it
+    late: it reads late, or its data waits in a queue before the narrow link.
     """
     if _fills_smaller_window(span, whole, window_so_far_bytes):
         return VerdictKind.WINDOW
@@ -175,10 +175,10 @@ def _channel_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) -
 
 
 def _waits_for_requests(span: "Interval", whole: Overview) -> bool:
-    """Return whether all that an SFTP client asked for was on its way, and it asked for no more until that came.
+    """Return whether an SFTP client limited the rate by its open requests: all that it requested was in flight.
 
-    Nothing waits in the channel and nothing in the socket: what was asked for is all in flight, and TCP, its window and
-    the link would take more. A queue on a path that may be full is no sign of that: what was asked for fills the link.
+    Nothing waits in the channel or in the socket, and TCP, its window and the link would carry more. If there is a
+    queue on a link that may be full, the requests suffice to fill the link, and the answer is no.
     """
     end = span.end
     if end.asked_bytes is None or end.channel_waiting_bytes or (span.rwnd_share or 0.0) > _RWND_LIMITED:
@@ -192,9 +192,9 @@ def _waits_for_requests(span: "Interval", whole: Overview) -> bool:
 
 
 def _fills_smaller_window(span: "Interval", whole: Overview, window_so_far_bytes: int) -> bool:
-    """Return whether TCP's window, being the smaller of the two, is full on average: what waits waits for both.
+    """Return whether TCP's window is smaller than the channel's and full on average.
 
-    The channel's bursts go through it piece by piece, so that at one moment it is full and at another the socket dry.
+    The channel's bursts pass it piece by piece, so in single readings it may be full or the socket may be empty.
     """
     window, usable = span.end.snd_wnd_bytes, span.usable_window_bytes
     if not span.end.channel_waiting_bytes or not window or not usable or whole.channel_window_bytes is None:
@@ -204,18 +204,18 @@ def _fills_smaller_window(span: "Interval", whole: Overview, window_so_far_bytes
 
 
 def _is_held_by_channel(span: "Interval") -> bool:
-    """Return whether bytes wait in a channel while its socket ran dry, and TCP's own window was not the reason."""
+    """Return whether bytes waited in the channel while the socket had nothing to send, and TCP's window was open."""
     end = span.end
     if not end.channel_waiting_bytes or (span.rwnd_share or 0.0) > _RWND_LIMITED:
         return False
-    # A burst as long as the channel's window may just be in the socket at the moment of the reading: then the kernel
-    # still remembers that it had run out of data before, or was idle for a part of the time.
+    # At the moment of the reading a burst of one channel window may just be in the socket. The kernel then still shows
+    # that the socket had run out of data before, or was idle for a part of the time.
     ran_dry = end.app_limited or (span.busy_share is not None and span.busy_share < _BUSY_ENOUGH)
     return ran_dry or (end.notsent_bytes is not None and end.notsent_bytes <= 2 * end.snd_mss_bytes)
 
 
 def _fills_channel(span: "Interval", whole: Overview) -> bool:
-    """Return whether the channel's window is used up about once per round trip of an empty path; true if unknown."""
+    """Return whether about one channel window is delivered per least round trip; True if the window is unknown."""
     if whole.channel_window_bytes is None:
         return True
     least_s = whole.min_rtt_s if whole.min_rtt_s is not None else span.end.rtt_us / 1e6
@@ -236,7 +236,7 @@ def _starved(span: "Interval") -> bool:
 
 
 def _nearly_closed(span: "Interval", window_so_far_bytes: int) -> bool:
-    """Return whether a window that once took several segments takes fewer than two: what came is not read."""
+    """Return whether a window that was at least four segments takes fewer than two: the receiver does not read."""
     window = span.end.snd_wnd_bytes
     return window is not None and window < 2 * span.end.snd_mss_bytes <= window_so_far_bytes // 2
 
@@ -254,10 +254,10 @@ def _fills_window(span: "Interval") -> bool:
 
 
 def _narrowed_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
-    """Name what narrowed the window: a reader that is late, or a hole that a loss left.
+    """Return what narrowed the window: a receiver that reads late, or a lost segment.
 
-    What came behind a lost segment waits in the receiver's buffer until that segment is sent again, and takes room
-    that the window then lacks (RFC 9293 3.10.7.4: such data is held for later). It could not be read.
+    Data after a lost segment stays in the receiver's buffer, unreadable, until that segment is retransmitted (RFC 9293
+    3.10.7.4), and the window is smaller by as much.
     """
     return _loss_kind(span, whole) if _holes_explain(span) else VerdictKind.SLOW_RECEIVER
 
@@ -269,40 +269,40 @@ def _window_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) ->
     if window < _SHRUNK * window_so_far_bytes or _partly_unread(span, window, window_so_far_bytes):
         return _narrowed_kind(span, whole)
     if span.mean_in_flight_bytes < _SHRUNK * (span.usable_window_bytes or 0):
-        # Full when looked at and yet half empty on average: the window opens late, because the reader is late.
+        # Full in the reading and yet half empty on average: the window opens late, because the receiver reads late.
         return _narrowed_kind(span, whole)
     if window >= _QUEUE_SEGMENTS * span.end.snd_mss_bytes and _has_queue(span, whole):
         if _reads_late(span, window_so_far_bytes):
             return VerdictKind.SLOW_RECEIVER
-        # More window than the path holds: what fills it is the queue before the narrow link.
+        # The window exceeds what the path holds, so it is the queue before the narrow link that fills it.
         return VerdictKind.BANDWIDTH
     return VerdictKind.WINDOW
 
 
 def _reads_late(span: "Interval", window_so_far_bytes: int) -> bool:
-    """Return whether the window stopped the sender again and again and was yet far from full on average.
+    """Return whether the window stopped the sender repeatedly and yet was far from full on average.
 
-    It opens late then, in large steps: the reader is late, and acknowledges late what it has not read (Linux
-    does, net/ipv4/tcp_input.c, __tcp_ack_snd_check). So the round trip is longer without any queue in the network.
+    The window then opens late, in large steps, because the receiver reads late. Linux also acknowledges unread data
+    late (net/ipv4/tcp_input.c, __tcp_ack_snd_check), so round trips are longer without any queue in the network.
     """
     usable = span.usable_window_bytes
     if usable is None or (span.rwnd_share or 0.0) <= _RWND_LIMITED_WHILE_PACED or _holes_explain(span):
         return False
-    # What a queue fills is full on average; of a window that is never the limit for long that is a matter of chance.
+    # A window filled by a queue is full on average; one that limits the flow only now and then is so by chance only.
     full = WINDOW_FILLED if (span.rwnd_share or 0.0) > _RWND_LIMITED else _FULL_ON_AVERAGE
     return _has_unread(span, window_so_far_bytes) or span.mean_in_flight_bytes < full * usable
 
 
 def _has_unread(span: "Interval", window_so_far_bytes: int) -> bool:
-    """Return whether a good part of the buffer held unread bytes, and no hole kept it there."""
+    """Return whether a good part of the receive buffer held unread bytes that no lost segment explains."""
     window = span.end.snd_wnd_bytes
     return window is not None and _partly_unread(span, window, window_so_far_bytes) and not _holes_explain(span)
 
 
 def _holes_explain(span: "Interval") -> bool:
-    """Return whether holes that losses left may be what narrowed the window for as long as it was closed.
+    """Return whether lost segments may explain the whole time for which the window was closed.
 
-    With SACK one is repaired in a round trip; those of one burst are repaired together.
+    With SACK a loss is repaired in a round trip, and the losses of one burst together.
     """
     if not span.retrans_bytes:
         return False
@@ -312,9 +312,9 @@ def _holes_explain(span: "Interval") -> bool:
 
 
 def _partly_unread(span: "Interval", window: int, window_so_far_bytes: int) -> bool:
-    """Return whether a quarter of the buffer and two segments besides hold unread bytes.
+    """Return whether unread bytes take more than a quarter of the receive buffer plus two segments.
 
-    Two segments may be there at any moment although the receiver keeps up: they have just come.
+    Two segments may be unread at any moment although the receiver keeps up: they have just arrived.
     """
     return window + 2 * span.end.snd_mss_bytes < _MOSTLY_OPEN * window_so_far_bytes
 
@@ -336,7 +336,7 @@ def _loss_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
             return VerdictKind.POLICER
         if span.rate_bytes_per_s >= _PLATEAU * whole.peak_bytes_per_s:
             return VerdictKind.BANDWIDTH
-        # BBR does not slow down on loss, but repairs cost it its rate where they are a good part of all it sends.
+        # BBR does not slow down on loss, but retransmissions limit it if they are a good part of all that it sends.
         return VerdictKind.RANDOM_LOSS if span.retrans_bytes > _REPAIRING * span.sent_bytes else None
     if not whole.retrans_bytes or not span.end.bytes_retrans:
         return None
@@ -347,10 +347,10 @@ def _loss_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
 
 
 def _repairs_one_by_one(span: "Interval") -> bool:
-    """Return whether a sender that gets no word of what arrived behind a hole spent its time on repairs.
+    """Return whether a flow without SACK spent most of the interval on retransmissions, one per round trip.
 
-    Without SACK an acknowledgement names only the first hole, so repairs take a round trip each (RFC 6582 section 1).
-    Such repairs send much again, whatever dropped the packets: the share sent again shows nothing of a policer.
+    Without SACK an acknowledgement names only the first missing segment, so each repair takes a round trip (RFC 6582
+    section 1). Many segments are then sent again whatever dropped them, so that share is no sign of a policer.
     """
     if span.end.sack is not False or span.end.snd_mss_bytes <= 0:
         return False
@@ -359,10 +359,10 @@ def _repairs_one_by_one(span: "Interval") -> bool:
 
 
 def _cut_at_a_rate(whole: Overview) -> bool:
-    """Separate drops at a fixed rate, by a policer or a link with a short queue, from drops at random.
+    """Return whether packets are dropped above a fixed rate, by a policer or a short queue, and not at random.
 
-    Random losses come one by one, so the rate obeys the congestion control's model for the share sent again. What
-    exceeds a rate is dropped in bursts: far more is sent again than that model would allow at this speed.
+    Random losses come one by one, so the rate follows CUBIC's model for the share retransmitted. Drops above a fixed
+    rate come in bursts: the flow is far faster than that model allows for the share retransmitted.
     """
     if not whole.median_rtt_s or not 0 < whole.retrans_share < 1:
         return False

@@ -11,14 +11,14 @@ from flashferry.tcp.verdict_rules import VerdictKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# BBR overruns a link by 1 to 2 %; more is a short queue or a policer, and a cap saves it.
+# BBR overruns a link by 1 to 2 %; more shows a short queue or a policer, and a cap avoids the retransmissions.
 _MUCH_AGAIN = 0.02
-# As for a link that is full: a round trip so much above the least shows a queue.
+# A round trip of this multiple of the least one shows a queue.
 _LEAST_QUEUE = 1.25
 _MOSTLY = 0.5
 _USUAL_MSS_BYTES = 1460
-# Of what a link carries.
-_LEAST_REPORTED = 0.01
+# Concurrent copies are mentioned from this part of the link's rate on.
+_LEAST_BESIDE = 0.01
 
 
 def _rtt(whole: Overview) -> str:
@@ -49,7 +49,7 @@ def _ssh_window(whole: Overview) -> str:
 
 
 def _asks_for_little(whole: Overview) -> bool:
-    """Return whether the requests of an SFTP client were what held it back for most of the time."""
+    """Return whether an SFTP client's open requests limited the transfer for most of the time."""
     return whole.channel_waiting_share <= _MOSTLY and whole.asked_goes_round_at(whole.rate_bytes_per_s)
 
 
@@ -76,7 +76,7 @@ def _slow_receiver(whole: Overview) -> str:
 def _random_loss(whole: Overview) -> str:
     has_queue = whole.min_rtt_s is not None and whole.median_rtt_s > _LEAST_QUEUE * whole.min_rtt_s
     losses = "losses" if has_queue else "losses without a queue"
-    # One by one: an acknowledgement without SACK names the first hole alone.
+    # Without SACK an acknowledgement names only the first missing segment.
     repairs = ", each repaired in a round trip of its own for want of SACK," if whole.sack is False else ""
     return (
         f"{losses} ({whole.retrans_share:.2%} sent again, round trip {_rtt(whole)}){repairs} kept the sender at "
@@ -102,8 +102,8 @@ def _bandwidth(whole: Overview, full_bytes_per_s: float) -> str:
 
 
 def _beside(link: KnownLink) -> str:
-    """Return what our other transfers took of a link; next to nothing is left out."""
-    if link.beside_bytes_per_s < _LEAST_REPORTED * link.bytes_per_s:
+    """Return the part of the sentence about our concurrent transfers; empty if they took almost nothing."""
+    if link.beside_bytes_per_s < _LEAST_BESIDE * link.bytes_per_s:
         return ""
     return f" beside {exact_rate(link.beside_bytes_per_s)} of our other copies"
 
@@ -127,7 +127,7 @@ def _cap(whole: Overview) -> str:
 
 
 def _cap_in_words(whole: Overview) -> str:
-    """Name the cap; of a share, which grows and shrinks as others come and go, what it was for most of the time."""
+    """Return the cap in words; of a share that changed with the number of transfers, its usual value."""
     usual, shared = whole.usual_cap_bytes_per_s, whole.shared_cap_bytes_per_s
     if usual is None:
         return "the cap"
@@ -164,13 +164,13 @@ _NAMES = {VerdictKind.SSH_WINDOW: "SSH window"}
 
 
 def sentence_for(kind: VerdictKind, share: float, whole: Overview, held_bytes_per_s: float) -> str:
-    """Say a verdict in one sentence, starting with its kind and the part of the time it held.
+    """Return a verdict as one sentence, starting with its kind and its part of the time.
 
     Args:
         kind: What limited the transfer.
-        share: Part of the time it held, 0 to 1.
+        share: Part of the time for which it did, 0 to 1.
         whole: The transfer.
-        held_bytes_per_s: What was acknowledged per second meanwhile.
+        held_bytes_per_s: Payload rate during that time.
     """
     if kind is VerdictKind.BANDWIDTH:
         words = _bandwidth(whole, held_bytes_per_s)
@@ -180,7 +180,7 @@ def sentence_for(kind: VerdictKind, share: float, whole: Overview, held_bytes_pe
 
 
 def evidence_for(whole: Overview) -> tuple[str, ...]:
-    """List the numbers of a transfer that a verdict rests on."""
+    """Return the numbers on which a verdict is based, one line each."""
     least = "unknown" if whole.min_rtt_s is None else exact_milliseconds(whole.min_rtt_s)
     rate = exact_rate(whole.rate_bytes_per_s)
     lines = [
@@ -212,14 +212,14 @@ def evidence_for(whole: Overview) -> tuple[str, ...]:
 
 
 def _history_of(whole: Overview) -> str:
-    """Return a sentence about a cap that changed what it was before the end."""
+    """Return the usual value of a cap that changed during the transfer, as part of a sentence; empty if it did not."""
     if whole.is_cap_steady or whole.usual_cap_bytes_per_s is None:
         return ""
     return f" at the end, mostly {exact_rate(whole.usual_cap_bytes_per_s)}"
 
 
 def advice_for(kind: VerdictKind, whole: Overview) -> str:
-    """Say what would make the next transfer faster; empty if nothing we know would."""
+    """Return what would make the next transfer faster; empty if nothing known would."""
     if kind is VerdictKind.WINDOW:
         return _window_advice(whole)
     if kind is VerdictKind.SSH_WINDOW:
@@ -249,7 +249,7 @@ def _window_advice(whole: Overview) -> str:
 
 
 def _ssh_window_advice(whole: Overview) -> str:
-    """Say which line widens the channel's window, and to what: twice what the path holds, for it is refilled late."""
+    """Return which configuration line widens the channel's window to two bandwidth-delay products."""
     choice = choose_window(whole.min_rtt_s or whole.median_rtt_s or ASSUMED_RTT_S, _path_rate_bps(whole))
     window, needed = whole.channel_window_bytes, choice.window_bytes
     if window is not None and window >= needed:
@@ -265,7 +265,7 @@ def _ssh_window_advice(whole: Overview) -> str:
 
 
 def _path_rate_bps(whole: Overview) -> float | None:
-    """Return the bits of packets per second that the path has for this transfer; None if unknown."""
+    """Return the path's rate for this transfer in bits per second, headers included; None if unknown."""
     payload = whole.link.bytes_per_s if whole.link is not None else whole.usual_cap_bytes_per_s
     if not payload:
         return None

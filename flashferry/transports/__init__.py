@@ -1,7 +1,7 @@
-"""How a device fetches: the URL, the credentials, the questions of its copy command, and its settings.
+"""Protocols by which a device copies an image: URL, credentials, questions of its copy command, and settings.
 
-A transport is one protocol as the client of a device speaks it, a file of this folder and a place in `TRANSPORTS`; the
-server for it is elsewhere. Packages above ask for a transport by its name, or take the usual one.
+A transport describes one protocol as a device's client uses it. Each has a module here and an entry in `TRANSPORTS`;
+its server is in another package. Other packages get a transport by its name, or use the default.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from flashferry.transports.scp import SCP, SFTP
 from flashferry.transports.transport import Transport
 
 TRANSPORTS: tuple[Transport, ...] = (FTP, HTTP, SCP, HTTPS, SFTP)
-"""All that there are, the usual one first, each further one where those before it cannot be: HTTP needs one connection
-where FTP needs two, SCP is not clear text, HTTPS needs a device that trusts us, SFTP a release that has it."""
+"""All transports by which a device fetches, the default first. A later one helps if those before it cannot be used:
+HTTP needs one connection instead of FTP's two, SCP is encrypted, HTTPS needs a device that trusts our certificate, SFTP
+a release that has it."""
 
 WAYS: tuple[Transport, ...] = (*TRANSPORTS, PUSH)
-"""All by which an image comes to a device: push besides, which is no fetching, and never taken unless it is allowed."""
+"""The same and push, by which we write to the device; it is only used if the inventory allows it."""
 
 ALL_WAYS: tuple[Transport, ...] = (*WAYS, NEIGHBOUR)
-"""The same with copies from a device of the site, which the site's inventory key allows."""
+"""The same and copies from another device of the site, which the site's inventory key allows."""
 
 USUAL: Transport = TRANSPORTS[0]
-"""The default."""
+"""Default transport."""
 
 
 def transport_named(name: str) -> Transport:

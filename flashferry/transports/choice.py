@@ -1,13 +1,13 @@
-"""Which SSH algorithms a device is offered. Pure.
+"""Choice of a device's transports, and of the SSH algorithms that our server offers it. Pure.
 
 Facts
 -----
-* As a client IOS chooses: the first of its own list that our server has. So what our server offers decides, and the
-  device's configuration stays as it is.
-* A CSR1000V 16.8.1 knows `diffie-hellman-group-exchange-sha1` and `diffie-hellman-group14-sha1` for the keys' exchange,
-  and `ssh-rsa`; a C2960C with 15.2 the same, and CBC ciphers alone. The lists of 17.x as a client were not seen; those
+* IOS as a client takes the first algorithm of its own list that our server offers. So our server's offer decides, and
+  the device's configuration need not change.
+* A CSR1000V 16.8.1 knows `diffie-hellman-group-exchange-sha1` and `diffie-hellman-group14-sha1` for the key exchange,
+  and `ssh-rsa`; a C2960C with 15.2 the same, and only CBC ciphers. No capture shows the client's lists of 17.x; those
   of its server (17.16) have neither CBC nor SHA-1 by default.
-* Where nothing is in common `%SSH-3-NO_MATCH` stands in the device's log, and the copy fails before a byte came.
+* Without a common algorithm the device logs `%SSH-3-NO_MATCH`, and the copy fails before the first byte.
 """
 
 from __future__ import annotations
@@ -33,62 +33,60 @@ _SSH = "ssh"
 
 
 def profile_for(release: str) -> str:
-    """Return which algorithms a release is offered: LEGACY before 17, and where it is not known.
+    """Return which algorithms to offer a release: LEGACY before 17 or if it is unknown, else MODERN.
 
-    The older ones are offered to the device's address alone, and only while its ticket is good.
+    Legacy algorithms are offered only to the device's address, and only while its ticket is valid.
     """
     found = read_release(release)
     return MODERN if found is not None and found.numbers[0] >= _MODERN_FROM else LEGACY
 
 
 def ssh_offer(transport: Transport, release: str) -> SshOffer | None:
-    """Return what a device is offered besides the common algorithms; None for nothing, and without SSH."""
+    """Return the algorithms to offer a device besides the modern ones; None if none, or if the transport has no SSH."""
     if transport.listener_name != _SSH or profile_for(release) == MODERN:
         return None
     return SshOffer(profile=LEGACY)
 
 
 def offer_alone(transport: Transport, offer: SshOffer | None, *, cipher: str, mac: str) -> SshOffer | None:
-    """Return an offer that leaves a device one cipher to pick, and one MAC where one is named."""
+    """Return an offer restricted to one cipher and, if one is named, one MAC."""
     if transport.listener_name != _SSH:
         return offer
     return replace(offer or SshOffer(), encryption=(cipher,), mac=(mac,) if mac else ())
 
 
-def names_by_ssh() -> tuple[str, ...]:
-    """Return the names of the transports that speak SSH, the usual one first."""
+def ssh_transport_names() -> tuple[str, ...]:
+    """Return the names of the transports that use SSH, the usual one first."""
     return tuple(one.name for one in TRANSPORTS if one.listener_name == _SSH)
 
 
 SEPARATOR = ","
-
-"""Between the names of transports that are asked for."""
+"""Separator of the transport names that an option lists."""
 
 _NEEDS_SSH = ("scp", "sftp")
 
 _SSH_LIBRARY = "asyncssh"
 
 _MORE_ROUND_TRIPS = {"https": 2.0, "scp": 10.0, "sftp": 10.0, "push": 10.0}
+"""Round trips of a TLS handshake and of an SSH login; the latter took 0.95 to 1.04 s at 100 ms, SYN to first byte.
 
-"""A TLS handshake; and an SSH login, from TCP's first packet to the first byte 0.95 to 1.04 s at 100 ms.
-
-FTP's own login, some six round trips, is in the figures that set-up was measured with, and is not taken off: a forecast
-that is too long by half a second does no harm.
+The measured time of set-up contains FTP's login, some six round trips, which are not subtracted for the others: a
+forecast that is half a second too long does no harm.
 """
 
 
-def more_round_trips(name: str) -> float:
-    """Return how many round trips a transport's login takes beyond what set-up was measured with."""
+def extra_round_trips(name: str) -> float:
+    """Return the round trips of a transport's login that the measured time of set-up does not contain."""
     return _MORE_ROUND_TRIPS.get(name, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportRequest:
-    """What is asked for, and what our side can do.
+    """Transports that the operator requested, and those that our server cannot serve.
 
     Attributes:
-        asked: AS_USUAL, AUTO, or the name of a transport; of several, in the order in which they are tried.
-        missing: By the name of a transport: why our side cannot serve it, and what to do about that.
+        asked: AS_USUAL, AUTO, or transport names separated by commas, in the order in which to try them.
+        missing: For each transport that our server cannot serve, by name: the reason and what to do about it.
     """
 
     asked: str = AS_USUAL
@@ -96,17 +94,21 @@ class TransportRequest:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names that were given; none of AS_USUAL and AUTO."""
+        """Return the transport names given; empty for AS_USUAL and AUTO."""
         return () if self.asked in (AS_USUAL, AUTO) else tuple(self.asked.split(SEPARATOR))
 
 
 NotServed: TypeAlias = Mapping[str, tuple[str, str]]
-
-"""By the name of a transport that our side does not serve: why, and what to do about that."""
+"""For each transport that a server does not serve, by name: the reason and what to do about it."""
 
 
 def not_served_by(depot: str, served: Collection[str]) -> NotServed:
-    """Return what the host's depot does not serve, by its name for errors and the transports that it serves."""
+    """Return the transports that this host's depot does not serve.
+
+    Args:
+        depot: The depot in words, for error messages.
+        served: Names of the transports that it serves.
+    """
     lacking = f"expected it at {depot}, which serves {', '.join(served)}"
     hint = "Start the depot with it among --transports, or give --depot never"
     return {one.name: (lacking, hint) for one in TRANSPORTS if one.name not in served}
@@ -115,12 +117,16 @@ def not_served_by(depot: str, served: Collection[str]) -> NotServed:
 def transport_request(
     asked: str, *, certificate: Path | None = None, key: Path | None = None, not_served: NotServed | None = None
 ) -> TransportRequest:
-    """Return what is asked for, with what our side can serve on this host.
+    """Check the requested transports, and find those that cannot be served on this host.
 
-    A depot that serves in our place (`not_served` has what it does not serve) has a certificate of its own.
+    Args:
+        asked: As `TransportRequest.asked`.
+        certificate: Our server's certificate, or None.
+        key: Its private key, or None.
+        not_served: If a depot serves in our place, the transports that it does not serve; it has its own certificate.
 
     Raises:
-        ConfigInvalid: It is no transport, or one of the files stands without the other.
+        ConfigInvalid: A name is no transport, or only one of certificate and key is given.
     """
     if (certificate is None) != (key is None):
         given, lacking = ("--certificate", "--key") if key is None else ("--key", "--certificate")
@@ -141,13 +147,13 @@ def transport_request(
 
 
 def allowed(policy: TransportPolicy) -> tuple[Transport, ...]:
-    """Return the transports that the inventory allows, in the order in which they are taken; push is none."""
+    """Return the transports that the inventory allows, in its order of preference, without push."""
     by_name = {one.name: one for one in TRANSPORTS}
     return tuple(by_name[name] for name in policy.names if name in by_name)
 
 
 def unserved(policy: TransportPolicy, request: TransportRequest) -> tuple[str, ...]:
-    """Return which transports the inventory allows a device and our side cannot serve, a sentence each."""
+    """Return a sentence for each transport that the inventory allows a device but our server cannot serve."""
     lacking = [one for one in allowed(policy) if one.name in request.missing]
     reasons = {one.name: request.missing[one.name] for one in lacking}
     return tuple(f"not tried by {name}: {why}. {hint}" for name, (why, hint) in reasons.items())
@@ -156,13 +162,19 @@ def unserved(policy: TransportPolicy, request: TransportRequest) -> tuple[str, .
 def candidates(
     host: str, policy: TransportPolicy, request: TransportRequest, *, fastest: str | None = None
 ) -> tuple[Transport, ...]:
-    """Return by which transports a device's copy is tried, in order.
+    """Return the transports to try for a device's copy, in order.
 
-    One alone, unless `auto` or several are asked for. Push is taken where it is asked for, or last by `auto`, and only
-    where the inventory names it. `auto` takes the measured `fastest` one first.
+    It is a single one unless `auto` or several are requested. Push is only used if the inventory names it: on request,
+    or as the last one of `auto`.
+
+    Args:
+        host: Inventory name of the device, for error messages.
+        policy: Transports that the inventory allows it.
+        request: The operator's request.
+        fastest: Name of the transport that was measured as the fastest, which `auto` tries first; None if unknown.
 
     Raises:
-        ConfigInvalid: What is asked for is not allowed, or our side cannot serve it.
+        ConfigInvalid: A requested transport is not allowed, or our server cannot serve it.
     """
     choice = allowed(policy)
     may_push = PUSH.name in policy.names
@@ -189,7 +201,7 @@ def candidates(
 
 
 def _served(host: str, transport: Transport, request: TransportRequest) -> Transport:
-    """Return a transport that our side can serve.
+    """Return the transport, if our server can serve it.
 
     Raises:
         ConfigInvalid: It cannot.
@@ -201,7 +213,7 @@ def _served(host: str, transport: Transport, request: TransportRequest) -> Trans
 
 
 def _none_left(host: str, choice: tuple[Transport, ...], request: TransportRequest) -> ConfigInvalid:
-    """Return the complaint that nothing can be tried."""
+    """Return the error that no transport can be tried."""
     if not choice:
         return ConfigInvalid(
             "transports: expected one by which a device fetches, found push alone, which is never taken unasked",
@@ -216,10 +228,10 @@ def _none_left(host: str, choice: tuple[Transport, ...], request: TransportReque
 
 
 def check_asked(asked: str, *, option: str = "--transport") -> str:
-    """Return what is asked for, checked.
+    """Check the transports that an option names, and return them unchanged.
 
     Raises:
-        ConfigInvalid: It is no transport, or one stands there twice.
+        ConfigInvalid: A name is no transport or occurs twice, or `auto` is combined with others.
     """
     names = (*(one.name for one in WAYS), AUTO)
     if asked in (AUTO, AS_USUAL):

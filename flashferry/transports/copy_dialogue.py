@@ -1,20 +1,19 @@
-"""The dialogue of a device's copy command: text in, answers out. No session.
+"""The dialogue of a device's copy command: takes its output, gives the answers. No session.
 
 Facts
 -----
-* What is asked is the platform's (`CopyGrammar`) and the transport's; each question has one answer, by policy, and none
-  of the answers destroys anything: what exists is not overwritten, nothing is ever erased.
-* Where the device offers a name for the target, Enter confirms it, and only where it is the one that the command gave.
-  Another name there (`startup-config` was seen) is what Enter would overwrite. The same goes for what it offers as the
-  server, the user and the file there: it asks for them although the URL has them (ASR903, XE 3.16).
-* A password is typed once. Asked for it again, the device was refused with it, or draws the question anew: the two
-  cannot be distinguished, and the password is not typed a second time.
-* A host key is confirmed only where the device shows a fingerprint that is one of ours, after the command. What its
-  question looks like in full, and whether it keeps the key, no capture shows: a key that is kept is a difference of the
-  configuration, which the restore finds.
+* The questions come from the platform (`CopyGrammar`) and from the transport. Each has one answer, and no answer
+  destroys anything: existing files are not overwritten, nothing is ever erased.
+* If the device offers a name for the target, it is confirmed by Enter only if it is the one in the command. Enter would
+  overwrite another one (`startup-config` was seen). The same applies to the server, user and source file that it
+  offers: some releases ask for them although the URL has them (ASR903, XE 3.16).
+* A password is typed once. If the device asks again, either the server refused the password or the device repeats the
+  question. The two cannot be distinguished, so the password is not typed a second time.
+* A host key is confirmed only if the device shows, after the command, a fingerprint that is one of ours. No capture
+  shows the whole question, or whether the device stores the key; if it does, the restore finds the difference.
 * When and how often something is typed: see `flashferry.devices.dialogue`.
-* Only the line that counts the bytes means success. An error line counts when it names our source or our target: other
-  jobs (autoconfig looking for `network-confg`) print theirs into a copy that goes well.
+* Only the line with the byte count means success. An error line counts if it names our source or our target: other
+  processes (autoconfig looking for `network-confg`) print theirs during a copy that succeeds.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ from templates.rows import CopyError, CopyResult, SshAborted, SshNoMatch, first,
 
 _DIGITS = re.compile(r"(?:[0-9a-fA-F]{2}:?){16,}")
 _LEAST_FINGERPRINT = 32
-"""Shorter ones are none of SHA-1 or SHA-2."""
+"""Least length in characters of a fingerprint that is no MD5."""
 
 _CREDENTIALS = re.compile(r"\b([a-z]+://)[^@/\s]*@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOutcome:
-    """How a copy ended by the device's own words; each is None where there is none.
+    """End of a copy by the device's output; each field is None if the output has no such line.
 
     Attributes:
-        result: The line that counts the bytes.
+        result: The line with the byte count.
         error: The reason in the error line that names our copy.
-        refused: The question that ended the copy because our policy says no.
-        no_match: What the device and our server have no algorithm in common for, by its log line.
+        refused: The question that we answered with no, which ended the copy.
+        no_match: The device's log line that it has no common algorithm with our server.
     """
 
     result: CopyResult | None
@@ -58,14 +57,14 @@ def mask(text: str) -> str:
 
 
 class CopyDialogue(Dialogue):
-    """Answers a device's questions until its prompt comes back.
+    """Answers a device's questions until its prompt returns.
 
     Args:
         prompt_pattern: Regular expression of the privileged prompt, alone on a line.
-        offer: Where the device fetches. Its credentials are kept out of the transcript, however the terminal cuts or
-            wraps the echo of the URL.
+        offer: Server, image and credentials. The credentials are removed from the transcript, even if the terminal cuts
+            or wraps the echo of the URL.
         target: The copy's target.
-        platform: The device's.
+        platform: The device's platform.
         clock: As in `Dialogue`.
     """
 
@@ -79,7 +78,7 @@ class CopyDialogue(Dialogue):
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._grammar = platform.copying
-        # The transport's first: its question may end like one that any copy asks.
+        # The transport's questions first: one may end like a question of every copy.
         asked = (*offer.transport.questions, *self._grammar.questions)
         questions = [_with_secret(one, offer) for one in asked]
         super().__init__(prompt_pattern=prompt_pattern, questions=questions, clock=clock)
@@ -93,12 +92,12 @@ class CopyDialogue(Dialogue):
 
     @property
     def words(self) -> Messages:
-        """Return the messages for a copy that fails."""
+        """Return the messages for a failed copy."""
         return self._offer.transport.words
 
     @property
     def objection(self) -> str | None:
-        """Return why what the device offers must not be confirmed, or None."""
+        """Return why a value that the device offers must not be confirmed, or None."""
         asked = self._asked()
         if not isinstance(asked, CopyQuestion) or asked.offers is None:
             return None
@@ -114,17 +113,16 @@ class CopyDialogue(Dialogue):
 
     @property
     def is_login_refused(self) -> bool:
-        """Return whether the device asks again for the password that was typed already.
+        """Return whether the device asks again for the password after it was typed.
 
-        What is typed there is not echoed, so that the question may be the last thing shown for as long as the login
-        takes:
-        only one that came since is another.
+        A password is not echoed, so the question may stay the last output for as long as the login takes: only a
+        question in the output since then is a new one.
         """
         return self._is_password_typed and self._is_asked_again
 
     @property
     def stuck_at(self) -> str | None:
-        """Return in words what the device seems to wait for and will not get from us; None where it is at work."""
+        """Return in words what the device waits for that we do not type; None while it is working."""
         if self._is_password_typed and self._asked_for_password:
             if not self._is_asked_again:
                 return None
@@ -152,7 +150,7 @@ class CopyDialogue(Dialogue):
         return (file_name(offered) if what is Offered.SOURCE else offered) in self._own(what)
 
     def _own(self, what: Offered) -> frozenset[str]:
-        """Return what the device may offer of the server's side."""
+        """Return the values of ours that the device may offer for a part of the URL."""
         offer = self._offer
         return {
             Offered.SERVER: frozenset({offer.server, f"{offer.server}:{offer.port}"}),
@@ -162,20 +160,20 @@ class CopyDialogue(Dialogue):
 
     @property
     def _shows_our_key(self) -> bool:
-        """Return whether a fingerprint of ours stands in what the device showed, however it is wrapped."""
+        """Return whether the device's output has a fingerprint of ours, even if it is wrapped."""
         shown = re.sub(r"\s+", "", self.text)
         return any(_stands_in(one, shown) for one in self._offer.fingerprints)
 
     @property
     def _names(self) -> frozenset[str]:
-        """Return what the device may offer as the name: that of the target, or the image's for `null:`."""
+        """Return the names that the device may offer for the target: its file name, or the image's for `null:`."""
         nowhere = self._grammar.no_file
         if self._target == nowhere:
             return frozenset({file_name(self._offer.image), nowhere.rstrip(":"), ""})
         return frozenset({file_name(self._target)})
 
     def outcome(self) -> CopyOutcome:
-        """Return how the copy ended."""
+        """Return the end of the copy by the output so far."""
         result = last(CopyResult, self.text)
         errors = [row for row in rows(CopyError, self.text) if self._is_ours(row)]
         error = errors[-1].reason if errors else None
@@ -193,12 +191,15 @@ class CopyDialogue(Dialogue):
 
     def _masked(self, text: str) -> str:
         for secret in filter(None, (self._offer.username, self._offer.password)):
-            # A terminal may break a long echo anywhere, also within the secret.
+            # A terminal may break a long echo anywhere, even within the secret.
             text = re.sub(r"[\r\n\b$ ]*".join(map(re.escape, secret)), "*", text)
         return mask(text)
 
     def _is_ours(self, row: CopyError) -> bool:
-        """Return whether an error names our copy; credentials are masked and `flash:` may read `bootflash:`."""
+        """Return whether an error line names our copy.
+
+        Credentials are masked in it, and the device may print `flash:` for `bootflash:`.
+        """
         subject = _CREDENTIALS.sub(r"\1", row.subject)
         if "://" in subject:
             place = subject.removeprefix(f"{self._offer.transport.scheme}://").replace("//", "/")
@@ -207,12 +208,12 @@ class CopyDialogue(Dialogue):
 
 
 def _stands_in(fingerprint: str, shown: str) -> bool:
-    """Return whether a fingerprint stands in a text without blanks: MD5 digits in any case, with or without colons."""
+    """Return whether a text without spaces has a fingerprint; MD5 in any case, with or without colons."""
     if _DIGITS.fullmatch(fingerprint):
         return fingerprint.replace(":", "").lower() in shown.replace(":", "").lower()
     return len(fingerprint) >= _LEAST_FINGERPRINT and fingerprint in shown
 
 
 def _with_secret(asked: CopyQuestion, offer: Offer) -> CopyQuestion:
-    """Return a question with the ticket's password as its answer where the device asks for it."""
+    """Return a question, with the ticket's password as its answer if it asks for a password."""
     return replace(asked, answer=f"{offer.password}\n") if asked.wants_password else asked

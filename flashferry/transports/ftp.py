@@ -1,14 +1,14 @@
-"""FTP, as the client of a device speaks it.
+"""FTP as a device's client uses it.
 
 Facts
 -----
 * `copy ftp://user:password@host[:port]/name`: the device takes the credentials from the URL and asks for none; without
-  a user there it takes its own `ip ftp username`. A port in the URL may be too much for old releases.
+  a user there it uses its own `ip ftp username`. Old releases may not accept a port in the URL.
 * `ip ftp source-interface NAME` is a configuration line, not an option of the command. The device prints the
-  interface's whole name, whatever was typed, and ignores the line while the interface is down.
-* A device that cannot reach a server keeps trying for up to half an hour and then says `Timed out`, whatever the cause.
-* Behind the login it opens a data connection to a port of our passive range, or asks us to open one to it; `ip ftp
-  passive` decides, and its default differs by what one reads. Our server does both, so the line is left alone.
+  interface's full name, whatever was typed, and ignores the line while the interface is down.
+* A device that cannot reach a server retries for up to half an hour and then prints `Timed out`, whatever the cause.
+* After the login it opens a data connection to a port of our passive range, or asks us to open one to it, depending on
+  `ip ftp passive`. Sources disagree about its default. Our server does both, so the line is not changed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Ftp(Transport):
     """The File Transfer Protocol."""
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
-        """Return what the file server needs to listen for FTP."""
-        # Late: who only reads of settings, such as `status`, waits for no server to be imported.
+        """Return the settings of a listener for FTP."""
+        # Late import: commands that serve nothing, such as `status`, start faster without a server's modules.
         from ftpserver import ftp_listener
 
         return ftp_listener(
@@ -43,7 +43,7 @@ class Ftp(Transport):
         )
 
     def data_mode(self, commands: Iterable[str], /) -> str | None:
-        """Return `passive`, where the device connects, or `active`; None where no data connection was asked for."""
+        """Return `passive` if the device opens the data connection, `active` if we do, None if none was requested."""
         asked = [one for one in commands if any(word in one for word in (*_PASSIVE, *_ACTIVE))]
         if not asked:
             return None

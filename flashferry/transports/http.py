@@ -1,17 +1,18 @@
-"""HTTP, as the client of a device speaks it.
+"""HTTP and HTTPS as a device's client uses them.
 
 Facts
 -----
-* `copy http://user:password@host[:port]/name`: the credentials go out unasked with the first request (`Authorization:
-  Basic`, packet bytes of an old release), so letters and digits only. A port in the URL works down to 12.2 SE.
-* One connection carries request and image: nothing for a firewall to follow, nothing for NAT to translate. It is clear
-  text as FTP is.
-* There is no VRF with the command (pyntc); `ip http client source-interface NAME` decides, a configuration line.
-* `Accessing http://*:*@host/name...` and `Loading http://host/name ` with the whole URL, then marks; no `[OK`. The line
-  that counts the bytes is the same as with any protocol (captures of a Catalyst 3850 and of a router to `null:`).
-* `(I/O error)` is all that it says, whatever went wrong: our server's account separates the causes. Only behind the
-  first byte it may be for want of memory (a 2960X at the largest window, austind/iosfw issue 2).
-* Unknown: what it does with a redirect, a chunked answer, a challenge. Our server sends none of them.
+* `copy http://user:password@host[:port]/name`: the device sends the credentials with its first request (`Authorization:
+  Basic`, packet bytes of an old release), so they have letters and digits only. A port in the URL works from 12.2 SE.
+* One connection carries request and image, so a firewall has no second connection to follow and NAT no address to
+  translate. It is clear text as FTP is.
+* The command takes no VRF (pyntc); the configuration line `ip http client source-interface NAME` selects it.
+* It prints `Accessing http://*:*@host/name...` and `Loading http://host/name ` with the whole URL, then progress marks,
+  and no `[OK`. The line with the byte count is the same as with every protocol (captures of a Catalyst 3850 and of a
+  router to `null:`).
+* `(I/O error)` is its only error message; our server's record of the transfer separates the causes. After the first
+  byte it may mean a lack of memory (a 2960X at the largest window, austind/iosfw issue 2).
+* Unknown: how it handles a redirect, a chunked response or a challenge. Our server sends none of them.
 """
 
 from __future__ import annotations
@@ -37,8 +38,7 @@ CLIENT_HINT = (
     "its source interface (inventory key 'source_interface': the device's HTTP client takes no VRF with the command) "
     "and the address that it is given for us ('server_address')"
 )
-
-"""What else to check where no client came."""
+"""What else to check if no client connected."""
 
 WRONG_SOURCE_HINT = (
     "Something between us translates its address, or its HTTP client comes from an interface of its own: name it in "
@@ -51,8 +51,8 @@ class Http(Transport):
     """The Hypertext Transfer Protocol."""
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
-        """Return what the file server needs to listen for HTTP."""
-        # Late: who only reads of settings, such as `status`, waits for no server to be imported.
+        """Return the settings of a listener for HTTP."""
+        # Late import: commands that serve nothing, such as `status`, start faster without a server's modules.
         from flashferry.httpserver import http_listener
 
         return http_listener(listen_address=options.address, port=options.port)
@@ -114,7 +114,7 @@ class Https(Transport):
     """HTTP over TLS."""
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
-        """Return what the file server needs to listen for HTTPS.
+        """Return the settings of a listener for HTTPS.
 
         Raises:
             ConfigInvalid: The certificate or its key is not given.
@@ -125,7 +125,7 @@ class Https(Transport):
                 f"https: expected a certificate and its key, found {lacking}",
                 hint="Give both, of an authority that the devices trust already; or leave HTTPS out",
             )
-        # Late: who only reads of settings, such as `status`, waits for no server to be imported.
+        # Late import: as above.
         from flashferry.httpserver import https_listener
 
         return https_listener(

@@ -1,18 +1,17 @@
-"""Neighbour: a device fetches from another one of its site, which has the image already. No server of ours is in it.
+"""Neighbour: a device copies the image by TFTP from another device of its site that already has it.
 
 Facts
 -----
-* `copy tftp://HOST/FILE TARGET` asks nothing that other copies do not ask. It prints `Accessing tftp://HOST/FILE...`,
-  `Loading FILE from HOST (via Vlan1): !!!O!...`, and `[OK - N bytes]` in front of the line that counts the bytes;
-  without
-  an answer `%Error opening tftp://HOST/FILE (Timed out)`, in the middle `%Error reading ... (Timed out)`.
-* There is no login, so there is no ticket; who may fetch is the serving device's list of addresses.
-* The client sends a block of 512 bytes per round trip unless `ip tftp blocksize N` says more (512 to 8192): that is for
-  networks of a site, not for a WAN.
-* `ip tftp source-interface NAME` is a configuration line, as with the other clients; it settles which address the other
-  device's list has to permit.
-* No copy of more than 65,535 blocks ends there: a Catalyst's copy of 1,269,880,464 bytes was seen.
-* It is clear text, without a proof of who served: only the hash of what came counts.
+* `copy tftp://HOST/FILE TARGET` asks the same questions as other copies. It prints `Accessing tftp://HOST/FILE...`,
+  `Loading FILE from HOST (via Vlan1): !!!O!...`, and `[OK - N bytes]` before the line with the byte count. Without a
+  response it prints `%Error opening tftp://HOST/FILE (Timed out)`, during a copy `%Error reading ... (Timed out)`.
+* There is no login and so no ticket; the serving device's access list permits the client's address.
+* One block is sent per round trip, 512 bytes unless `ip tftp blocksize N` (512 to 8192) is set: that suits the network
+  of a site, not a WAN.
+* `ip tftp source-interface NAME` is a configuration line, as with the other clients; it determines the address that the
+  serving device has to permit.
+* A copy may have more than 65,535 blocks: a Catalyst's copy of 1,269,880,464 bytes was seen.
+* It is clear text and the server is not authenticated: only the hash of the copied file counts.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ _CHECK_PATH = "Look at the way between the two devices, access lists for UDP amo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour(Transport):
-    """From a device of the same site. Nothing of ours listens for it."""
+    """TFTP from a device of the same site; no server of ours is involved."""
 
     @property
     def scheme(self) -> str:
-        """Return how its URLs begin."""
+        """Return the scheme of its URLs."""
         return "tftp"
 
     def url(self, offer: Offer) -> str:
@@ -53,11 +52,11 @@ class Neighbour(Transport):
         return f"{self.scheme}://{offer.place}"
 
     def windows(self, platform: Platform, /) -> tuple[ChannelWindow, ...]:
-        """Return what widens the blocks of its client."""
+        """Return the settings that enlarge the TFTP block size."""
         return platform.serving.blocks if platform.serving is not None else ()
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
-        """Refuse: nothing of ours listens.
+        """Refuse, for no server of ours is involved.
 
         Raises:
             ConfigInvalid: Always.
@@ -69,7 +68,7 @@ class Neighbour(Transport):
         )
 
     def data_mode(self, _commands: Iterable[str], /) -> str | None:
-        """Return None: our server is given no command."""
+        """Return None, for our server receives no commands."""
         return None
 
 

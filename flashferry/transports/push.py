@@ -1,13 +1,13 @@
-"""Push: our side writes the image to the device, by the device's own SCP server. The one way that is no fetching.
+"""Push: we write the image to the device through the device's own SCP server. All other transports are fetches.
 
 Facts
 -----
-* `ip scp server enable` switches the server on; it is one global line, absent by default, and off says `no` of it. The
-  user needs privilege 15 at login and the right to give commands (exec authorization).
-* The device overwrites a file of the same name without a question, so the target is looked at right before.
-* Its SSH server has a channel window of its own, widened by the lines that widen the client's.
-* The controller encrypts for all devices at once; the device's processor decrypts as with a fetch by SCP.
-* Never taken unless the inventory names it (`transports: [..., push]`), or the operator allows it for a run.
+* `ip scp server enable` switches the server on; it is a global line, absent by default, and `no` removes it. The user
+  needs privilege 15 at login and exec authorization.
+* The device overwrites a file of the same name without a question, so the target is checked right before.
+* Its SSH server has a channel window, widened by the same lines as the client's.
+* This host encrypts for all devices at once; the device's processor decrypts as with a fetch by SCP.
+* Push is only used if the inventory names it (`transports: [..., push]`), or the operator allows it for a run.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
 
 SCP_SERVER = Setting(keyword="scp server", command="ip scp server enable", tail="", is_tuning=False)
-"""Switched on for the time of a push, where it is not on already."""
+"""Line that is set for the time of a push, unless it is set already."""
 
 _CANNOT = "Look at the device's log, and whether its user may log in twice ('line vty', 'ip ssh maxstartups')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Push(Transport):
-    """The way that is no fetching. Nothing of ours listens for it, and the device asks nothing."""
+    """Copy by the device's own SCP server. No server of ours listens for it, and the device asks no questions."""
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Return the line that switches the device's server on."""
+        """Return the line that enables the device's SCP server."""
         return (SCP_SERVER,)
 
     def url(self, offer: Offer) -> str:
-        """Return what stands for it where others have a URL."""
+        """Return a text for displays that show a URL for other transports."""
         return f"{self.name}://{offer.image}"
 
     def needed_settings(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:  # noqa: ARG002 -- the device opens no connection
-        """Return that line, on."""
+        """Return the line that enables the device's SCP server."""
         return ((SCP_SERVER, None),)
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
-        """Refuse: nothing of ours listens.
+        """Refuse, for no server of ours is involved.
 
         Raises:
             ConfigInvalid: Always.

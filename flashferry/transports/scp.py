@@ -1,22 +1,22 @@
-"""SCP, as the client of a device speaks it.
+"""SCP and SFTP as a device's client uses them.
 
 Facts
 -----
-* `copy scp://user@host[:port]/name`: without a password in the URL the device asks `Password: ` and echoes nothing of
-  what is typed (genielibs). So the ticket's password stands in no command line and in no command accounting. A port in
-  the URL is coded by one peer and was seen on no device: port 22 is worth having.
-* It may ask for address, user and file although the URL has them, then for the target, for the overwriting, and for the
-  password last (ASR903, XE 3.16).
-* Where FTP prints `Loading` it prints ` Sending file modes: C0777 4 testme.bin`, then marks; no `[OK`. The line that
-  counts the bytes is the same, its seconds have the login in them.
-* `vrf NAME` stands behind the target; `ip ssh source-interface NAME` is a configuration line for all that the device
-  opens by SSH.
-* Inside TCP's window there is another one, the channel's: 8192 bytes on 16.x, 131072 where bulk mode is on, which it is
-  by default from 17.10.1. `ip ssh bulk-mode N` and `ip ssh window-size N` widen it (`flashferry.devices.platforms`).
-* Unknown: what it says to a wrong password, a changed host key, or where the channel ends in mid-copy. With no common
-  algorithm `ssh` logs `%SSH-3-NO_MATCH` and prints `[Connection to ... aborted: error status 0]`.
-* A host key may be asked about, `Are you sure you want to continue connecting`; pyATS answers `yes`, no capture shows
-  the question whole. Ours is confirmed by its fingerprint only, see `flashferry.transports.copy_dialogue`.
+* `copy scp://user@host[:port]/name`: without a password in the URL the device asks `Password: ` and does not echo what
+  is typed (genielibs). So the ticket's password is in no command line and in no command accounting. Another tool's code
+  puts a port into the URL, but no capture shows it accepted, so our server prefers port 22.
+* It may ask for address, user and file although the URL has them, then for the target, for overwriting, and last for
+  the password (ASR903, XE 3.16).
+* Instead of FTP's `Loading` it prints ` Sending file modes: C0777 4 testme.bin`, then progress marks, and no `[OK`. The
+  line with the byte count is the same; its seconds include the login.
+* `vrf NAME` follows the target; `ip ssh source-interface NAME` is a configuration line for all SSH connections that the
+  device opens.
+* The SSH channel has a window of its own inside TCP's: 8192 bytes on 16.x, 131072 with bulk mode, which is the default
+  from 17.10.1. `ip ssh bulk-mode N` and `ip ssh window-size N` widen it (`flashferry.devices.platforms`).
+* Unknown: its output after a wrong password, a changed host key, or the end of the channel during a copy. Without a
+  common algorithm `ssh` logs `%SSH-3-NO_MATCH` and prints `[Connection to ... aborted: error status 0]`.
+* It may ask about the host key, `Are you sure you want to continue connecting`; pyATS answers `yes`, no capture shows
+  the whole question. Ours is confirmed by its fingerprint only, see `flashferry.transports.copy_dialogue`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ NO_COMMON = (
     "Have the device take one of our server's for the time of the copy ('ip ssh client algorithm encryption', 'mac' or "
     "'kex'; 'no ip ssh client algorithm ...' where its list was shortened), or take another transport"
 )
-
-"""What to do where device and server have no algorithm in common. Before 17 the older ones are offered anyway."""
+"""What to do if device and server have no common algorithm. Releases before 17 are offered legacy ones anyway."""
 
 _QUESTIONS = (
     SERVER_ASKED,
@@ -69,14 +68,13 @@ _QUESTIONS = (
         wants_password=True,
     ),
 )
+"""Questions of the copy command about an SSH server. That about the host key is recognised by its text only."""
 
-"""What the copy command asks about an SSH server. The host key's question is known by its words alone."""
 
+def describe_host_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...]:
+    """Return a line for each of our SSH host keys, with its kind and its fingerprints.
 
-def described_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...]:
-    """Return each of our host keys in words: its kind, and its fingerprints with what each of them is.
-
-    With `makes` those that are not there yet are made; else they are left out.
+    Missing keys are generated if `makes` is set, and left out otherwise.
 
     Raises:
         SettingsInvalid: A key cannot be read, made or used, or others may read it.
@@ -87,8 +85,8 @@ def described_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...]:
     return tuple(key.described for key in keys)
 
 
-def words_of(title: str) -> Messages:
-    """Return the messages for a protocol over SSH that fails."""
+def ssh_messages(title: str) -> Messages:
+    """Return the messages for a failed copy by a protocol over SSH."""
     return Messages(
         no_client="no connection reached our SSH port",
         no_data="it logged in and takes nothing",
@@ -129,7 +127,7 @@ def words_of(title: str) -> Messages:
                 "Look at its log, and at its bulk mode ('ip ssh bulk-mode')",
             ),
         },
-        # What it says of a login that came to nothing is unknown; it is no want of memory in any case.
+        # The output after a failed login is unknown; it never means a lack of memory.
         says_little=SAYS_LITTLE,
         no_common=NO_COMMON,
     )
@@ -137,14 +135,14 @@ def words_of(title: str) -> Messages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ssh(Transport):
-    """What goes over SSH: SCP and SFTP, which one listener of ours serves."""
+    """A protocol over SSH: SCP or SFTP, which one listener serves."""
 
     def url(self, offer: Offer) -> str:
-        """Return the URL with the user alone: the password is typed where it is asked for."""
+        """Return the URL with the user only: the password is typed when the device asks for it."""
         return f"{self.name}://{offer.username}@{offer.place}"
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
-        """Return what the file server needs to listen for SSH.
+        """Return the settings of a listener for SSH.
 
         Raises:
             ConfigInvalid: There is no folder for the host keys.
@@ -153,13 +151,13 @@ class Ssh(Transport):
             raise ConfigInvalid(
                 "scp: expected a folder for the SSH host keys, found none", hint="Give the run a state folder"
             )
-        # Late: who only reads of settings, such as `status`, waits for no server to be imported.
+        # Late import: commands that serve nothing, such as `status`, start faster without a server's modules.
         from flashferry.sshserver import ssh_listener
 
         return ssh_listener(listen_address=options.address, port=options.port, host_keys=options.host_keys)
 
     def fingerprints(self, host_keys: Path, /) -> tuple[str, ...]:
-        """Return the fingerprints of our host keys, which are made where missing, in all forms that devices show.
+        """Return the fingerprints of our host keys in all forms that devices show; missing keys are generated.
 
         Raises:
             SettingsInvalid: A key cannot be read, made or used, or others may read it.
@@ -178,7 +176,7 @@ SCP = Ssh(
     ports=Ports(well_known=22, others=range(2222, 2232)),
     source=source_setting("ssh source-interface", "ip ssh source-interface"),
     questions=_QUESTIONS,
-    words=words_of("SCP"),
+    words=ssh_messages("SCP"),
 )
 
-SFTP = replace(SCP, name="sftp", title="SFTP", words=words_of("SFTP"))
+SFTP = replace(SCP, name="sftp", title="SFTP", words=ssh_messages("SFTP"))

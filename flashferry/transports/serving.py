@@ -1,4 +1,4 @@
-"""Where our server listens for a transport, and the messages about its port."""
+"""Listeners of our server for the transports, their ports and certificates, and messages about them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from flashferry.transports.transport import ANY_ADDRESS, ListenOptions, Transpor
 from inventory.transport_policy import AS_USUAL
 
 HOST_KEYS = "server_host_keys"
-
-"""Folder of our SSH server's host keys, below the state folder: made once, for devices remember them."""
+"""Folder of our SSH server's host keys in the state folder; they are generated once, for devices remember them."""
 
 _ANY_PORT = 0
 
 _OPTIONS = {"http": "--http-port", "https": "--https-port", "ssh": "--ssh-port"}
-
-"""With which a port is given, by listener; FTP's is the oldest, and has none of a longer name."""
+"""Option that sets the port, by listener; FTP's is `--port`."""
 
 
 def listener_at(
@@ -37,21 +35,21 @@ def listener_at(
     key: Path | None = None,
     host_keys: Path | None = None,
 ) -> ListenerSettings:
-    """Return what the file server needs to listen for a transport.
+    """Return the settings of a listener for a transport.
 
     Args:
         address: Address to listen on.
-        port: Its port, 0 for any; None: the well-known one where that is allowed and free, else the first of the
-            others, else any. Two servers that start together have different ones.
-        transport: For what.
-        passive_ports: Range for data connections, or None: the kernel chooses.
-        masquerade_address: Address to name to passive clients behind NAT; None names the one they came to.
-        certificate: File with our certificate, for a protocol that shows one.
-        key: File with its private key.
-        host_keys: Folder of our SSH host keys, for a protocol that has them.
+        port: Port to listen on, 0 for any; None takes the well-known one if it is permitted and free, else the first
+            free one of the others, else any. Two servers that start at the same time get different ports.
+        transport: The transport to serve.
+        passive_ports: As in `ListenOptions`, like the following.
+        masquerade_address: See there.
+        certificate: See there.
+        key: See there.
+        host_keys: See there.
 
     Raises:
-        ConfigInvalid: The protocol needs what is not given.
+        ConfigInvalid: An argument that the protocol needs is missing.
         SettingsInvalid: An argument is out of its range.
     """
     options = ListenOptions(
@@ -68,15 +66,15 @@ def listener_at(
 def listeners_at(
     transports: Iterable[Transport], options: ListenOptions, *, ports: Mapping[str, int | None] | None = None
 ) -> tuple[ListenerSettings, ...]:
-    """Return what the file server needs to listen for several protocols: one listener for those that share it.
+    """Return the settings of listeners for several transports; those that share a listener get one.
 
     Args:
-        transports: For what; the first one's listener comes first.
-        options: Where and with what, but for the port.
-        ports: Port by `Transport.listener_name`, 0 for any; one that is not named is found as by `listener_at`.
+        transports: Transports to serve, in the order of their listeners.
+        options: Settings of all listeners; the port is ignored.
+        ports: Port by `Transport.listener_name`, 0 for any; a missing one is chosen as in `listener_at`.
 
     Raises:
-        ConfigInvalid: A protocol needs what the options do not have.
+        ConfigInvalid: An option that a protocol needs is missing.
         SettingsInvalid: An option is out of its range.
     """
     given = ports or {}
@@ -95,7 +93,7 @@ def _listener(transport: Transport, options: ListenOptions, port: int | None) ->
 
 
 def listening_error(error: ServerStartFailed, served: Iterable[Transport]) -> ConfigInvalid:
-    """Return the error of a port that cannot be listened on: the transport, and the option that changes it."""
+    """Return the error about a port that is not available, with its transport and the option that sets another one."""
     served = tuple(served)
     meant = [one for one in served if one.name in error.transports]
     if not meant or served == (USUAL,):
@@ -108,17 +106,16 @@ def listening_error(error: ServerStartFailed, served: Iterable[Transport]) -> Co
 
 
 def free_port(transport: Transport = USUAL) -> int:
-    """Return the port that a server would have now by default: the well-known one, or another, or 0 (any).
+    """Return the port that a server would take now by default: the well-known one, one of the others, or 0 (any).
 
-    Nothing is held: another server may take it first. A URL without a port suits every release. The others are few, so
-    that a firewall can have a rule for them.
+    The port is not reserved: another server may take it first.
     """
     ports = transport.ports
     return next((port for port in (ports.well_known, *ports.others) if not may_bind(port)), _ANY_PORT)
 
 
 def port_notice(port: int, transport: Transport = USUAL) -> str | None:
-    """Return the message about a port that was found by default; None for the well-known one."""
+    """Return a message that names a port chosen by default; None if it is the well-known one."""
     usual, others = transport.ports.well_known, transport.ports.others
     if port == usual:
         return None
@@ -137,24 +134,24 @@ def port_notice(port: int, transport: Transport = USUAL) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """How a server that runs by itself listens and sends: `flashferry serve` and the depot.
+    """Options of a server that runs by itself: `flashferry serve` and the depot.
 
     Attributes:
-        transports: By what it serves, by their names; the first comes first.
-        port: Port of the usual transport, 0 to 65535, or None: 21 where that is allowed and free, else the first free
+        transports: Names of the transports to serve, in the order of their listeners.
+        port: Port of the default transport, 0 to 65535; None takes 21 if it is permitted and free, else the first free
             one from 2121 on.
-        other_ports: Ports of the others, by `Transport.listener_name`; one that is not named is found likewise.
-        certificate: File of our certificate, for a transport that shows one, or None.
+        other_ports: Ports of the others, by `Transport.listener_name`; a missing one is chosen likewise.
+        certificate: File of our certificate, for a transport that needs one, or None.
         key: File of its private key, or None.
         masquerade: Address to name in PASV replies behind NAT, or None.
-        passive_ports: First and last port of data connections, or None: the kernel chooses.
+        passive_ports: First and last port of data connections; None lets the kernel choose.
         congestion_control: `auto`, `bbr`, `cubic`, `reno` or `system`.
         dscp: DSCP of control and data, 0 to 63; 1 is lower effort.
-        sessions: Sessions at once, from 1, or None: what open files carry.
+        sessions: Most concurrent sessions, from 1; None derives it from the limit on open files.
 
     Raises:
-        ConfigInvalid: A transport is unknown or lacks what it needs; or a port or a certificate is given for what is
-            not served.
+        ConfigInvalid: A transport is unknown or lacks an option that it needs; or a port or a certificate is given for
+            a transport that is not served.
     """
 
     transports: tuple[str, ...] = (USUAL.name,)
@@ -175,7 +172,7 @@ class Listening:
 
     @property
     def served(self) -> tuple[Transport, ...]:
-        """Return the transports that it serves, each once."""
+        """Return the transports to serve, each once."""
         known = {one.name: one for one in TRANSPORTS}
         if (unknown := next((name for name in self.transports if name not in known), None)) is not None:
             *others, last = known
@@ -187,14 +184,14 @@ class Listening:
 
     @property
     def profile(self) -> SenderProfile:
-        """Return how it sends."""
+        """Return the socket settings of the sender."""
         return SenderProfile(congestion_control=self.congestion_control, dscp=self.dscp)
 
     def listeners(self, host_keys: Path) -> tuple[ListenerSettings, ...]:
-        """Return what its file server needs to listen.
+        """Return the settings of its listeners.
 
         Raises:
-            ConfigInvalid: A protocol needs what the options do not have.
+            ConfigInvalid: An option that a protocol needs is missing.
             SettingsInvalid: An option is out of its range.
         """
         where = ListenOptions(
@@ -208,7 +205,7 @@ class Listening:
         return listeners_at(self.served, where, ports={USUAL.listener_name: self.port, **self.other_ports})
 
     def port_notices(self, port_of: Callable[[str], int]) -> tuple[str, ...]:
-        """Return the messages about ports that were found by default."""
+        """Return the messages that name the ports chosen by default."""
         given = {*self.other_ports} | (set() if self.port is None else {USUAL.listener_name})
         found = {one.listener_name: one for one in reversed(self.served) if one.listener_name not in given}
         notices = (port_notice(port_of(one.name), one) for one in found.values())
@@ -223,11 +220,11 @@ def check_served(
     certificate: Path | None,
     key: Path | None,
 ) -> None:
-    """Check that our side can serve some transports with what is given.
+    """Check that our server can serve some transports with the options given.
 
     Raises:
-        ConfigInvalid: There is none to serve, one lacks what it needs, or something is given for one that is not
-            served.
+        ConfigInvalid: There is no transport, one lacks an option that it needs, or an option is given for one that is
+            not served.
     """
     if not transports:
         raise ConfigInvalid("--transports: expected at least one, found none", hint=f"Give {USUAL.name}, for example")
@@ -254,7 +251,7 @@ def check_served(
 
 
 def is_certified(transport: Transport) -> bool:
-    """Return whether a transport shows our certificate."""
+    """Return whether a transport needs our certificate."""
     return transport.name == HTTPS.name
 
 
@@ -273,17 +270,17 @@ def check_files(certificate: Path, key: Path, *, addresses: tuple[str, ...] = ()
         raise ConfigInvalid(error.message, hint=error.hint) from None
 
 
-def certified(
+def usable_addresses(
     transport: Transport, addresses: tuple[str, ...], certificate: Path | None, key: Path | None
 ) -> tuple[str, ...]:
-    """Return those of our addresses that fit a transport: with TLS, names of the certificate.
+    """Return those of our addresses that a transport can use: with TLS, those that the certificate names.
 
     Raises:
-        ConfigInvalid: The certificate is for none of them, or cannot be used at all.
+        ConfigInvalid: The certificate names none of them, or cannot be used at all.
     """
     if transport.name != HTTPS.name or certificate is None or key is None:
         return addresses
-    # Late: who serves no HTTPS waits for no library of certificates to be imported.
+    # Late import: a command without HTTPS starts faster without the library of certificates.
     check = import_module("flashferry.httpserver").check_certificate
     fitting: list[str] = []
     complaint: SettingsInvalid | None = None

@@ -1,4 +1,4 @@
-"""What our server saw of a device, and why its copy failed."""
+"""Base class of transports, the copy command, and what our server saw of a device whose copy failed."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerView:
-    """What our server saw of a device, from its first packet on; nothing is forgotten when it leaves.
+    """What our server saw of a device since its first packet, kept after the device disconnects.
 
     Attributes:
         client_seen: Whether a client connected from the device's address, or logged in for it.
-        logged_in: Whether its ticket was used.
-        came_from: Address that the login came from, or None.
-        acked_bytes: Bytes of the file that it acknowledged; this only ever grows.
-        failure: The last thing that went wrong by our server's account, or None.
-        other_users: Users that were tried in vain from the device's address, masked.
-        delivered: Whether it acknowledged the whole image, from the first byte on; None where no server of ours counts
-            what the device fetches.
+        logged_in: Whether it logged in with its ticket.
+        came_from: Address from which it logged in, or None.
+        acked_bytes: Bytes of the file that it acknowledged; never decreases.
+        failure: The last failure that our server recorded, or None.
+        other_users: User names of failed logins from the device's address, masked.
+        delivered: Whether it acknowledged the whole image from the first byte; None if no server of ours serves the
+            copy.
     """
 
     client_seen: bool = False
@@ -62,7 +62,7 @@ class FailureCause(StrEnum):
 
     @property
     def kind(self) -> Kind:
-        """Return the kind of failure that a device with it has."""
+        """Return the error kind of this cause."""
         return _KINDS[self]
 
 
@@ -88,11 +88,10 @@ def view_of(progress: TransferProgress) -> ServerView:
 
 
 def delivered_whole(progress: TransferProgress) -> bool:
-    """Return whether the client of a ticket acknowledged the whole image.
+    """Return whether the client of a ticket acknowledged the whole image, from its first byte.
 
-    A transfer from the middle of the image (FTP's REST, HTTP's Range) delivers its rest alone, and no copy of ours
-    starts
-    there: nothing is at the target before it.
+    A transfer from the middle of the image (FTP's REST, HTTP's Range) delivers only the rest. No copy of ours starts
+    there, for there is no partial file at its target.
     """
     record = progress.record
     has_end = progress.state is TransferState.DELIVERED or progress.bytes_acked >= progress.size_bytes
@@ -100,29 +99,27 @@ def delivered_whole(progress: TransferProgress) -> bool:
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-
-"""File names that a URL and a command line carry unquoted: no blank, no `?` (help), no `%` (escape), no `|`."""
+"""File names that need no quoting in a URL or command line: no space, no `?` (help), no `%` (escape), no `|`."""
 
 
 def offered(name: str, pattern: str, offers: Offered, answer: str = "\n") -> CopyQuestion:
-    """Return a question that shows what the device assumes: it is confirmed only where that is ours."""
+    """Return a question in which the device offers a default value; it is confirmed only if that is our value."""
     return CopyQuestion(name=name, pattern=re.compile(pattern, re.IGNORECASE), answer=answer, offers=offers)
 
 
 SERVER_ASKED = offered("server address", r"Address or name of remote host \[([^\]]*)\]\? ?", Offered.SERVER)
 
 SOURCE_ASKED = offered("source file", r"Source filename \[([^\]]*)\]\? ?", Offered.SOURCE)
-
-"""Some releases ask for both although the URL has them (ASR903, XE 3.16)."""
+"""Questions for server and file, which some releases ask although the URL has both (ASR903, XE 3.16)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Ports of our server.
+    """Ports on which our server listens for a transport.
 
     Attributes:
-        well_known: The one that a URL need not name, and that takes a right of its own to listen on.
-        others: Those that are tried where it cannot be had; few, so that a firewall can have a rule for them.
+        well_known: The protocol's own port, which a URL need not name. Listening on it needs a privilege.
+        others: Ports to try if that one is not available; few, so that a firewall can have a rule for them.
     """
 
     well_known: int
@@ -132,27 +129,24 @@ class Ports:
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 -- routers reach us by any interface; tickets decide who gets what
 
 SAYS_LITTLE = re.compile(r"I/O error", re.IGNORECASE)
-
-"""What the clients of HTTP and SSH say whatever went wrong before the first byte."""
+"""Error that the clients of HTTP and SSH print for every failure before the first byte."""
 
 _NO_COMMON = "algorithm in common"
-
-"""Of our SSH server's sentence, which has both lists."""
+"""Part of our SSH server's message about a failed negotiation, which has the algorithm lists of both sides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Messages:
-    """The messages for a copy that fails.
+    """Messages for failed copies of a transport.
 
     Attributes:
-        no_client: That no client connected; `from` and the addresses follow.
-        no_data: That a device logged in and takes nothing.
-        hints: What to do, by the cause.
-        stuck: What was missed and what to do, likewise, for a copy that does not start.
-        says_little: Finds an error that the device prints for any cause before the first byte; None where each cause
-            has
-            its words.
-        no_common: What to do where device and server have no algorithm in common; may be empty.
+        no_client: Message that no client connected; `from` and the addresses are appended.
+        no_data: Message that a device logged in but fetches nothing.
+        hints: What to do, by cause.
+        stuck: What was expected and what to do, by cause, for a copy that does not start.
+        says_little: Matches an error that the device prints for every cause before the first byte; None if it prints a
+            different one for each cause.
+        no_common: What to do if device and server have no common algorithm; may be empty.
     """
 
     no_client: str
@@ -163,21 +157,21 @@ class Messages:
     no_common: str = ""
 
     def hint_for(self, failure: str | None) -> str | None:
-        """Return what to do about a failure by our server's account of it, or None."""
+        """Return what to do about a failure that our server recorded, or None."""
         return self.no_common or None if _NO_COMMON in (failure or "") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenOptions:
-    """Where our server listens for a protocol, and with what; a protocol takes what concerns it.
+    """Settings of a listener; each protocol uses those that concern it.
 
     Attributes:
-        port: Its port; 0 takes any free one.
-        passive_ports: Range for data connections, or None: the kernel chooses.
-        masquerade_address: Address to name to passive clients behind NAT; None names the one they came to.
-        certificate: File with the certificate that we show, with those of its issuers after it; None without one.
+        port: Port to listen on; 0 takes any free one.
+        passive_ports: First and last port for data connections; None lets the kernel choose.
+        masquerade_address: Address to name to passive clients behind NAT; None names the one that they connected to.
+        certificate: File with our certificate followed by those of its issuers, or None.
         key: File with its private key, or None.
-        host_keys: Folder of the SSH host keys, which are made there once; None without one.
+        host_keys: Folder of the SSH host keys, which are generated there once; None without one.
     """
 
     address: str
@@ -191,16 +185,17 @@ class ListenOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Where a device finds an image, and with which credentials.
+    """Server, image and credentials of a device's copy.
 
     Attributes:
         server: Our address as the device reaches it.
-        port: Our port; 0 where it is not known yet.
+        port: Our port; 0 if it is not known yet.
         image: Catalogue name.
-        username: The ticket's: letters and digits only, for `%xy` is forbidden in a URL and `?` would call the help.
-        password: The same.
+        username: User name of the ticket: letters and digits only, for `%xy` is not allowed in the URL and `?` would
+            call the help.
+        password: Password of the ticket, likewise.
         vrf: VRF to use, or None.
-        fingerprints: Of our SSH host keys, as devices may show them; none where they are not known.
+        fingerprints: Fingerprints of our SSH host keys in all forms that devices show; empty if not known.
     """
 
     transport: Transport
@@ -214,34 +209,34 @@ class Offer:
 
     @property
     def place(self) -> str:
-        """Return server and image as they stand in the URL after the credentials."""
-        # Old releases may not take a port in the URL.
+        """Return the part of the URL after the credentials: server, port unless it is the well-known one, and image."""
+        # Old releases may not accept a port in the URL.
         is_usual = self.port == self.transport.ports.well_known
         return f"{self.server}/{self.image}" if is_usual else f"{self.server}:{self.port}/{self.image}"
 
     @property
     def place_without_port(self) -> str:
-        """Return the same as a device may print it."""
+        """Return server and image without a port, as a device may print them."""
         return f"{self.server}/{self.image}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transport(ABC):
-    """A protocol by which an image comes to a device.
+    """A protocol by which an image is copied to a device.
 
     Attributes:
-        name: What it is called, which is how its URLs start.
-        title: As people write it.
-        is_clear_text: Image and ticket cross the network in clear.
-        listener_name: The same for protocols that one listener of ours serves.
-        ports: Those that our server listens on for it.
-        words: The messages for a copy that fails.
-        source: The line that names the source interface of its copies; None where the device opens no connection.
-        takes_vrf: The copy command takes a VRF with it; else the source interface decides alone.
-        needs_trust: The device must trust our certificate already.
-        has_channel: It goes through a channel with a window of its own inside TCP's.
-        questions: What the copy command asks with this protocol, before what it asks with any.
-        is_over_tcp: It goes over TCP, so that TCP's lines concern it.
+        name: Name in options and inventory, in lower case; also the scheme of its URLs.
+        title: Name in sentences.
+        is_clear_text: Whether image and ticket cross the network in clear text.
+        listener_name: Name of the listener; equal for protocols that share one.
+        ports: Ports that our server listens on for it.
+        words: Messages for a failed copy.
+        source: Configuration line of its source interface; None if the device opens no connection.
+        takes_vrf: Whether the copy command accepts a VRF; if not, the source interface alone selects it.
+        needs_trust: Whether the device must already trust our certificate.
+        has_channel: Whether it uses a channel with a window of its own inside TCP's.
+        questions: Questions that the copy command asks with this protocol, tried before those of every protocol.
+        is_over_tcp: Whether it uses TCP, so that the device's TCP settings matter.
     """
 
     name: str
@@ -259,37 +254,37 @@ class Transport(ABC):
 
     @property
     def scheme(self) -> str:
-        """Return how its URLs begin, as the device spells them."""
+        """Return the scheme of its URLs, as the device prints it."""
         return self.name
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Return every configuration line beside TCP's and its windows' that it may set on a device."""
+        """Return all configuration lines that it may set on a device, besides those of TCP and of channel windows."""
         return () if self.source is None else (self.source,)
 
     def needed_settings(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
-        """Return which of its settings a copy needs, each with its value."""
+        """Return the configuration lines that a copy needs, each with its value."""
         return () if self.source is None or source_interface is None else ((self.source, source_interface),)
 
     def windows(self, platform: Platform, /) -> tuple[ChannelWindow, ...]:
-        """Return what widens a window of its own inside TCP's, the best first; none without such a window."""
+        """Return the settings that widen its channel's window, the best first; empty without a channel."""
         return platform.ssh.windows if self.has_channel else ()
 
     def url(self, offer: Offer) -> str:
-        """Return the URL, with the credentials where the device takes them."""
+        """Return the URL, with the credentials if the device takes them from there."""
         return f"{self.name}://{offer.username}:{offer.password}@{offer.place}"
 
     @abstractmethod
     def listener(self, options: ListenOptions) -> ListenerSettings:
-        """Return what the file server needs to listen for it; see `flashferry.transports.serving`.
+        """Return the settings of a listener for it; see `flashferry.transports.serving`.
 
         Raises:
-            ConfigInvalid: It needs what the options do not have.
+            ConfigInvalid: An option that it needs is missing.
             SettingsInvalid: An option is out of its range.
         """
 
     def fingerprints(self, _host_keys: Path, /) -> tuple[str, ...]:
-        """Return the fingerprints that a device may ask about; none where it asks about none.
+        """Return the fingerprints of our host keys that a device may ask about; empty without SSH.
 
         Raises:
             SettingsInvalid: A host key cannot be read, made or used.
@@ -297,7 +292,7 @@ class Transport(ABC):
         return ()
 
     def data_mode(self, _commands: Iterable[str], /) -> str | None:
-        """Return how the data connection was asked for, by the commands that our server got; None: not at all."""
+        """Return FTP's data mode by the commands that our server received; None for protocols without one."""
         return None
 
 
@@ -310,7 +305,7 @@ def offer_of(
     vrf: str | None = None,
     fingerprints: tuple[str, ...] = (),
 ) -> Offer:
-    """Return where a device finds the image of its ticket."""
+    """Return the offer of a ticket's image."""
     return Offer(
         transport=transport,
         server=server,
@@ -335,7 +330,7 @@ def source_setting(keyword: str, command: str) -> Setting:
 
 
 def return_path_refusal(transport: Transport, *, vrf: str | None, source_interface: str | None) -> str | None:
-    """Return why a copy cannot go by a VRF with this protocol, or None."""
+    """Return why a copy by this protocol cannot use a VRF, or None."""
     if vrf is None or source_interface is not None or transport.takes_vrf:
         return None
     return (
@@ -345,7 +340,7 @@ def return_path_refusal(transport: Transport, *, vrf: str | None, source_interfa
 
 
 def checked_name(image: str) -> str:
-    """Return an image name that a copy command can carry.
+    """Check that a copy command can contain an image name, and return it.
 
     Raises:
         ConfigInvalid: It has other characters.
@@ -360,10 +355,10 @@ def checked_name(image: str) -> str:
 
 
 def copy_command(offer: Offer, target: str, platform: Platform) -> str:
-    """Return the command with which a device fetches an image to a target such as `bootflash:image.bin` or `null:`.
+    """Return the command by which a device copies an image to a target such as `bootflash:image.bin` or `null:`.
 
     Raises:
-        ConfigInvalid: The command would be too long for the device, or a name holds what it cannot take.
+        ConfigInvalid: The command would be too long for the device, or a name has characters that it cannot contain.
     """
     checked_name(offer.image)
     for what, word in (("server address", offer.server), ("VRF", offer.vrf or "x")):
@@ -383,10 +378,10 @@ def copy_command(offer: Offer, target: str, platform: Platform) -> str:
 
 
 def shown_command(offer: Offer, target: str, platform: Platform) -> str:
-    """Return the copy command for people: words stand where the credentials are.
+    """Return the copy command for display, with placeholders instead of the credentials.
 
     Raises:
-        ConfigInvalid: With the credentials it would be none; see `copy_command`.
+        ConfigInvalid: The command with the credentials would be invalid; see `copy_command`.
     """
     copy_command(offer, target, platform)
     named = replace(offer, username="<user>", password="<password>")  # noqa: S106 -- the word, not one

@@ -1,1 +1,1 @@
-"""The page of a report: template, style sheet and script, put into one file by `flashferry.reports.as_html`."""
+"""Template, style sheet and script of a report page; `flashferry.reports.as_html` combines them into one file."""

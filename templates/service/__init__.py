@@ -1,4 +1,4 @@
-"""The pages of the staging service: templates, one style sheet, and the scripts that keep tables live.
+"""Templates, style sheet and scripts of the service's pages.
 
-`flashferry.service.pages.frame` puts them together; `base.html` is around all, `parts.html` has what they share.
+`flashferry.service.pages.frame` renders them; `base.html` is the frame of all pages, `parts.html` has shared parts.
 """

@@ -13,7 +13,7 @@ from flashferry.cli.history import blocks
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import BAD, GOOD, console, is_wide, line, show
-from flashferry.core.files import write_asked
+from flashferry.core.files import write_output
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 
@@ -67,7 +67,7 @@ def _write_page(path: Path, nights: Sequence[Night], series: Sequence[Series]) -
     from flashferry.nightly.artefacts import history_html
 
     page = history_html(nights, series, written_by=f"flashferry {version('flashferry')}")
-    write_asked(path, page, option="--html")
+    write_output(path, page, option="--html")
     say(f"page of {counted(len(nights), 'night')} written to {path}, {len(page.encode()):,} bytes")
 
 

@@ -1,5 +1,5 @@
-"""A verb as a process of its own, which outlives its parent: its mark, its folder, and its first actions.
+"""Jobs: a command-line verb as a process of its own, which outlives its parent and has a folder for its files.
 
-A service and a site's agent start runs so: whichever process is killed, and when, nothing is started twice, and what a
-process came to is found again by its files.
+A service and a site's agent start runs in this way: whichever process is killed, and when, nothing is started twice,
+and the result of a process is found by its files.
 """

@@ -1,8 +1,8 @@
-"""The first thing that a job's process does: `python -m flashferry.core.apart.child FOLDER`.
+"""Start of a job's process: `python -m flashferry.core.apart.child FOLDER`.
 
-It takes the job by a file that only one can make, sends what its verb prints into the job's folder, and becomes the
-verb. So a job can be started any number of times, by a service that was killed in between or by systemd: it
-is done once. Nothing of a service is loaded here.
+It claims the job by a file that only one process can create, redirects the verb's output into the job's folder, and
+executes the verb. So a service that was killed meanwhile, or systemd, can start a job repeatedly, and it runs once. No
+module of the service is imported here.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from flashferry.core.apart.processes import JobFolder, claim
 from flashferry.core.state_folder import open_private
 
 TAKEN = 75
-"""Exit code where another process has the job: EX_TEMPFAIL of sysexits.h."""
+"""Exit code if another process has the job: EX_TEMPFAIL of sysexits.h."""
 
 _LOGIN = ("FLASHFERRY_USERNAME", "FLASHFERRY_PASSWORD", "FLASHFERRY_ENABLE_SECRET")
-"""Logins of devices never come from the service: the verb looks them up."""
+"""Variables removed because the verb looks up the devices' credentials itself."""
 _FORMS = ("FLASHFERRY_JSON", "FLASHFERRY_OUTPUT", "FLASHFERRY_PLAIN")
-"""What would have a verb print something else than it was asked for."""
+"""Variables removed because they would change the form of the verb's output."""
 _ELSEWHERE = (
     *("FLASHFERRY_SERVICE", "FLASHFERRY_SERVICE_CA", "FLASHFERRY_SERVICE_TOKEN", "FLASHFERRY_SERVICE_TOKEN_FILE"),
 )
-"""What would have it ask a service for what it is to do itself."""
+"""Variables removed because they would make the verb send the job to a service."""
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Become the verb of a job, or end where another process has it."""
+    """Execute the verb of a job in this process; exit with `TAKEN` if another process has the job."""
     (name,) = arguments
     folder = JobFolder(path=Path(name))
     order = json.loads(folder.command.read_text(encoding="utf-8"))

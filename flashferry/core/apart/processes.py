@@ -1,7 +1,7 @@
-"""Processes identified for good: a number is given to another one later, a number with its first clock tick is not.
+"""Unique identity of processes, and the folder with the files of a job.
 
-Linux has in field 22 of `/proc/PID/stat` how many ticks after the boot a process began (proc(5)); which boot that was
-stands in `/proc/sys/kernel/random/boot_id` (random(4)).
+A PID is reused, a PID with its start time is not. Field 22 of `/proc/PID/stat` is the start time in clock ticks after
+boot (proc(5)), and `/proc/sys/kernel/random/boot_id` identifies the boot (random(4)).
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
 
 _STATE, _BEGAN = 0, 19
-
-"""Places of fields 3 and 22 behind the program's name."""
+"""Indexes of fields 3 (state) and 22 (start time) among the fields after the program's name."""
 
 _GONE = frozenset({"Z", "X", "x"})
 
@@ -32,11 +31,11 @@ _STOPPED = frozenset({"T", "t"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMark:
-    """The identity of a process among all others, those before and after it too.
+    """Identity of a process, which no process before or after it has.
 
     Attributes:
-        pid: Its number.
-        started: Boot and clock tick at which it began, `boot:tick`.
+        pid: Its PID.
+        started: Boot and clock tick of its start, `boot:tick`.
     """
 
     pid: int
@@ -44,27 +43,23 @@ class ProcessMark:
 
     @classmethod
     def of(cls, pid: int) -> ProcessMark | None:
-        """Return the mark of a process that lives, or None where there is none of that number."""
+        """Return the mark of a live process, or None if there is none with that PID."""
         found = _stat(pid)
         return None if found is None or found[0] in _GONE else cls(pid=pid, started=f"{_boot()}:{found[1]}")
 
     def is_alive(self) -> bool:
-        """Return whether this very process lives; one that ended and was not waited for yet does not."""
+        """Return whether this very process is alive; a zombie is not."""
         return ProcessMark.of(self.pid) == self
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether a process was stopped by a signal such as SIGSTOP, or by a debugger, and has not gone on yet."""
+    """Return whether a process is stopped by a signal such as SIGSTOP, or by a debugger."""
     found = _stat(pid)
     return found is not None and found[0] in _STOPPED
 
 
 def read_mark(path: Path) -> ProcessMark | None:
-    """Return the mark that a process wrote into a file; None where there is none.
-
-    Args:
-        path: The file, which was put there whole by `claim`.
-    """
+    """Return the mark in a file that `claim` wrote; None if the file does not exist or has none."""
     try:
         with open_private(path, "r") as file:
             found = json.load(file)
@@ -74,10 +69,10 @@ def read_mark(path: Path) -> ProcessMark | None:
 
 
 def claim(path: Path) -> bool:
-    """Write the mark of this process into a file that is not there yet; return whether it was ours to write.
+    """Create a file with the mark of this process; return False if the file exists already.
 
-    The file is there with all that it says or not at all: it is written beside, and gets its name by a link, which
-    fails where the name is taken (link(2)).
+    The file is never partial: it is written under another name and then linked, which fails if the name is taken
+    (link(2)).
 
     Raises:
         OSError: It cannot be written.
@@ -126,8 +121,7 @@ _TEXT = r'"(?:[^"\\]|\\.)*"'
 _BEGINNING = re.compile(
     rf'\s*\{{\s*"schema":\s*{_TEXT},\s*"exit_code":\s*(?P<code>\d+),\s*"meaning":\s*(?P<meaning>{_TEXT})', re.ASCII
 )
-
-"""As all documents of the command line begin (`flashferry.cli.terminal.output`)."""
+"""Start of every JSON document of the command line (`flashferry.cli.terminal.output`)."""
 
 _ERROR = re.compile(rf',\s*"verb":\s*{_TEXT},\s*"error":\s*({_TEXT})', re.ASCII)
 
@@ -138,11 +132,11 @@ _PUT_ASIDE = "begun-{}.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a job's verb said at its end.
+    """Result of a job's verb.
 
     Attributes:
         exit_code: Its exit code.
-        sentence: What that means, or the error in one sentence.
+        sentence: Meaning of the exit code, or the error, in one sentence.
     """
 
     exit_code: int
@@ -151,7 +145,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFolder:
-    """Where a job's files are.
+    """Folder with the files of a job.
 
     Attributes:
         path: `jobs/ID` in the state folder.
@@ -161,37 +155,37 @@ class JobFolder:
 
     @classmethod
     def of(cls, state: Path, job_id: str) -> JobFolder:
-        """Return the folder of a job, whether or not it is there."""
+        """Return the folder of a job, whether or not it exists."""
         return cls(path=state / "jobs" / job_id)
 
     @property
     def events(self) -> Path:
-        """Return the file of its run's events, one JSON object per line."""
+        """Return the path of its run's events, one JSON object per line."""
         return self.path / "events.jsonl"
 
     @property
     def result(self) -> Path:
-        """Return the file with what its verb printed: one JSON document, whole once the verb has ended."""
+        """Return the path of its verb's standard output: one JSON document, complete when the verb has ended."""
         return self.path / "result.json"
 
     @property
     def stderr(self) -> Path:
-        """Return the file with what its verb said to people."""
+        """Return the path of its verb's standard error."""
         return self.path / "stderr.txt"
 
     @property
     def plan(self) -> Path:
-        """Return the plan that it carries out or, of a job of the kind `plan`, that it made."""
+        """Return the path of the plan that it executes or, for a job of kind `plan`, that it made."""
         return self.path / "plan.json"
 
     @property
     def rules(self) -> Path:
-        """Return the image rules that it plans by, where it was given some."""
+        """Return the path of the image rules for its plan; the file exists only if rules were given."""
         return self.path / "images.yaml"
 
     @property
     def command(self) -> Path:
-        """Return the file that says what its process is to run."""
+        """Return the path of the file with the command that its process executes."""
         return self.path / "command.json"
 
     @property
@@ -200,7 +194,7 @@ class JobFolder:
         return self.path / "begun.json"
 
     def make(self) -> None:
-        """Make the folder, private, where it is not there.
+        """Create the folder, private, unless it exists.
 
         Raises:
             ConfigInvalid: It belongs to another user, or others may write there.
@@ -211,13 +205,13 @@ class JobFolder:
 
     @property
     def deaths(self) -> int:
-        """Return how many processes of the job died and were put aside by `put_aside`."""
+        """Return how many dead processes of the job `put_aside` has released it from."""
         return len(list(self.path.glob(_PUT_ASIDE.format("*"))))
 
     def put_aside(self) -> None:
-        """Let another process take the job, whose process is dead and has done nothing: what it printed is removed.
+        """Release the job of a process that died before it did anything, so that another process can claim it.
 
-        The mark of the dead process is the last to go, so that no other process takes the job before. Idempotent.
+        Its output is removed first and its mark last, so that no process claims the job in between. Idempotent.
 
         Raises:
             OSError: The folder cannot be written.
@@ -236,23 +230,23 @@ class JobFolder:
         write_whole(path, text, is_private=True)
 
     def outcome(self) -> Outcome | None:
-        """Return what the verb said at its end; None where it did not get to say anything, or not wholly.
+        """Return the verb's result; None if its output is missing or incomplete.
 
-        Only the beginning is read, and whether there is an end: what a run of hundreds of devices prints takes many
-        times its size in memory.
+        Only the start and the end of the file are read: parsing the output of a run of hundreds of devices would take
+        many times its size in memory.
         """
         try:
             with open_private(self.result, "rb") as file:
                 head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
                 file.seek(max(0, file.seek(0, 2) - _END_BYTES))
-                # Set in by two, only the outermost bracket begins a line.
+                # The document is indented, so only its outermost bracket starts a line.
                 is_whole = file.read().rstrip().endswith(b"\n}")
         except OSError:
             return None
         found = _BEGINNING.match(head)
         if found is None or not is_whole:
             return None
-        # Behind the verb's name, and nowhere else: a device may call anything an error.
+        # Only right after the verb's name: output of a device may have a field `error` elsewhere.
         error = _ERROR.match(head, found.end())
         return Outcome(exit_code=int(found["code"]), sentence=str(json.loads(error[1] if error else found["meaning"])))
 
@@ -260,7 +254,7 @@ class JobFolder:
         """Return the JSON document that the verb printed; empty where there is none, not a whole one, or a large one.
 
         Args:
-            most_bytes: How large it may be.
+            most_bytes: Largest size that is parsed.
         """
         try:
             with open_private(self.result, "rb") as file:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flashferry.core import units
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import write_asked
+from flashferry.core.files import write_output
 from flashferry.core.units import size
 from flashferry.depot.probing.figures import Ceilings, Row, best_of, in_order, is_by_cost, ranking_text
 from flashferry.depot.probing.methods import BLOCK_BYTES, COPIERS, Offers, SshAccess, authenticates_itself
@@ -149,7 +149,7 @@ def write(path: Path, text: str) -> None:
             f"--write {path}: expected none, or one that a probe has written, found another file there",
             hint="Name another file; this one is left alone",
         )
-    write_asked(path, text, option="--write")
+    write_output(path, text, option="--write")
 
 
 WAYS = ("http", *COPIERS)

@@ -1,7 +1,7 @@
-"""What differs from platform to platform: commands, configuration lines, what is printed, and what to expect at worst.
+"""Platforms: their commands, configuration lines, output and worst-case defaults.
 
-A platform is a file of this folder and a place in `PLATFORMS`. Packages above ask the platform of a device
-(`DeviceSession.platform`) and spell no command and no configuration line themselves.
+Each platform has a module here and an entry in `PLATFORMS`. Other packages get all commands and configuration lines
+from a device's platform (`DeviceSession.platform`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from flashferry.devices.platforms.ios import IOS, IOS_XE
 from flashferry.devices.platforms.platform import Platform
 
 PLATFORMS: tuple[Platform, ...] = (IOS_XE, IOS)
-"""All that we know; the first one that knows itself in a device's `show version` counts."""
+"""All platforms; the first one that matches a device's `show version` is used."""
 
 
 NAMES = tuple(sorted(one.name for one in PLATFORMS))
-"""Their names, as image rules may have them."""
+"""Names of the platforms, as in image rules."""
 
 
 def platform_named(name: str) -> Platform:
@@ -27,5 +27,5 @@ def platform_named(name: str) -> Platform:
 
 
 def recognize(version: str) -> Platform:
-    """Return the platform of a `show version`; IOS where none fits, for all others came of it."""
+    """Return the platform that a `show version` shows; IOS if none matches."""
     return next((one for one in PLATFORMS if one.is_shown_by(version)), IOS)

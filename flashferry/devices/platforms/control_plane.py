@@ -1,4 +1,4 @@
-"""What the control plane of a Catalyst takes of a copy: a policer's verdict gets the policer's name. Pure.
+"""Recognises the control-plane policer of a Catalyst as the limit of a copy, and names it in the verdict. Pure.
 
 Facts
 -----
@@ -7,8 +7,7 @@ Facts
   1.4 MB/s whatever window, bulk mode or cipher; with 10,000 it took 7.3 MB/s
   (cisco-open/intelligent-release-image-staging). 4000 is the default that other releases print, 5.8 MB/s at 1460 bytes
   each. Which release has which is not known, nor whether the management port escapes it.
-* It keeps the switch's processor free for what the network needs, such as routing protocols: its rate is never ours to
-  change.
+* It protects the switch's processor for the network's own protocols, so we never change its rate.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ if TYPE_CHECKING:
     from flashferry.tcp.verdict import Verdict
 
 CLASS = "system-cpp-police-forus"
-"""The class of the policer that packets to the switch itself are in."""
+"""Policer class of packets to the switch itself."""
 
 DEFAULT_PACKETS_PER_S = (1000, 4000)
-"""Rates that it has by default, as far as they were seen."""
+"""Default rates of the policer that were seen."""
 
 _CATALYST = re.compile(r"^(?:C9[2-6]\d\d|C9KV)", re.IGNORECASE)
 _LEAST, _MOST = 0.85, 1.05
-"""Of the policer's rate: what is sent again takes a part of it."""
+"""Range of a copy's rate, as a part of the policer's rate, of which retransmissions use some."""
 
 
 def policed_packets_per_s(model: str, rate_bytes_per_s: float, mss_bytes: int | None) -> int | None:
-    """Return the policer's rate in packets a second that a copy's rate comes to, or None.
+    """Return the policer's default rate, in packets per second, that a copy's rate corresponds to, or None.
 
-    Only a Catalyst 9000 switch such as `C9300-48P` has it.
+    Only Catalyst 9000 switches such as `C9300-48P` have this policer.
     """
     if not _CATALYST.match(model) or not mss_bytes:
         return None
@@ -46,7 +45,7 @@ def policed_packets_per_s(model: str, rate_bytes_per_s: float, mss_bytes: int | 
 
 
 def named(verdict: Verdict, *, model: str, rate_bytes_per_s: float, mss_bytes: int | None) -> Verdict:
-    """Return a policer's verdict with the name of the device's control plane, where its rate is that; else as it is."""
+    """Return a verdict `policer` that names the control plane, if the rate matches it; else the verdict unchanged."""
     limit = policed_packets_per_s(model, rate_bytes_per_s, mss_bytes)
     if verdict.kind is not VerdictKind.POLICER or limit is None or mss_bytes is None:
         return verdict

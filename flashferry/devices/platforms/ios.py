@@ -1,20 +1,20 @@
-"""How a device serves a file of its flash to devices beside it: the lines for that, typed and as they are shown.
+"""The platforms IOS and IOS-XE, and how a device serves a file of its flash to its neighbours by TFTP.
 
 Facts
 -----
 * `tftp-server FS:FILE [alias NAME] [N]` serves one file to the addresses that the standard access list N permits;
   without N to all (Cisco IOS Configuration Fundamentals Command Reference; `tftp-server bootflash:ztp.py alias
   ztp.py` on an IOS-XE router, `tftp-server flash:startup-config myconfig.file 11` in a published list). N is 1 to 99
-  there. That newer releases take a named list or a higher number was not seen, so a number is taken that all know.
-* A list that is not there permits every address (Cisco: an access list that is applied and not defined permits all). So
-  the list is typed before the line that refers to it, and taken back after it.
-* `no access-list N` takes the whole list, whatever follows N. A `host` word is not shown: `access-list 9 permit
+  there. Named lists or higher numbers in newer releases were not seen, so a number that all support is used.
+* A list that does not exist permits every address (Cisco: an access list that is applied and not defined permits all).
+  So the list is typed before the line that refers to it, and removed after it.
+* `no access-list N` removes the whole list, whatever follows N. The word `host` is not shown: `access-list 9 permit
   10.0.0.1`. IOS-XE 17 shows the same list as `ip access-list standard 9` with numbered lines below it; that a remark is
   shown there among them is assumed.
-* Not seen on hardware: how many options the server takes (a block size other than 512 bytes, RFC 2348), how many
-  devices it serves at once, what it answers to one that the list denies, and whether it answers within a VRF.
-* `ip tftp blocksize N` takes 512 to 8192 and is the client's; without it blocks have 512 bytes, and each of them costs
-  a round trip. Where a release does not know it the copy is slow, not wrong.
+* Not seen on hardware: which options the server accepts (a block size other than 512 bytes, RFC 2348), how many devices
+  it serves at once, how it refuses a denied address, and whether it works within a VRF.
+* `ip tftp blocksize N` takes 512 to 8192 and belongs to the client; without it blocks have 512 bytes, and each needs a
+  round trip. If a release does not support it, the copy is slow, but correct.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _NUMBER = re.compile(r"(?<![\w.:/-])\d{1,2}(?![\w.:/-])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """How a platform serves a file to devices beside it, and fetches one from a device.
+    """How a platform serves a file to neighbouring devices, and fetches one from them.
 
     Attributes:
         command: Start of the line that serves a file.
-        numbers: Numbers of lists that are tried, in order.
-        blocks: What widens the blocks of a client, the best first.
+        numbers: Numbers of access lists to try, in order.
+        blocks: Settings that enlarge the client's block size, the best first.
     """
 
     command: str
@@ -68,27 +68,27 @@ class Serving:
         return (self.file, self.access_list)
 
     def file_line(self, path: str, number: int) -> str:
-        """Return the line that serves a file to those whom a list permits."""
+        """Return the line that serves a file to the addresses that an access list permits."""
         return f"{self.command} {path} {number}"
 
     def list_line(self, number: int, remark: str) -> str:
-        """Return the first line of a list: it permits no address, and names the list's owner."""
+        """Return the first line of an access list, a remark that names its owner."""
         return f"access-list {number} remark {remark}"
 
     def permit_line(self, number: int, address: str) -> str:
-        """Return the line that lets one address in by a list."""
+        """Return the line of an access list that permits one address."""
         return f"access-list {number} permit host {address}"
 
     def free_number(self, configuration: str) -> int | None:
-        """Return the number of a list that a configuration names nowhere, or None.
+        """Return the number of an access list that a configuration does not use, or None.
 
-        A number that is only referred to is not free either: what refers to it would change with the list.
+        A number that is only referred to counts as used, because creating the list would change what refers to it.
         """
         used = {int(one) for one in _NUMBER.findall(configuration)}
         return next((one for one in self.numbers if one not in used), None)
 
     def serves(self, path: str, lines: Iterable[str]) -> tuple[str, ...]:
-        """Return the global lines that serve a file of that name, from wherever, or everything."""
+        """Return the global lines that serve a file of that name from any file system, or a whole file system."""
         found = [line for line in lines if f"{line} ".startswith(f"{self.command} ")]
         return tuple(line for line in found if _names(line.removeprefix(self.command), file_name(path)))
 
@@ -135,8 +135,7 @@ SERVING = Serving(
         ),
     ),
 )
-
-"""Highest numbers first: people begin with the low ones."""
+"""Highest numbers first, because operators usually use the low ones."""
 
 _TAIL = r"(?: [\w-]+){0,3}"
 
@@ -165,12 +164,10 @@ def _channel(
 
 
 _BULK_MODE = _channel("bulk-mode", usual=131_072, largest_bytes=1_073_741_824, least_try_bytes=131_072, since=(17, 1))
-
-"""That 16.x has none is assumed; 17.9 was seen to have it."""
+"""Assumed absent in 16.x; seen in 17.9."""
 
 _SSH_WINDOW = _channel("window-size", usual=8192, largest_bytes=131_072, least_try_bytes=65_536, since=(16, 6))
-
-"""No larger value of this one was seen anywhere, and a smaller one than was seen is hardly worth its line."""
+"""The largest value is the largest that was seen; values below `least_try_bytes` gain almost nothing."""
 
 
 def _question(name: str, pattern: str, answer: str, *, ends_copy: bool = False) -> CopyQuestion:
@@ -270,7 +267,7 @@ IOS = Platform(
         hash_bytes_per_s=250_000.0,
         typical_window_bytes=10_200,
         typical_hash_bytes_per_s=400e6 / 720,
-        # No copy inside such a box was published: what a C2951 wrote to its flash, the slowest that was published.
+        # No copy within such a device was published, so this is the slowest published write to flash, of a C2951.
         typical_flash_bytes_per_s=610_000.0,
         typical_add_bytes_per_s=610_000.0,
     ),

@@ -1,7 +1,4 @@
-"""A global configuration line with a name of its own, by which it is switched off. Pure.
-
-A run's mark and its applet are such lines, and those by which a device serves files to devices beside it.
-"""
+"""Types that describe a platform: its configuration lines, commands, questions and defaults. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedLine:
-    """A kind of such lines.
+    """A kind of global configuration line with a name, by which it is removed: `alias exec NAME ...`.
+
+    A run's marker and its applet are such lines, and those by which a device serves files to its neighbours.
 
     Attributes:
-        shown_as: Matches a line that sets one, however it is shown, with the groups `name` (or `head`) and `rest`.
-        off: What switches one off, with a group's name in braces.
-        keyword: What journals and reports call one, likewise.
-        entries: Matches the `rest` of further lines of that name that we type, one for each device that is let in;
-            None where ours is the only line of its name.
+        what: The kind in words, for errors.
+        shown_as: Matches such a line in every form that devices show, with the groups `name` (or `head`) and `rest`.
+        off: Line that removes one, with names of groups in braces.
+        keyword: Name of one in journals and reports, likewise.
+        entries: Matches the `rest` of further lines of that name that we type, one for each device permitted; None if
+            ours is the only line of its name.
     """
 
     what: str
@@ -38,49 +38,49 @@ class NamedLine:
 
     @classmethod
     def of(cls, command: str, name: str, what: str) -> NamedLine:
-        """Return the kind of the lines `COMMAND NAME ...`, by a regular expression of their names."""
+        """Return the kind of lines of the form `COMMAND NAME ...`; `name` is a regular expression."""
         shown_as = re.compile(rf"{re.escape(command)} (?P<name>{name})(?P<rest> .*|)")
         return cls(what=what, shown_as=shown_as, off=f"no {command} {{name}}")
 
     def is_one(self, line: str) -> bool:
-        """Return whether a line is one of them, ours or not."""
+        """Return whether a line is of this kind."""
         return self.shown_as.fullmatch(line) is not None
 
     def name_of(self, line: str) -> str:
-        """Return what journals call a line.
+        """Return the name of a line in journals.
 
         Raises:
-            ValueError: It is none of them.
+            ValueError: The line is not of this kind.
         """
         return self.keyword.format(**self._parts(line))
 
     def rest_of(self, line: str) -> str:
-        """Return what follows the name; empty also where the line is none of them."""
+        """Return the part of a line after its name; empty if it is not of this kind."""
         return self._parts(line)["rest"] if self.is_one(line) else ""
 
     def without(self, line: str) -> str:
-        """Return the line that takes one back.
+        """Return the line that removes a line.
 
         Raises:
-            ValueError: It is none of them.
+            ValueError: The line is not of this kind.
         """
         return self.off.format(**self._parts(line))
 
     def first(self, lines: Iterable[str]) -> str | None:
-        """Return the first of some lines that is one of them, or None."""
+        """Return the first line of this kind, or None."""
         return next((line for line in lines if self.is_one(line)), None)
 
     def stands_for(self, ours: str, shown: str) -> bool:
-        """Return whether a line that a device shows is one that we typed: of the same name and rest."""
+        """Return whether a line that a device shows is the one we typed: same name and rest."""
         if not self.is_one(ours) or not self.is_one(shown):
             return False
         own, other = self._parts(ours), self._parts(shown)
         return own["name"] == other["name"] and own["rest"] == other["rest"]
 
     def line_in(self, ours: str, lines: Iterable[str], typed: Iterable[str] = ()) -> str | None:
-        """Return the line that stands where ours is meant to be, or None.
+        """Return the line that has the name of ours, or None.
 
-        In a list, an entry that is none of the `typed` lines comes first: what takes ours back would take it too.
+        Of several, one that is none of the `typed` lines has precedence, because removing ours would remove it, too.
         """
         name = self.name_of(ours)
         same = [line for line in lines if self.is_one(line) and self.name_of(line) == name]
@@ -93,20 +93,20 @@ class NamedLine:
         return next(iter(found), None)
 
     def is_entry(self, line: str) -> bool:
-        """Return whether a line is of the kind of the entries that we type, ours or not."""
+        """Return whether a line has the form of the entries that we type."""
         return self.entries is not None and bool(self.entries.fullmatch(self.rest_of(line)))
 
     def goes_with(self, line: str, entries: Collection[str]) -> bool:
         """Return whether a line of the same name is one of our entries, or has no content.
 
-        Where no entry of ours is known, each of that kind counts as ours.
+        If no entry of ours is known, every line of that form counts as ours.
         """
         if self.entries is None or not self._parts(line)["rest"]:
             return self.entries is not None
         return self.is_entry(line) and (not entries or any(self.stands_for(one, line) for one in entries))
 
     def _parts(self, line: str) -> dict[str, str]:
-        """Return the groups of a line; two forms of one line may have their name at different places."""
+        """Return the groups of a line, with the name from `name` or `head`."""
         found = self.shown_as.fullmatch(line)
         if found is None:
             raise ValueError(f"no {self.what}: {line!r}")
@@ -116,12 +116,12 @@ class NamedLine:
 
 
 class ValueKind(Enum):
-    """What a setting's value is, by which the line that a device shows is compared with the one that was typed.
+    """Type of a setting's value, which decides how the line shown is compared with the line typed.
 
     Attributes:
-        SWITCH: There is none, or one that makes no difference.
+        SWITCH: No value, or one that does not matter.
         BYTES: A number, which a device may round or clamp.
-        INTERFACE: An interface, which a device prints whole where it was typed short.
+        INTERFACE: An interface, whose name a device prints in full.
     """
 
     SWITCH = "switch"
@@ -131,15 +131,15 @@ class ValueKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting that stands in a configuration as one global line.
+    """A setting that is one global configuration line.
 
     Attributes:
         keyword: Its name in journals and reports; unique within a platform and its transports.
         command: Its line without the value, for example `ip tcp window-size`.
-        tail: Regular expression of all that may follow the command in a line that we type or put back.
+        tail: Regular expression of the rest of a line that we type or restore.
         is_tuning: Whether it changes the speed.
-        usual: Its value where it is on by default, for a line that is switched off by the command alone; None for one
-            that is switched off by `no` in front of the whole line.
+        usual: Default value of a setting that is removed by `no COMMAND`; None for one that is removed by `no` and the
+            whole line.
     """
 
     keyword: str
@@ -150,35 +150,35 @@ class Setting:
     usual: int | None = None
 
     def line(self, value: int | str | None = None) -> str:
-        """Return the line that sets it; one without a value is switched on."""
+        """Return the line that sets it, with a value if there is one."""
         return self.command if value is None else f"{self.command} {value}"
 
     def off(self, line: str) -> str:
-        """Return what switches off a line of its own that was set."""
+        """Return the line that removes a line of this setting."""
         return f"no {line}" if self.usual is None else f"no {self.command}"
 
     def is_set_by(self, line: str) -> bool:
-        """Return whether a line sets it or switches it off, with whatever value."""
+        """Return whether a line sets or removes it, with any value."""
         words = line.removeprefix("no ")
         return words == self.command or words.startswith(f"{self.command} ")
 
     def value_in(self, line: str) -> str:
-        """Return the value in a line that sets it; empty where it sets none, or something else."""
+        """Return the value in a line that sets it; empty if there is none."""
         return line.removeprefix(self.command).strip() if line.startswith(self.command) else ""
 
     def may_be_typed(self, line: str) -> bool:
-        """Return whether a line is one that we would type for it."""
+        """Return whether a line has a form that we may type for this setting."""
         words = line.removeprefix("no ")
         return words.startswith(self.command) and re.fullmatch(self.tail, words[len(self.command) :]) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpSettings:
-    """How TCP is configured.
+    """TCP settings of a platform.
 
     Attributes:
         family: Start of all lines about TCP, for example `ip tcp`.
-        extras: Optional settings, by the name that the operator gives; off by default.
+        extras: Optional settings by the name that the operator uses; off by default.
     """
 
     family: str
@@ -190,7 +190,7 @@ class TcpSettings:
 
     @property
     def all(self) -> tuple[Setting, ...]:
-        """Return every setting that is ever changed."""
+        """Return every setting that we may change."""
         return (self.window, self.selective_ack, *self.extras.values())
 
 
@@ -199,8 +199,8 @@ class ChannelWindow:
     """A setting that widens the window of SSH channels, which is inside TCP's.
 
     Attributes:
-        least_try_bytes: Where the device refuses a value, halves of it are tried down to this one.
-        since: First release that is assumed to know it, for forecasts.
+        least_try_bytes: If the device refuses a value, halves of it are tried down to this one.
+        since: First release assumed to support it, for forecasts.
     """
 
     setting: Setting
@@ -210,7 +210,7 @@ class ChannelWindow:
     since: tuple[int, int]
 
     def window_of(self, line: str | None) -> int:
-        """Return the window in bytes that a line sets; 0 where it sets none, or switches it off."""
+        """Return the window in bytes that a line sets; 0 if it sets none, or removes it."""
         if line is None or not line.startswith(self.setting.command):
             return 0
         value = self.setting.value_in(line)
@@ -219,10 +219,10 @@ class ChannelWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshSettings:
-    """How the window of SSH channels is configured.
+    """SSH settings of a platform.
 
     Attributes:
-        windows: What widens it, the best first; a release has all, some or none of them, and refuses the others.
+        windows: Settings that widen the channel window, the best first; a release refuses those it does not support.
         default_bytes: The window without any of them.
     """
 
@@ -235,14 +235,14 @@ class Commands:
     """Commands without an argument.
 
     Attributes:
-        addresses: As `interfaces`, without those that have no address.
-        archive: Lists the configurations that are kept.
+        addresses: As `interfaces`, but only interfaces with an address.
+        archive: Lists the archived configurations.
         unsaved_lines: Shows the lines in which running and startup configuration differ.
-        boot: Shows what is to be booted, and how; `boot_on_routers` where that is not known.
-        terminal_lines: Lists the lines for sessions, and which are in use.
-        applets: Lists what the device does by itself upon events.
-        install_commit: Keeps the image that was activated.
-        reload: Restarts the device, and asks before it does.
+        boot: Shows the boot settings; `boot_on_routers` is used if a device does not support it.
+        terminal_lines: Lists the terminal lines, and which are in use.
+        applets: Lists the event manager's applets.
+        install_commit: Makes the activated image permanent.
+        reload: Restarts the device after a confirmation.
     """
 
     configure: str
@@ -270,14 +270,14 @@ class Commands:
 
 
 class Offered(Enum):
-    """What a device offers in a question, which is confirmed only where it is ours.
+    """Kind of value that a device offers in a question; it is confirmed only if it is ours.
 
     Attributes:
-        TARGET: The name that the file is to have on the device.
-        SERVER: The address that the file comes from.
-        USER: The user that the device logs in as.
-        SOURCE: The file's name on the server.
-        HOST_KEY: That the server is the one whose key it shows.
+        TARGET: Name of the file on the device.
+        SERVER: Address of the server.
+        USER: User name at the server.
+        SOURCE: Name of the file on the server.
+        HOST_KEY: The server's host key.
     """
 
     TARGET = "target"
@@ -289,13 +289,13 @@ class Offered(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyQuestion(Question):
-    """A question of the copy command, with the one answer that destroys nothing.
+    """A question of the copy command, with the answer that destroys nothing.
 
     Attributes:
         ends_copy: Whether the answer ends the copy.
-        offers: What the device offers, in the pattern's first group where that is a word.
-        finds_file: Whether the device asks since there is a file already.
-        wants_password: Whether it asks for the password of the login at the server; the answer is the ticket's then.
+        offers: Kind of value that the device offers, in the pattern's first group.
+        finds_file: Whether the device asks because the file exists.
+        wants_password: Whether it asks for the password at the server; the answer is then the ticket's.
     """
 
     ends_copy: bool = False
@@ -306,13 +306,13 @@ class CopyQuestion(Question):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyGrammar:
-    """What the copy command asks and prints.
+    """Questions and output of the copy command.
 
     Attributes:
-        questions: What it may ask, whatever the transport.
-        overload: Finds in an error's reason that the device failed for want of memory, so that less may do.
+        questions: Questions that it may ask with every transport.
+        overload: Matches the reason of an error by lack of memory, for which a smaller window may help.
         longest_command: Longest command line, in characters.
-        no_file: The target that takes every byte and writes none.
+        no_file: Target that discards all bytes.
     """
 
     questions: tuple[CopyQuestion, ...]
@@ -323,11 +323,11 @@ class CopyGrammar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyGrammar:
-    """What the verify commands can, and print.
+    """Abilities and output of the verify commands.
 
     Attributes:
-        algorithms: Digests that it may compute, the best one first; only the last is there on every release.
-        digest_dot_bytes: What a dot stands for while a digest is computed.
+        algorithms: Digests that it may compute, the best first; only the last is available on every release.
+        digest_dot_bytes: Bytes per printed dot while a digest is computed.
         signature_dot_bytes: The same while a signature is verified.
     """
 
@@ -341,10 +341,10 @@ class FileSystems:
     """Names of file systems, without the colon.
 
     Attributes:
-        network: Those that are servers.
-        not_flash: Further ones that hold no images.
-        aliases: Names of the device's own flash: asked by one, it may answer by another.
-        member: Finds the flash of another member of a stack, colon included.
+        network: File systems that are servers.
+        not_flash: Others that cannot hold images.
+        aliases: Names of the device's own flash: a command with one name may print another.
+        member: Matches the flash of another member of a stack, colon included.
     """
 
     network: frozenset[str]
@@ -363,7 +363,7 @@ class FileSystems:
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """Return file system and name of `bootflash:/image.bin`: `bootflash`, `image.bin`; either may be empty."""
+    """Split `bootflash:/image.bin` into file system and name, `bootflash` and `image.bin`; either may be empty."""
     system, _, name = path.rpartition(":")
     return system, name.lstrip("/")
 
@@ -375,14 +375,14 @@ def file_name(path: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What to expect of a device without measurements: at worst, for limits, and typically, for forecasts.
+    """Values for a device without measurements: worst case for limits, typical for forecasts.
 
     Attributes:
-        window_bytes: Least receive window without configuration.
-        flash_bytes_per_s: Least rate at which its flash is written.
-        hash_bytes_per_s: Least rate at which it hashes a file.
-        typical_window_bytes: Receive window that was seen without configuration.
-        typical_flash_bytes_per_s: Published rate of a copy from flash to flash inside the device.
+        window_bytes: Smallest receive window without configuration.
+        flash_bytes_per_s: Lowest rate of writing to flash.
+        hash_bytes_per_s: Lowest rate of hashing a file.
+        typical_window_bytes: Receive window seen without configuration.
+        typical_flash_bytes_per_s: Published rate of a copy from flash to flash within the device.
     """
 
     window_bytes: int
@@ -399,11 +399,11 @@ class Platform:
     """An operating system with a command line.
 
     Attributes:
-        name: As inventories, plans and journals have it.
-        shown_by: Finds it in `show version`.
-        deleting: Questions of the delete command; the first group names the file, that of the last one its whole path.
+        name: Its name in image rules, plans and journals.
+        shown_by: Matches its `show version`.
+        deleting: Questions of the delete command; the first group is the file, in the last one its whole path.
         neighbors: Commands that list the neighbours of a protocol, by its name.
-        serving: How it serves files to devices beside it; None where it cannot.
+        serving: How it serves files to its neighbours; None if it cannot.
     """
 
     name: str
@@ -424,7 +424,7 @@ class Platform:
         return self.shown_by.search(version) is not None
 
     def tcp_lines(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Return the lines about TCP of a configuration's global lines, with single blanks between words."""
+        """Return the lines about TCP among a configuration's global lines, with single spaces between words."""
         text = "\n".join(lines)
         found = rows(IpTcp, text) if text else ()
         return tuple(

@@ -1,4 +1,4 @@
-"""Who comes: what every protocol's client does alike, and the bounds that hold before and at its login.
+"""Clients: the parts of a session that all protocols share, and the limits before and at login.
 
-Whose ticket it is, and what becomes of it, is the ticket service's.
+Tickets and their state belong to the ticket service.
 """

@@ -39,7 +39,8 @@ def help_lines(words: Sequence[str], after: str) -> str:
 
 def _text(word: str, after: str) -> str:
     texts = _read("help")
-    return texts["values"].get(after, texts["words"].get(word, "")) if _is_value(word) else texts["words"].get(word, "")
+    of_word = str(texts["words"].get(word, ""))
+    return str(texts["values"].get(after, of_word)) if _is_value(word) else of_word
 
 
 def _is_value(word: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.image import published as checked_digests
+from flashferry.images.image import published_digests as checked_digests
 from flashferry.images.manifest import Contents
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.errors import (

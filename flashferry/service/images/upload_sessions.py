@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from flashferry.images.manifest import Contents, ContentsSoFar
+from flashferry.images.manifest import Contents, ContentsBuilder
 
 SILENT_S = 15.0
 """A sender may be silent for so long before another one takes over."""
@@ -51,7 +51,7 @@ class UploadSession:
         *,
         size_bytes: int,
         offset: int,
-        so_far: ContentsSoFar | None,
+        so_far: ContentsBuilder | None,
         clock: Callable[[], float],
     ) -> None:
         self.name, self.size_bytes, self.offset = name, size_bytes, offset
@@ -75,7 +75,7 @@ class UploadSession:
         return not self._is_over and self._clock() - self._last_seen_s < SILENT_S
 
     @property
-    def so_far(self) -> ContentsSoFar | None:
+    def so_far(self) -> ContentsBuilder | None:
         """Return the hashes for the next session; None if this one never opened."""
         return self._so_far
 
@@ -134,8 +134,8 @@ class UploadSession:
         assert self._so_far is not None
         return self._so_far.end()
 
-    def _read(self) -> ContentsSoFar:
-        so_far, at = ContentsSoFar(), 0
+    def _read(self) -> ContentsBuilder:
+        so_far, at = ContentsBuilder(), 0
         while chunk := os.pread(self._descriptor, min(_READ_BYTES, self.offset - at), at):
             so_far.feed(chunk)
             at += len(chunk)

@@ -27,7 +27,7 @@ from flashferry.depot.sync.filling import (
 from flashferry.depot.sync.source import Login, Source
 from flashferry.depot.sync.syncing import Offered, Synced, offered_by, sync_image
 from flashferry.images.errors import ManifestInvalid
-from flashferry.images.manifest import Manifest, ManifestSoFar, to_text
+from flashferry.images.manifest import Manifest, ManifestBuilder, to_text
 from tests.component.httpserver.conftest import make_certificate
 from tests.patience import PATIENCE_S
 
@@ -41,7 +41,7 @@ Answer = Callable[[str, dict[str, str]], bytes]
 
 
 def manifest(data: bytes = DATA, name: str = NAME) -> Manifest:
-    so_far = ManifestSoFar(CHUNK)
+    so_far = ManifestBuilder(CHUNK)
     so_far.feed(data)
     return so_far.end(name)[0]
 

@@ -63,8 +63,8 @@ def test_a_damaged_line_refuses_the_device(tmp_path, line, policy):
     path = tmp_path / "known_hosts"
     path.write_text(f"# ours\n{line}\nr2 ssh-rsa {ONE.base64}\n")
     with pytest.raises(HostKeyRefused, match=r"known_hosts line 2: expected a host key of r1"):
-        keys(path, policy).judge("r1", TWO)
-    keys(path, policy).judge("r2", ONE)
+        keys(path, policy).check("r1", TWO)
+    keys(path, policy).check("r2", ONE)
 
 
 def test_the_lines_of_others_stay_byte_for_byte(tmp_path):
@@ -73,7 +73,7 @@ def test_the_lines_of_others_stay_byte_for_byte(tmp_path):
     before = b"# \xff\r\nr2 ssh-rsa " + ONE.base64.encode()
     file.write_bytes(before)
     link.symlink_to(file)
-    keys(link).judge("r1", TWO)
+    keys(link).check("r1", TWO)
     assert file.read_bytes() == before + b"\n" + line_for("r1", TWO).encode() + b"\n"
     assert link.is_symlink()
 
@@ -103,8 +103,8 @@ def keys(path, policy=HostKeyPolicy.ACCEPT_NEW) -> HostKeys:
 def test_a_new_key_is_remembered_for_its_owner_only(tmp_path):
     """Under accept-new the first key is written into a file that nobody else can read, and known from then on."""
     path = tmp_path / "state" / "known_hosts"
-    keys(path).judge("192.0.2.1", ONE)
-    keys(path, HostKeyPolicy.STRICT).judge("192.0.2.1", ONE)
+    keys(path).check("192.0.2.1", ONE)
+    keys(path, HostKeyPolicy.STRICT).check("192.0.2.1", ONE)
     assert path.read_text() == line_for("192.0.2.1", ONE) + "\n"
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -116,7 +116,7 @@ def test_a_changed_key_is_refused(tmp_path, policy):
     path.write_text(f"# ours\n{line_for('[192.0.2.1]:2222', ONE)}\n")
     before = path.read_bytes()
     with pytest.raises(HostKeyRefused) as caught:
-        keys(path, policy).judge("[192.0.2.1]:2222", TWO)
+        keys(path, policy).check("[192.0.2.1]:2222", TWO)
     assert isinstance(caught.value, LoginRefused)
     assert caught.value.message == (
         f"the host key of [192.0.2.1]:2222 has changed: expected {ONE.fingerprint} (ssh-rsa), "
@@ -128,16 +128,16 @@ def test_a_changed_key_is_refused(tmp_path, policy):
 
 def test_a_key_of_another_type_is_a_changed_one(tmp_path):
     """Who answers with a type that we do not know the device by has not shown that it is the device."""
-    keys(tmp_path / "known_hosts").judge("r1", ONE)
+    keys(tmp_path / "known_hosts").check("r1", ONE)
     with pytest.raises(HostKeyRefused, match="has changed"):
-        keys(tmp_path / "known_hosts").judge("r1", key("three", "ssh-ed25519"))
+        keys(tmp_path / "known_hosts").check("r1", key("three", "ssh-ed25519"))
 
 
 def test_one_of_several_known_keys_will_do(tmp_path):
     """A pair of routers behind one address has two keys, and both are good."""
     path = tmp_path / "known_hosts"
     path.write_text(f"{line_for('r1', ONE)}\n{line_for('r1', TWO)}\n")
-    keys(path, HostKeyPolicy.STRICT).judge("r1", TWO)
+    keys(path, HostKeyPolicy.STRICT).check("r1", TWO)
 
 
 def test_a_revoked_key_is_refused(tmp_path):
@@ -145,15 +145,15 @@ def test_a_revoked_key_is_refused(tmp_path):
     path = tmp_path / "known_hosts"
     path.write_text(f"@revoked * ssh-rsa {ONE.base64}\n")
     with pytest.raises(HostKeyRefused, match="line 1 revokes"):
-        keys(path).judge("r1", ONE)
-    keys(path).judge("r1", TWO)
+        keys(path).check("r1", ONE)
+    keys(path).check("r1", TWO)
 
 
 def test_strict_takes_no_new_key(tmp_path):
     """Under strict an unknown device is refused with its fingerprint, and nothing is written."""
     path = tmp_path / "known_hosts"
     with pytest.raises(HostKeyRefused, match="found none; the device shows SHA256:") as caught:
-        keys(path, HostKeyPolicy.STRICT).judge("r1", ONE)
+        keys(path, HostKeyPolicy.STRICT).check("r1", ONE)
     assert "--host-keys accept-new" in str(caught.value)
     assert not path.exists()
 
@@ -163,7 +163,7 @@ def test_many_new_devices_at_once(tmp_path):
     path = tmp_path / "known_hosts"
     path.write_text("# no line end")
     met = [(f"r{number}", key(f"key {number}")) for number in range(40)]
-    threads = [threading.Thread(target=keys(path).judge, args=one) for one in met]
+    threads = [threading.Thread(target=keys(path).check, args=one) for one in met]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -180,7 +180,7 @@ def test_two_devices_of_one_name_at_once(tmp_path):
 
     def judge(shown: HostKey) -> None:
         try:
-            keys(path).judge("r1", shown)
+            keys(path).check("r1", shown)
         except HostKeyRefused as error:
             refused.append(error)
 
@@ -199,7 +199,7 @@ def test_a_linked_file_stays_a_link(tmp_path):
     real.write_text("")
     real.chmod(0o644)
     link.symlink_to(real)
-    keys(link).judge("r1", ONE)
+    keys(link).check("r1", ONE)
     assert link.is_symlink()
     assert real.read_text() == line_for("r1", ONE) + "\n"
     assert real.stat().st_mode & 0o777 == 0o644
@@ -209,5 +209,5 @@ def test_a_key_that_cannot_be_remembered_is_refused(tmp_path):
     """Accepting what is forgotten at once would accept every other key the next time."""
     (tmp_path / "file").write_text("")
     with pytest.raises(HostKeyRefused, match="cannot be") as caught:
-        keys(tmp_path / "file" / "known_hosts").judge("r1", ONE)
+        keys(tmp_path / "file" / "known_hosts").check("r1", ONE)
     assert "--known-hosts" in str(caught.value)

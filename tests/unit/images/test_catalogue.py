@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
-from flashferry.images.files import open_as
+from flashferry.images.files import open_unchanged
 
 
 def test_images_have_size_and_digests(tmp_path: Path) -> None:
@@ -129,14 +129,14 @@ def test_only_the_hashed_state_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(b"x")
     image = Catalogue((path,)).image("a.bin")
-    os.close(open_as(path, image.identity))
+    os.close(open_unchanged(path, image.identity))
     path.write_bytes(b"xy")
     with pytest.raises(ImageUnreadable, match="changed on disk since it was hashed"):
-        open_as(path, image.identity)
+        open_unchanged(path, image.identity)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(ImageUnreadable, match="changed on disk"):
-        open_as(path, image.identity)
+        open_unchanged(path, image.identity)
 
 
 def test_a_name_that_cannot_be_used_does_not_block_the_others(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import CatalogueInvalid, ImageUnreadable
-from flashferry.images.files import FileIdentity, administration, has_content_of, open_as, open_in, place_of
+from flashferry.images.files import FileIdentity, administration, has_content_of, open_in, open_unchanged, resolve_in
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
     with pytest.raises(ImageUnreadable, match=r"found a link out of it"):
         catalogue.image("a.bin")
     with pytest.raises(ImageUnreadable, match="changed on disk"):
-        open_as(image.path, image.identity)
+        open_unchanged(image.path, image.identity)
 
 
 def test_a_folder_of_links_out_alone_has_no_image(folder: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_link_within_the_folder_is_the_file_it_leads_to(folder: Path, target: 
     catalogue = Catalogue((folder,))
     image = catalogue.image("latest.bin")
     assert (image.name, image.path) == ("latest.bin", (folder / target).resolve())
-    os.close(open_as(image.path, image.identity))
+    os.close(open_unchanged(image.path, image.identity))
     assert Catalogue((folder / "latest.bin",)).image("latest.bin").md5 == image.md5
 
 
@@ -127,7 +127,7 @@ def test_a_link_that_leads_nowhere_is_left_out(folder: Path) -> None:
 
 def test_a_link_put_in_the_way_between_two_looks_is_not_followed(folder: Path) -> None:
     """A folder on the way, or the file, that becomes a link after it was looked at is an error, not a way out."""
-    place = place_of(folder / "sub" / "b.bin", folder)
+    place = resolve_in(folder / "sub" / "b.bin", folder)
     outside = folder.parent / "outside"
     outside.mkdir()
     (outside / "b.bin").write_bytes(b"not for routers")
@@ -166,7 +166,7 @@ def test_a_write_whose_time_was_set_back_is_another_state(folder: Path) -> None:
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     assert catalogue.image("a.bin").sha512 != image.sha512
     with pytest.raises(ImageUnreadable, match="changed on disk since it was hashed"):
-        open_as(image.path, image.identity)
+        open_unchanged(image.path, image.identity)
 
 
 @pytest.mark.parametrize(

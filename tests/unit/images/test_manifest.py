@@ -13,7 +13,7 @@ from flashferry.images.errors import ImageUnreadable, ManifestInvalid
 from flashferry.images.manifest import (
     MOST_CHUNKS,
     Manifest,
-    ManifestSoFar,
+    ManifestBuilder,
     from_text,
     is_image_name,
     is_plan_name,
@@ -26,7 +26,7 @@ CHUNK = 1000
 
 
 def made(data: bytes = b"x" * 2500, name: str = "image.bin") -> Manifest:
-    so_far = ManifestSoFar(CHUNK)
+    so_far = ManifestBuilder(CHUNK)
     so_far.feed(data)
     return so_far.end(name)[0]
 
@@ -47,7 +47,7 @@ def test_it_says_what_the_file_is_made_of(tmp_path: Path) -> None:
 def test_how_it_comes_in_pieces_is_nothing_to_it(pieces: list[bytes]) -> None:
     """Whatever the pieces, it is that of the whole."""
     data = b"".join(pieces) or b"x"
-    so_far = ManifestSoFar(CHUNK)
+    so_far = ManifestBuilder(CHUNK)
     for piece in pieces or [data]:
         so_far.feed(piece)
     if b"".join(pieces):

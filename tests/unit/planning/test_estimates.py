@@ -155,7 +155,7 @@ def test_an_ssh_login_is_in_the_forecast() -> None:
     """Ten round trips of 150 ms, the round trip that is assumed where none was measured."""
     found = (_found("r1"), _found("r2", transports=("scp",)))
     estimates = estimates_of(found, links_of(found, _sites(*found), NIGHT), Known(past=_Past()))
-    assert [one.job().more_round_trips for one in estimates] == [0, 10]
+    assert [one.job().extra_round_trips for one in estimates] == [0, 10]
 
 
 @pytest.mark.parametrize(

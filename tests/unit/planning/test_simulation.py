@@ -231,7 +231,7 @@ def test_two_thousand_devices_at_one_site_get_through() -> None:
 def test_a_login_of_more_round_trips_begins_to_copy_later() -> None:
     """Ten of 100 ms are a second, and nothing else changes."""
     plain, ssh = (
-        Job(host="r1", site="a", size_bytes=1_000_000, limit_bytes_per_s=1e6, rtt_s=0.1, more_round_trips=trips)
+        Job(host="r1", site="a", size_bytes=1_000_000, limit_bytes_per_s=1e6, rtt_s=0.1, extra_round_trips=trips)
         for trips in (0, 10)
     )
     found = [simulate([[job]], _link(), Limits()).devices["r1"] for job in (plain, ssh)]

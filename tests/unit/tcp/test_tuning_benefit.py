@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.tcp.tuning_benefit import nothing_to_tune, tuning_benefit
+from flashferry.tcp.tuning_benefit import decide_tuning, nothing_to_tune
 from flashferry.tcp.verdict_rules import VerdictKind
 
 
@@ -21,7 +21,7 @@ from flashferry.tcp.verdict_rules import VerdictKind
 )
 def test_the_decision_and_its_reason(as_is, tuned, kind, image_bytes, is_worth, said):
     """Yes only for a gain that stands out and saves more than the change costs; the reason has the numbers."""
-    found = tuning_benefit(as_is_bytes_per_s=as_is, tuned_bytes_per_s=tuned, tuned_kind=kind, image_bytes=image_bytes)
+    found = decide_tuning(as_is_bytes_per_s=as_is, tuned_bytes_per_s=tuned, tuned_kind=kind, image_bytes=image_bytes)
     assert found.is_worth is is_worth
     assert said in found.reason
 
@@ -34,4 +34,4 @@ def test_a_device_that_is_fine_is_left_alone():
 def test_a_rate_of_nothing_is_refused():
     """A copy that took no byte has no rate to compare."""
     with pytest.raises(ValueError, match="expected rates > 0"):
-        tuning_benefit(as_is_bytes_per_s=0, tuned_bytes_per_s=1e6, tuned_kind=VerdictKind.CAP, image_bytes=1)
+        decide_tuning(as_is_bytes_per_s=0, tuned_bytes_per_s=1e6, tuned_kind=VerdictKind.CAP, image_bytes=1)

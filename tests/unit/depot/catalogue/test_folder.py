@@ -11,7 +11,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.depot.catalogue.part import CatalogueBusy, CatalogueFull, HeldState, Part, disk_errors
-from flashferry.images.manifest import Manifest, ManifestSoFar
+from flashferry.images.manifest import Manifest, ManifestBuilder
 
 CHUNK = 1000
 DATA = bytes(range(256)) * 14
@@ -19,7 +19,7 @@ NAME = "image.bin"
 
 
 def manifest(data: bytes = DATA) -> Manifest:
-    so_far = ManifestSoFar(CHUNK)
+    so_far = ManifestBuilder(CHUNK)
     so_far.feed(data)
     return so_far.end(NAME)[0]
 
