@@ -41,24 +41,24 @@ def test_a_plan_is_staged_by_a_service_for_who_sits_elsewhere(tmp_path):
         environment = os.environ | {"FLASHFERRY_SERVICE_TOKEN": token_of(ground.state, "anna", "operator")}
         reconcile_folder(ground.service)
         approve_unpublished(ground.service, approver, ground.image.name, "random bytes of this test")
-        before, plan, told = configurations(world), tmp_path / "plan.json", tmp_path / "told.txt"
+        before, plan, shown = configurations(world), tmp_path / "plan.json", tmp_path / "shown.txt"
         options = ("--no-canary", "--wave-by", "all", "--tune", "always", "--output", plan, "--state-dir", ground.state)
         words = ("plan", "--inventory", ground.inventory, "--image", ground.image, *options)
         subprocess.run(ground.command(*words), check=True, capture_output=True, timeout=PATIENCE_S)
         try:
             serve(ground)
-            with staging(ground, plan, told, environment) as asking:
-                until(lambda: "waits for approval" in told.read_text())
+            with staging(ground, plan, shown, environment) as asking:
+                until(lambda: "waits for approval" in shown.read_text())
                 approve(ground.service, approver, json.loads(plan.read_text())["digest"])
-                until(lambda: " connect " in told.read_text())
+                until(lambda: " connect " in shown.read_text())
                 ground.services[-1].kill()
                 ground.services[-1].wait()
-                until(lambda: "Trying again" in told.read_text())
+                until(lambda: "Trying again" in shown.read_text())
                 serve(ground)
                 out, _ = asking.communicate(timeout=PATIENCE_S)
         finally:
             ground.end()
-        document, said = json.loads(out), told.read_text()
+        document, said = json.loads(out), shown.read_text()
         assert (asking.returncode, document["schema"], document["exit_code"]) == (0, "flashferry.stage/1", 0), said
         devices = {one["host"]: (one["outcome"], one["restored"]) for one in document["run"]["devices"]}
         assert devices == dict.fromkeys(("r1", "r2"), ("done", "restored"))
@@ -68,11 +68,11 @@ def test_a_plan_is_staged_by_a_service_for_who_sits_elsewhere(tmp_path):
 
 
 @contextmanager
-def staging(ground: Ground, plan: Path, told: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+def staging(ground: Ground, plan: Path, shown: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """Run the client that waits for the end of its run; it is ended with the block, whatever became of that."""
     words = ("--service", f"http://127.0.0.1:{PORT}", "stage", "--plan", plan, "--wait", "--json")
     with (
-        told.open("w") as errors,
+        shown.open("w") as errors,
         subprocess.Popen(
             ground.command(*words),
             stdin=subprocess.DEVNULL,

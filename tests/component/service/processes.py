@@ -38,6 +38,15 @@ main()
 """
 """A service with a stream that does not end by itself."""
 
+PATIENT = f"""
+from flashferry.service import outbound
+from flashferry.service.people import oidc
+oidc.TIMEOUT_S = outbound.WAIT_S = {10 * PATIENCE_S}
+from flashferry.cli.main import main
+main()
+"""
+"""A service that waits for its provider for longer than a test does."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
