@@ -13,9 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flashferry.api.fleet import state_folder
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.files import sync_folder
-from flashferry.core.safe_quote import reason_of
 from flashferry.core.state_folder import found_in, make_private_directory, scratch_folder
 from flashferry.store.database import moment
 from flashferry.store.reader import is_run_alive, locked_runs
