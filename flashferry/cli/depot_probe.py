@@ -16,8 +16,7 @@ from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.core import units
 from flashferry.core.codec import to_json
-from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import reason_of
+from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

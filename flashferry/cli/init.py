@@ -14,7 +14,7 @@ import typer
 from flashferry.cli.command_line import DEVICES
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import echo, finish, say
-from flashferry.cli.terminal.questions import answered
+from flashferry.cli.terminal.questions import PromptSource, answered
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
@@ -206,15 +206,11 @@ def _is_yes(question: str) -> bool:
 def _test_login(folder: Path, name: str) -> None:
     """Log in to a device of the new inventory, and print what it is or why that failed."""
     from flashferry import api
-    from flashferry.cli.options.fleet import fleet
-    from flashferry.cli.terminal.interrupt import reading_only
-    from inventory.selection import Selection
 
-    which = api.FleetOptions(inventory=folder, selection=Selection(hosts=(name,)))
+    everything = api.FleetOptions(inventory=folder)
+    which = replace(everything, selection=replace(everything.selection, hosts=(name,)))
     try:
-        nornir = fleet(which)
-        with reading_only("a login test") as stop:
-            (record,) = api.check(nornir, interrupted=stop.is_set).devices
+        (record,) = api.check(api.open_fleet(which, ask=PromptSource())).devices
     except ConfigInvalid as error:
         say(f"{name}: {error}")
         return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 import typer
 
 from flashferry.cli.terminal.output import echo, finish, here, print_document, printed
+from flashferry.core.codec import to_json
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 
@@ -114,10 +115,11 @@ def show(result: Result[T], human: Callable[[T], None], *, as_json: bool) -> NoR
     raise typer.Exit(int(result.code if is_out else result.code or ExitCode.INTERNAL))
 
 
-def status_content(found: Status) -> tuple[dict[str, object], str]:
-    """Return the content of the document of `status`, and what its exit code means."""
+def status_content(found: Status, url: str = "") -> tuple[dict[str, object], str]:
+    """Return the content of the document of `status`, and what its exit code means; `url` is that of a service."""
     left = [{"run_id": run.run_id, "host": device.host, "address": device.address} for run, device in found.to_recover]
     left += [{"run_id": one.run_id, "host": one.host, "address": one.address} for one in found.lost]
     what = counted(len(left), "device") if left else "nothing"
-    content: dict[str, object] = {"status": found, "needs_recovery": bool(left), "to_recover": left}
+    status = {**to_json(found), "directory": url} if url else found
+    content: dict[str, object] = {"status": status, "needs_recovery": bool(left), "to_recover": left}
     return content, f"the journal was read; {what} left to recover"

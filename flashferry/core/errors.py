@@ -148,3 +148,8 @@ class ConfigInvalid(FlashferryError):
 def kind_of(error: BaseException) -> str:
     """Return the kind to store for an error: its own, or the class name of an unexpected one."""
     return error.kind.value if isinstance(error, FlashferryError) else type(error).__name__
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error says, without the number that the system has for it: `No such file or directory`."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -13,8 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import reason_of
+from flashferry.core.errors import ConfigInvalid, reason_of
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 

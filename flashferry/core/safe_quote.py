@@ -58,11 +58,6 @@ def described(value: object, known: Iterable[str] = ()) -> str:
     return f"a {type(value).__name__}"
 
 
-def reason_of(error: Exception) -> str:
-    """Return what an error says, without the number that the system has for it: `No such file or directory`."""
-    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-
-
 def is_image_name(image: str) -> bool:
     """Return whether a text has the suffix of an image file, and so is no secret."""
     return _IMAGE.fullmatch(image) is not None

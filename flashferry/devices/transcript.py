@@ -19,8 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
-from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import reason_of
+from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.devices.masked_stream import Mark, MaskedStream, entry, stamp, without_secrets
 
 KEPT_CHARS = 8192

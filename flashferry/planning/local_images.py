@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,52 +12,15 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from flashferry.core.safe_quote import described_image
 from flashferry.core.state_folder import scratch_folder
-from flashferry.core.units import duration, rough_duration, size
-from flashferry.images.catalogue import Catalogue
-from flashferry.images.errors import ImageError
 from flashferry.images.files import checked_image
-from flashferry.images.image import Digests, ImageFile, check_published
-from flashferry.monitor.events import Emit, Event, never_failing, silent
+from flashferry.images.image import Digests, check_published
+from flashferry.monitor.events import Emit, silent
+from flashferry.planning.hashing import hashed_image
 
 if TYPE_CHECKING:
     from tasks.check import TargetImage
 
 _CHUNK_BYTES = 1 << 20
-_REPORT_EVERY_S = 1.0
-
-
-class HashProgress:
-    """Reports how far one image is hashed, once a second; of one that takes less, nothing.
-
-    Args:
-        emit: Takes events of the step `server`: `progress`, and `done` at the end.
-        name: The image's name.
-        started_s: Since when the events' time counts; None: from now.
-        clock: Seconds, going up.
-    """
-
-    def __init__(
-        self, emit: Emit, name: str, started_s: float | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._emit, self._name, self._clock = never_failing(emit), name, clock
-        self._hashing_since_s = self._reported_s = clock()
-        self._started_s = self._hashing_since_s if started_s is None else started_s
-
-    def __call__(self, done_bytes: int, size_bytes: int) -> None:
-        """Take how many bytes of the image are hashed."""
-        now_s = self._clock()
-        took_s = now_s - self._hashing_since_s
-        if done_bytes >= size_bytes:
-            if self._reported_s > self._hashing_since_s:
-                self._report("done", f"hashed {self._name}, {size(size_bytes)}, in {duration(took_s)}", now_s)
-        elif now_s - self._reported_s >= _REPORT_EVERY_S:
-            self._reported_s = now_s
-            share = done_bytes / size_bytes
-            left = f", about {rough_duration(took_s / share - took_s)} left" if share else ""
-            self._report("progress", f"hashing {self._name}: {share:.0%} of {size(size_bytes)}{left}", now_s)
-
-    def _report(self, status: str, text: str, now_s: float) -> None:
-        self._emit(Event(host=None, step="server", status=status, text=text, at_s=now_s - self._started_s))
 
 
 def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it there") -> Path:
@@ -106,22 +68,6 @@ def wanted_image(
     if vendor is not None:
         check_published(image, vendor)
     return TargetImage.of(image, is_insisted=is_insisted)
-
-
-def hashed_image(path: Path, emit: Emit = silent) -> ImageFile:
-    """Return an image file with its digests.
-
-    Args:
-        path: The file.
-        emit: Takes events about how far it is hashed.
-
-    Raises:
-        ConfigInvalid: It is missing, empty or unreadable.
-    """
-    try:
-        return Catalogue((checked_image(path),)).image(path.name, on_progress=HashProgress(emit, path.name))
-    except ImageError as error:
-        raise ConfigInvalid(error.message, hint=error.hint) from None
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline, left_out, now_utc
+from flashferry.planning.hashing import HashProgress
 from flashferry.planning.image_platforms import GivenImages
-from flashferry.planning.local_images import HashProgress
 from flashferry.run.concurrency import SlotPools
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl

@@ -14,10 +14,9 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from flashferry.core.codec import stored_json, to_json
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import masked
-from flashferry.core.safe_quote import reason_of
 from flashferry.core.state_folder import lock, make_private_directory, open_private, sweep
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.activation import Activation

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from flashferry.core.codec import CodecError, decode, to_json
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.files import write_whole
-from flashferry.core.safe_quote import reason_of
 
 Kept = TypeVar("Kept")
 

@@ -11,8 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
-from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import reason_of
+from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.state_folder import lock, open_private
 from flashferry.store.database import OtherSchema, is_empty, open_to_read
 from flashferry.store.schema import FILE, another_hint, checked_schema

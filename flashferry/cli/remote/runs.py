@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flashferry.api import Steered
 from flashferry.cli.result import StatusPage, status_content
 from flashferry.cli.terminal.output import command
-from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.client.client import ServiceClient, as_agreed, report_in
-from flashferry.service.client.values import RemoteHistory
+from flashferry.service.client.values import RemoteCopies, RemoteHistory
 from flashferry.store.control import may_approve
-from flashferry.store.history import History, Measurement
 from flashferry.store.reader import chosen as chosen_run
 from flashferry.store.status import Status
 
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
     from flashferry.reports.model import Report
     from flashferry.store.control import ControlRequest
     from flashferry.store.control_requests import SteerKind
+    from flashferry.store.history import History
     from flashferry.store.status import RunStatus
     from flashferry.store.stored_run import StoredRun
 
@@ -44,8 +42,7 @@ class RunsAtService:
     def status(self, last: int, depot: str, catalogue: Path | None) -> StatusPage:
         """Return the latest runs and what is left to recover."""
         found = self.status_of_runs(last)
-        content, meaning = status_content(found)
-        content["status"] = {**to_json(found), "directory": self._client.url}
+        content, meaning = status_content(found, self._client.url)
         without = "" if found.runs or found.lost else self.nothing("run")
         return StatusPage(runs=found, content=content, meaning=meaning, without=without)
 
@@ -79,13 +76,13 @@ class RunsAtService:
 
     def history(self) -> History:
         """Return the newest copies of all devices."""
-        return _copies_in(self._client.read("/history", {"device": "", "last": 20}))
+        return as_agreed(RemoteCopies, self._client.read("/history", {"device": "", "last": 20})).history()
 
     def device_history(self, device: str, last: int) -> tuple[History, DeviceHistory]:
         """Return the copies of a device."""
         _check_most("--last", last, _MOST_COPIES)
         answer = self._client.read("/history", {"device": device, "last": last})
-        return _copies_in(answer), as_agreed(RemoteHistory, answer.get("device")).history()
+        return as_agreed(RemoteCopies, answer).history(), as_agreed(RemoteHistory, answer.get("device")).history()
 
     def report(self, run: str) -> Report:
         """Return the report of a run."""
@@ -117,11 +114,6 @@ class RunsAtService:
             newest = f"no run {given!r} at the service: the newest that you may see is {known[-1]}"
             hint = f"'{command('run list')}' has the latest"
             raise ConfigInvalid(newest if is_unknown else error.message, hint=hint) from None
-
-
-def _copies_in(answer: Mapping[str, Any]) -> History:
-    copies = as_agreed(tuple[Measurement, ...], answer.get("copies"))
-    return History(copies, damaged=as_agreed(int, answer.get("damaged", 0)))
 
 
 def _check_most(option: str, value: int, most: int) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core.codec import CodecError, decode_exactly
-from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.core.errors import ConfigInvalid, FlashferryError, reason_of
 from flashferry.core.files import NotRegular, reading
-from flashferry.core.safe_quote import counted, reason_of
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import link_rate
 from flashferry.depot.shared_state import OPERATOR
 from flashferry.depot.sync.filling import SyncStopped

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from nornir.core.task import Result, Task
 
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import FlashferryError, reason_of
 from flashferry.core.files import descriptor_of
-from flashferry.core.safe_quote import reason_of
 from flashferry.core.units import coarse_rate
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import (

@@ -8,7 +8,7 @@ from typing import Any
 from flashferry.api.runs import DeviceHistory, TransportHistory
 from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import SteerRequest
-from flashferry.store.history import Expectation, Measurement
+from flashferry.store.history import Expectation, History, Measurement
 from flashferry.store.reader import RunState
 from flashferry.store.stored_run import StoredDevice, StoredRun
 
@@ -153,3 +153,15 @@ class RemoteHistory:
             for each in self.by_transport
         )
         return DeviceHistory(**found | {"by_transport": series})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteCopies:
+    """The copies of devices, the newest of each: see `flashferry.store.history.History`."""
+
+    copies: tuple[Measurement, ...]
+    damaged: int = 0
+
+    def history(self) -> History:
+        """Return them as the history that they are."""
+        return History(self.copies, damaged=self.damaged)

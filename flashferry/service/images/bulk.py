@@ -32,8 +32,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA512
 
-from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import reason_of
+from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.service.images.verification import MOST_PUBLISHED_BYTES, is_image_name
 from flashferry.store.service.images import Published
 

@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flashferry.core.apart.processes import JobFolder
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import FlashferryError, reason_of
 from flashferry.core.json_access import Node
-from flashferry.core.safe_quote import reason_of
 from flashferry.service.live.follow import Follower
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, limited_to, run_now
 from flashferry.service.service import Service

@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.files import reading
-from flashferry.core.safe_quote import reason_of
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.depot.catalogue.part import ProvenImage
 from flashferry.depot.sync.filling import Interrupted, SyncProgress, check, never

@@ -20,9 +20,8 @@ from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.files import sync_folder
-from flashferry.core.safe_quote import reason_of
 from flashferry.store import nights, schema
 from flashferry.store.database import OtherSchema, make_private, open_to_read
 from flashferry.store.journal_writer import open_database

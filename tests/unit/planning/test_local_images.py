@@ -17,8 +17,9 @@ from flashferry.model.limits import RetryPolicy
 from flashferry.model.policy import StagePolicy
 from flashferry.monitor.events import Event
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
+from flashferry.planning.hashing import HashProgress
 from flashferry.planning.image_hasher import image_hasher
-from flashferry.planning.local_images import HashProgress, wanted_image
+from flashferry.planning.local_images import wanted_image
 from flashferry.run.make_request import request_for_image
 from inventory.image_rules import ImageRules, rules_beside
 from inventory.load import open_inventory
@@ -197,7 +198,7 @@ def test_how_far_a_large_image_is_hashed_is_reported_once_a_second():
 
 def test_every_way_to_an_image_reports_how_far_it_is(ground: Path, monkeypatch: pytest.MonkeyPatch):
     """A check, a plan and a rehearsal read it by one of these; a failing view does not stop the hashing."""
-    monkeypatch.setattr("flashferry.planning.local_images._REPORT_EVERY_S", 0.0)
+    monkeypatch.setattr("flashferry.planning.hashing._REPORT_EVERY_S", 0.0)
     path = ground / "images" / "large.bin"
     path.write_bytes(b"x" * (3 << 20))
     events: list[Event] = []
