@@ -15,7 +15,6 @@ from pathlib import Path
 from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.files import sync_folder
-from flashferry.core.safe_quote import reason_of
 from flashferry.core.state_folder import make_private_directory, scratch_folder, state_entries
 from flashferry.store.database import moment
 from flashferry.store.reader import is_run_alive, locked_runs

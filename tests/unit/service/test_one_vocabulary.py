@@ -207,9 +207,10 @@ def test_the_service_s_pages_have_the_word_and_the_count(served, run_id):
         word: count for word, count in COUNTS.items() if word != "done"
     }
     for phase in NOT_DONE:
-        found = served.view(f"/runs/{run_id}?state={phase.label}", vera)["devices"]
+        found = served.view(f"/runs/{run_id}?state={phase.label}", vera)["list"]["rows"]
         assert len(found) == COUNTS[phase.label]
-    devices = {one["host"]: one["word"] for one in served.view("/devices", vera)["devices"]}
+    listed = served.view("/devices", vera)["list"]["rows"]
+    devices = {one["host"]: one["newest"]["word"] for one in listed}
     assert devices == {host: WORDS[outcome] for host, outcome in HOSTS.items()}
     page = get(f"/runs/{run_id}", "text/html").text
     assert all(f"<option>{phase.label}</option>" in page for phase in Phase)
