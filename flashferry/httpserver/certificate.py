@@ -152,6 +152,6 @@ def _is_for(names: tuple[str, ...], address: str) -> bool:
     try:
         return str(ipaddress.ip_address(address)) in names
     except ValueError:
-        name = address.lower().rstrip(".")
-        parent_domain = name.partition(".")[2]
-        return any(name.lower() in (name, f"*.{parent_domain}") for name in names)
+        host = address.lower().rstrip(".")
+        parent_domain = host.partition(".")[2]
+        return any(name.lower() in (host, f"*.{parent_domain}") for name in names)

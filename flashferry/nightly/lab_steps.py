@@ -36,7 +36,7 @@ R = TypeVar("R")
 PATIENCE_S = 120.0
 """So long a backend may answer nothing but errors while it is polled."""
 DOWN_POLLS = 3
-"""A node that is DISCONNECTED, or stopped again, in so many states on end has failed."""
+"""A node that is DISCONNECTED, or stopped again, in so many checks in a row has failed."""
 MOST_AT_ONCE = 16
 
 _DAY_0, _DAY_0_DONE = "%CVAC-", "CONFIG_DONE"
@@ -316,6 +316,6 @@ def check_links(links: Sequence[MeasuredLink]) -> str:
             f"link {off[0].name} is not as planned: {off[0].told}{more}",
             fault=Fault.LAB,
             step=StepName.CONDITION,
-            hint="The night goes on, but is not compared with others; read at the link's condition on the controller",
+            hint="The night goes on, but is not compared with others; look at the link's condition on the controller",
         )
     return "; ".join(f"{link.name}: {link.told}" for link in links) or "no link has a condition"

@@ -245,33 +245,3 @@ def _reader(length: int) -> tuple[struct.Struct, tuple[str, ...]]:
         names.append(name)
         place = end
     return struct.Struct("".join(codes)), tuple(names)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BbrInfo:
-    """BBR's own view of the path: `struct tcp_bbr_info` of linux/inet_diag.h."""
-
-    bandwidth_bytes_per_s: int
-    min_rtt_us: int
-    pacing_gain: float
-    cwnd_gain: float
-
-
-_BBR = struct.Struct("=5I")
-
-
-def parse_bbr_info(raw: bytes) -> BbrInfo | None:
-    """Parse TCP_CC_INFO bytes as BBR's values; None if the flow's congestion control is another one.
-
-    The structure is five 32-bit words: bandwidth low and high, least RTT in us, and two gains in 1/256.
-    The length shows the congestion control: Vegas and DCTCP return 16 bytes, CUBIC and Reno none.
-    """
-    if len(raw) != _BBR.size:
-        return None
-    low, high, min_rtt_us, pacing_gain, cwnd_gain = _BBR.unpack(raw)
-    return BbrInfo(
-        bandwidth_bytes_per_s=high << 32 | low,
-        min_rtt_us=min_rtt_us,
-        pacing_gain=pacing_gain / 256,
-        cwnd_gain=cwnd_gain / 256,
-    )

@@ -98,7 +98,7 @@ def disk_here(folder: Path, size_bytes: int) -> tuple[float, float]:
     """Return what the disk here takes, written and flushed, and what it gives, in bytes per second.
 
     Raises:
-        OSError: The folder cannot be written, or has no buffer.
+        OSError: The folder cannot be written, or is full.
     """
     path = folder / f".ferry-probe-disk-{os.getpid()}"
     try:

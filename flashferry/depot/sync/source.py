@@ -246,7 +246,7 @@ class Source:
         if status in _TEMPORARY:
             raise SourceUnreachable(f"{self.where}: {name}: it answers {said}")
         if status in (HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, HTTPStatus.PRECONDITION_FAILED):
-            raise SourceChanged(f"{self.where}: {name}: expected the image to have the bytes headers, found {said}")
+            raise SourceChanged(f"{self.where}: {name}: expected the image to have the bytes asked for, found {said}")
         if status // 100 == 3:
             raise SourceRefused(
                 f"{self.where}: {name}: expected the file, found {said}: it sends us elsewhere",

@@ -6,7 +6,6 @@ One device belongs to one agent: two that stage the same router would each put b
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -239,8 +238,3 @@ def ago(then: datetime, now: datetime) -> str:
         if seconds >= 2 * size_s or (size_s == 60 and seconds >= size_s):
             return f"{seconds / size_s:.0f} {word} ago"
     return f"{seconds:.0f} s ago"
-
-
-def tally_of(outcomes: Sequence[str | None]) -> Counter[str]:
-    """Return how many devices came to what; those without an outcome yet count as `open`."""
-    return Counter(outcome or "open" for outcome in outcomes)

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from flashferry.tcp.info import BASE_LENGTH_BYTES, NO_PACING_LIMIT, TcpInfo, parse_bbr_info, parse_tcp_info
+from flashferry.tcp.info import BASE_LENGTH_BYTES, NO_PACING_LIMIT, TcpInfo, parse_tcp_info
 
 # The layout as one format, written down apart from the parser's table: linux/tcp.h of 6.18, 280 bytes.
 _WHOLE = "=8B24I4Q6I4Q2I2Q6I2H9I"
@@ -97,18 +97,3 @@ def test_unmeasured_round_trips_are_none() -> None:
 def test_no_pacing_limit_is_all_ones() -> None:
     """The constant is what the kernel reports for a socket nobody capped."""
     assert struct.pack("=Q", NO_PACING_LIMIT) == b"\xff" * 8
-
-
-def test_bbr_reads_its_five_words() -> None:
-    """Bandwidth is put together from two words, gains are in 1/256."""
-    info = parse_bbr_info(struct.pack("=5I", 7, 1, 100_000, 739, 512))
-    assert info is not None
-    assert info.bandwidth_bytes_per_s == 2**32 + 7
-    assert (info.min_rtt_us, info.cwnd_gain) == (100_000, 2.0)
-    assert info.pacing_gain == pytest.approx(2.887, abs=0.001)
-
-
-@pytest.mark.parametrize("length", [0, 16, 19, 21])
-def test_other_congestion_controls_have_no_bbr_values(length: int) -> None:
-    """What Vegas, DCTCP or CUBIC return is not taken for BBR's."""
-    assert parse_bbr_info(bytes(length)) is None
