@@ -162,6 +162,7 @@ def _with_files(path: Path, plugin: str, options: Mapping[str, Any]) -> dict[str
 
 def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
     """Return the inventory that a plugin loads; every failure in it becomes a `ConfigInvalid` of one sentence."""
+    # Some plugins print and exit instead of raising, and one logs a whole row, passwords included.
     quiet = logging.getLogger("nornir_table_inventory")
     quiet.propagate = False
     quiet.addHandler(logging.NullHandler())

@@ -99,6 +99,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 def _loaded(source: bytes) -> Any:
     """Parse a document. Errors are those of ruamel.yaml, whose warnings quote lines and are suppressed."""
+    # A document that libyaml rejects may be valid, and error messages are made from ruamel's error.
     with suppress(Exception):
         return _from_events(source)
     with warnings.catch_warnings():

@@ -168,7 +168,7 @@ class _Direction:
         return whole.rfind("\n", 0, start) + 1 if start < end else end
 
     def _let_go(self, at_s: float, end: int) -> list[str]:
-        """Return the entries up to a place in the line that is open; the rest stays."""
+        """Return the entries up to an index of the unfinished line; the rest is held."""
         done = len(self._released)
         if end <= done:
             return []

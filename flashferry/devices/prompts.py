@@ -138,6 +138,7 @@ class AnswerReader:
 
     def take(self, received: str) -> Answer | None:
         """Add a piece of output; return the answer so far once a prompt was seen, else None."""
+        # A new prompt can only be at the end, so a configuration of a megabyte is searched once, and not per piece.
         searched = max(len(self._text) - _LONGEST_PROMPT, 0)
         self._text += received
         if self._start is None:

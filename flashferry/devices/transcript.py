@@ -52,7 +52,7 @@ class Sink(Protocol):
     """Receiver of all input and output of a session; its methods never raise."""
 
     def take(self, at_s: float, mark: Mark, text: str) -> None:
-        """Take a piece."""
+        """Add a piece of text."""
 
     def close(self) -> None:
         """Note that nothing follows."""

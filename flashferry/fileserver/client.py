@@ -83,7 +83,7 @@ class SlotReservations:
             self._send(FreeSlot(number=number))
 
     def take(self, numbers: Iterable[int]) -> None:
-        """Note slots that were granted; those released meanwhile are ignored."""
+        """Handle granted slots; those released meanwhile are ignored."""
         for number in numbers:
             with self._lock:
                 one = self._reservations.get(number)
@@ -182,7 +182,7 @@ class ServerClient(ABC):
 
     @abstractmethod
     def _add_ticket(self, grant: TicketGrant) -> None:
-        """Have the server serve a ticket."""
+        """Add a ticket to the server."""
 
     @abstractmethod
     def _send(self, request: Request) -> None:

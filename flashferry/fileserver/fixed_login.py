@@ -181,7 +181,7 @@ class CommandBudget:
         self._then_s = now_s
 
     def take(self, now_s: float) -> bool:
-        """Take one command out; return False if there is none left."""
+        """Use one command of the budget; return False if it is exhausted."""
         self._left = min(float(self._burst), self._left + (now_s - self._then_s) * self._per_s)
         self._then_s = now_s
         if self._left < 1:

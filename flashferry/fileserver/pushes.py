@@ -51,7 +51,7 @@ _MOST_AROUND_A_PACKET_BYTES = 112
 
 
 class PushAccount:
-    """One image on its way to a device. Its methods may be called from any thread.
+    """One image that is pushed to a device. Thread-safe.
 
     Args:
         service: The run's pushes.
@@ -148,7 +148,7 @@ class PushAccount:
                 self._transfer.wrote(count, self.tickets.clock())
 
     def sample(self, channel: ChannelReading | None = None) -> None:
-        """Read the kernel's account; to be called about once in `ServerSettings.sample_interval_s`.
+        """Read TCP_INFO and report the progress; call it about once per `ServerSettings.sample_interval_s`.
 
         Args:
             channel: The SSH channel at the same time.
@@ -189,7 +189,7 @@ class PushAccount:
     # Called by the ticket service.
 
     def apply_cap(self, cap: Cap | None) -> None:
-        """Put a pacing cap in force, now."""
+        """Set the pacing cap at once."""
         if self._tuning is not None:
             self._tuning.apply_cap(cap)
 

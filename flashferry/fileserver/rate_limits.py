@@ -307,7 +307,7 @@ class SitePace:
         return copy
 
     def leave(self, copy: PacedCopy) -> None:
-        """Take a copy out."""
+        """Remove a copy; the others get its share."""
         if copy not in self._copies:
             return
         self._copies.remove(copy)
@@ -347,7 +347,7 @@ class SitePace:
         )
 
     def _divide(self, pace: Pace) -> None:
-        """Give each copy its share."""
+        """Divide a pace among the copies; one limited by its receiver or sender gets little more than it uses."""
         left, waiting = pace.bytes_per_s, len(self._copies)
         for copy in sorted(self._copies, key=lambda one: one.rate_bytes_per_s if one.is_held_back else float("inf")):
             share = left / waiting
@@ -389,7 +389,7 @@ class SitePaces:
 
 
 def _nothing(_pace_bytes_per_s: int, _phase: Phase) -> None:
-    """Take a pace for a copy that has left."""
+    """Ignore a pace for a copy that has left."""
 
 
 def _delivered(before: TcpInfo, info: TcpInfo) -> int:

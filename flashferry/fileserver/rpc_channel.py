@@ -180,7 +180,7 @@ class RpcChannel:
             raise ConnectionBroken(error.strerror or str(error)) from None
 
     def set_stuck(self, is_stuck: bool) -> None:
-        """Let no thread wait for an answer while the other side hangs."""
+        """Set whether the other side hangs; if it does, threads do not wait for an answer."""
         with self._answered:
             self._is_stuck = is_stuck
             self._answered.notify_all()

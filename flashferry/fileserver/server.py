@@ -212,7 +212,7 @@ class FileServer(ServerClient):
         self._workers.join(name, sender)
 
     def take_load(self, name: str, load: "SiteLoad") -> None:
-        """Note what such a sender does at a site: all others share the site's cap with it."""
+        """Set the load of such a sender at a site, whose cap all senders share."""
         self._workers.take_load(load, name)
 
     def leave(self, name: str) -> None:

@@ -277,7 +277,7 @@ class Telemetry:
         return unsubscribe
 
     def take_updates(self, updates: "list[ProgressUpdate]") -> None:
-        """Take the progress of many transfers at once; events are only made of it for subscribers."""
+        """Handle the progress of many transfers at once; events are only created for subscribers."""
         news = []
         with self._changed:
             for update in updates:
@@ -335,7 +335,7 @@ class Telemetry:
             _call(callbacks, event)
 
     def invalidate(self, ticket_ids: "Iterable[str]", reason: str) -> None:
-        """Note that tickets ended with a process of another server; threads that wait for one get `ServerGone`."""
+        """Invalidate tickets that ended with a process of another server; waiting threads get `ServerGone`."""
         with self._changed:
             for ticket_id in ticket_ids:
                 self._invalid[ticket_id] = reason

@@ -177,7 +177,7 @@ def issue(request: TicketRequest, image: ImageFile) -> tuple[Ticket, TicketGrant
     )
     # Registered before it is used, so that it is masked in the output of a device that quotes it.
     keep_secret(ticket.username, ticket.password, is_random=True)
-    # As a protocol may carry both, in base 64: a device's own log of what it sends has it like that.
+    # Also in the base64 form in which a protocol may send both, and which a device's log may show.
     keep_secret(b64encode(f"{ticket.username}:{ticket.password}".encode()).decode(), is_random=True)
     salt_hex, password_hash_hex = seal(ticket.password)
     grant = TicketGrant(

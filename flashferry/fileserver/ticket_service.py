@@ -165,7 +165,7 @@ class TicketService:
         return self._roster.find(ticket_id)
 
     def admit(self, fixed: "FixedGrant") -> None:
-        """Let a fixed login in from now on; one of the same user is replaced."""
+        """Add a fixed login, or replace the one of the same user."""
         self._fixed_logins.admit(fixed)
 
     def open(self, fixed: "FixedGrant", image: "ImageFile", **known: Any) -> Account:

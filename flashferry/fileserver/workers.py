@@ -162,7 +162,7 @@ class WorkerPool:
         self._watching.start()
 
     def open(self) -> None:
-        """Have all processes accept sessions. Idempotent.
+        """Let all processes accept sessions. Idempotent.
 
         Raises:
             ServerGone: None runs.
@@ -281,7 +281,7 @@ class WorkerPool:
             raise ServerGone(self._telemetry.gone_of(names[0]))
 
     def drain(self) -> int:
-        """Have all processes end with their last transfer, and return how many transfers are under way.
+        """Let all processes end after their last transfer, and return the number of running transfers.
 
         Raises:
             ServerGone: None runs.
@@ -304,7 +304,7 @@ class WorkerPool:
         if is_hung and name not in self._hung:
             self._hung |= {name}
             self._telemetry.notice(_hang_notice(name, child.pid))
-            # Its copies stand still. If it runs again, the first thing it reads is that a newer attempt replaced them.
+            # Its copies are stalled. If it runs again, it first reads that a newer attempt replaced them.
             self.forget_attempts(name)
         elif not is_hung and name in self._hung:
             self._hung -= {name}
@@ -327,9 +327,9 @@ class WorkerPool:
     def take_use(self, use: TicketUse, process: str) -> None:
         """Count an attempt that a process used, and report it to the other processes that serve the ticket.
 
-        Their transfers of it yield, unless the process did not know of their attempts: of attempts used at the same
-        moment the first one reported here goes on, and the other process has been ordered to yield already. The attempt
-        is counted here before they learn of it: a client whose copy they cut asks here next.
+        Their transfers of it yield, unless the process did not know of their attempts: of two concurrent attempts the
+        first one reported here continues, and the other process was ordered to yield already. The attempt is counted
+        before it is reported, because a client whose copy is ended then asks here next.
         """
         # Sent while the lock is held, so that the last message sent is the state that applies.
         with self._attempt_lock:
@@ -341,7 +341,7 @@ class WorkerPool:
                 if self._send(name, AttemptsElsewhere(ticket_id=use.ticket_id, tries=tries, yields=is_newest))
             }
             if is_newest:
-                # One that hangs reports nothing, and yields as soon as it reads again.
+                # A hung process reports nothing, and yields as soon as it reads again.
                 awaited = reached - self._hung
                 self._pending[use.ticket_id] = _PendingAttempt(process=process, here=use.here, awaited=awaited)
                 self._decide(use.ticket_id)
@@ -349,7 +349,7 @@ class WorkerPool:
                 self._send(process, DecideAttempt(ticket_id=use.ticket_id, here=use.here, goes_on=False))
 
     def take_yielded(self, ticket_id: str, process: str) -> None:
-        """Note that a process sends nothing with a ticket any more, reported after the end of what it sent."""
+        """Handle a process's report that it no longer sends with a ticket; sent after the end of its transfer."""
         with self._attempt_lock:
             pending = self._pending.get(ticket_id)
             if pending is not None:
@@ -357,7 +357,7 @@ class WorkerPool:
                 self._decide(ticket_id)
 
     def forget_attempts(self, process: str) -> None:
-        """Note that a process sends nothing any more, and drop its waiting attempts; its end is known already."""
+        """Drop the waiting attempts of a process that ended or hangs, and stop waiting for its reports."""
         with self._attempt_lock:
             for ticket_id, pending in tuple(self._pending.items()):
                 pending.awaited.discard(process)
@@ -367,7 +367,7 @@ class WorkerPool:
                     self._decide(ticket_id)
 
     def _decide(self, ticket_id: str) -> None:
-        """Let the newest attempt of a ticket go on once no other process sends with it, unless one has delivered."""
+        """Decide the waiting attempt of a ticket once no other process sends: it may send unless one has delivered."""
         pending = self._pending[ticket_id]
         if pending.awaited:
             return
@@ -376,13 +376,13 @@ class WorkerPool:
         self._send(pending.process, DecideAttempt(ticket_id=ticket_id, here=pending.here, goes_on=not is_delivered))
 
     def take_load(self, load: SiteLoad, process: str) -> None:
-        """Note what a process or sender does at a site, and report it to all others: they share its cap."""
+        """Store the load of a process or sender at a site, and report it to all others, which share the cap."""
         # Sent while the lock is held, so that the last message sent is the state that applies.
         with self._load_lock:
             self._note_load(load, process)
 
     def forget_loads(self, process: str) -> None:
-        """Note that a process or sender does nothing any more."""
+        """Set the loads of a process or sender to zero, because it ended."""
         with self._load_lock:
             for site in tuple(self._loads):
                 if process in self._loads[site]:
@@ -463,7 +463,7 @@ class WorkerPool:
             for request in tuple(self._lasting.values()):
                 child.ask(request)
             self._send_loads(name)
-            # Last: a client that comes before its login is known would be refused, and banned after a few tries.
+            # Opened last: a client that connects before its login is known would be refused, and later banned.
             if self._is_open:
                 child.ask(Open())
         except FileServerError as error:
