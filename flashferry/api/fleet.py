@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nornir.core import Nornir
 
     from flashferry.devices.credentials import Refused, Source
+    from flashferry.devices.transcript import Transcripts
     from flashferry.store.control_requests import Origin
     from flashferry.store.journal import Journal
 
@@ -154,11 +155,27 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
     if options.at_depot:
         _look_from_the_depot(nornir)
     if options.transcript is not None:
-        from flashferry.devices.connection import TRANSCRIPTS
-        from flashferry.devices.transcript import transcripts_in
-
-        nornir.config.user_defined[TRANSCRIPTS] = transcripts_in(options.transcript, tell=tell or _nobody)
+        record_sessions(nornir, options.transcript, tell or _nobody)
     return nornir
+
+
+def record_sessions(nornir: Nornir, folder: Path, tell: Tell) -> Transcripts:
+    """Have sessions with the devices that are opened from now on written into a folder, secrets masked; return by what.
+
+    Args:
+        nornir: The devices.
+        folder: The folder, which is made where there is none.
+        tell: Takes a sentence, once, where a transcript cannot be written any more.
+
+    Raises:
+        ConfigInvalid: No file can be written there.
+    """
+    from flashferry.devices.connection import TRANSCRIPTS
+    from flashferry.devices.transcript import transcripts_in
+
+    made = transcripts_in(folder, tell=tell)
+    nornir.config.user_defined[TRANSCRIPTS] = made
+    return made
 
 
 def _look_from_the_depot(nornir: Nornir) -> None:
