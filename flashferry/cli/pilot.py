@@ -11,7 +11,7 @@ import typer
 from flashferry.api.fleet import FleetOptions
 from flashferry.cli.options.fleet import device_options, prompt
 from flashferry.cli.options.server import TransportOption, asked_transport, server_options
-from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import EventLines, agreed, finish, here, say
 from flashferry.core.errors import ConfigInvalid
@@ -32,7 +32,11 @@ def pilot(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="DIR", help="Where page, transcript and captures go; new, or an empty folder."
+            "--output",
+            "-o",
+            envvar=OUTPUT_VARIABLE,
+            metavar="DIR",
+            help="Where page, transcript and captures go; new, or an empty folder.",
         ),
     ],
     yes: Annotated[
