@@ -66,11 +66,11 @@ def pilot(
     with graceful_interrupt() as stop:
 
         def consent(step: Step) -> bool:
-            about = f"\n{list(Step).index(step) + 1} of {len(Step)}: {step}. {ABOUT[step]}"
+            about = f"{list(Step).index(step) + 1} of {len(Step)}: {step}. {ABOUT[step]}"
             if step in named:
                 say(f"{step}: consented by --yes. {ABOUT[step]}")
                 return True
-            return agreed((about,), f"{step} {host}?", stop.is_set)
+            return agreed(("", about), f"{step} {host}?", stop.is_set)
 
         found = take_steps(options, consent, ask=prompt(), tell=say, emit=EventLines(), interrupted=stop.is_set)
     document: dict[str, object] = {
