@@ -88,7 +88,7 @@ _LEAST_NAME = 3
 
 @cache
 def ios_words() -> frozenset[str]:
-    """Return words of IOS, in lower case, which identify nobody."""
+    """Return words of IOS, in lower case, which identify no one."""
     return frozenset(files("flashferry.pilot").joinpath("ios_words.txt").read_text(encoding="utf-8").split())
 
 
@@ -292,7 +292,7 @@ class Anonymiser:
         return re.compile(rf"(?<![A-Za-z0-9_])(?:{whole})(?![A-Za-z0-9_])", re.IGNORECASE) if names else None
 
     def _is_replaced_anywhere(self, name: str) -> bool:
-        """Return whether a name is replaced in any text: a word of IOS identifies nobody, and is part of many texts."""
+        """Return whether a name is replaced in any text: a word of IOS identifies no one, and is part of many texts."""
         is_common = name.lower() in ios_words() or name.lower() in ("cisco", "ios")
         return self._names[name] == "***" or (len(name) >= _LEAST_NAME and not is_common)
 
