@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nornir.core import Nornir
 
     from flashferry.devices.credentials import Refused, Source
+    from flashferry.devices.transcript import Transcripts
     from flashferry.store.control_requests import Origin
     from flashferry.store.journal import Journal
 
@@ -154,11 +155,27 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
     if options.at_depot:
         _seen_from_depot(nornir)
     if options.transcript is not None:
-        from flashferry.devices.connection import TRANSCRIPTS
-        from flashferry.devices.transcript import transcripts_in
-
-        nornir.config.user_defined[TRANSCRIPTS] = transcripts_in(options.transcript, tell=tell or _dropped)
+        record_sessions(nornir, options.transcript, tell or _dropped)
     return nornir
+
+
+def record_sessions(nornir: Nornir, folder: Path, report: Tell) -> Transcripts:
+    """Write sessions that are opened with the devices from now on into a folder, with secrets masked.
+
+    Args:
+        nornir: The devices.
+        folder: The folder; it is created if missing.
+        report: Receives one sentence, once, when a transcript can no longer be written.
+
+    Raises:
+        ConfigInvalid: No file can be written there.
+    """
+    from flashferry.devices.connection import TRANSCRIPTS
+    from flashferry.devices.transcript import transcripts_in
+
+    made = transcripts_in(folder, tell=report)
+    nornir.config.user_defined[TRANSCRIPTS] = made
+    return made
 
 
 def _seen_from_depot(nornir: Nornir) -> None:

@@ -60,6 +60,7 @@ COMMANDS = {
         "history": "Show how fast a device took its copies over time.",
     },
     "More": {
+        "pilot": "Try one spare router, step by step, and keep what it shows.",
         "doctor": "Show what this host grants: ports, congestion control, buffers.",
         "serve": "Serve images by one-time tickets until Ctrl-C.",
         "images": "List and hash a folder of images.",
@@ -85,7 +86,7 @@ AT_SERVICE = ("check", "probe", "plan", "stage", "recover", "status", "run", "hi
 
 _HELP = frozenset({"--help", "-h", "--help-all", "--version"})
 
-CHANGING = frozenset({"probe", "stage", "recover", "activate", "clean"})
+CHANGING = frozenset({"probe", "stage", "recover", "activate", "clean", "pilot"})
 """Those that change devices."""
 
 _SUMMARIES = {name: summary for names in COMMANDS.values() for name, summary in names.items()}

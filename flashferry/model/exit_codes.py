@@ -103,6 +103,14 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.DEVICES_FAILED: "some devices could not be timed",
         ExitCode.UNFINISHED: "some devices were interrupted or not started, none failed",
     },
+    "pilot": {
+        ExitCode.OK: "all steps are done; the router is as it was, but for the file of the copy",
+        ExitCode.DEVICES_FAILED: "a step failed; the router is as it was",
+        ExitCode.REFUSED: "the router was refused by the check; nothing was changed",
+        ExitCode.RESTORE_INCOMPLETE: "the router is not proven to be what it was; 'flashferry recover' finishes",
+        ExitCode.UNFINISHED: "some steps were declined or interrupted; the router is as it was",
+        ExitCode.INTERRUPTED: "interrupted by the operator; the router is as it was",
+    },
     "plan": {
         ExitCode.OK: "all devices are in the plan, or need nothing; 'late' says whether it fits",
         ExitCode.DEVICES_FAILED: "some devices could not be reached to plan for them",

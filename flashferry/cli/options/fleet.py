@@ -166,6 +166,11 @@ def login_options(verb: Callable[..., None]) -> Callable[..., None]:
     return _with_options(verb, frozenset({"host", "group", "filter"}))
 
 
+def device_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb those for one device that it names itself, and whose sessions it records itself."""
+    return _with_options(verb, frozenset({"host", "group", "filter", "transcript"}))
+
+
 def _with_options(verb: Callable[..., None], without: frozenset[str]) -> Callable[..., None]:
     offered = inspect.signature(_options, eval_str=True).parameters
     shared = {name: one for name, one in offered.items() if name not in without}

@@ -69,6 +69,8 @@ from flashferry.nightly.cml.record import Recorded
 from flashferry.nightly.history import keep as keep_night
 from flashferry.nightly.night import Fault, Night, NightStep, StepOutcome
 from flashferry.nightly.runner import NightResult
+from flashferry.pilot.facts import FACTS, Finding, Verdict
+from flashferry.pilot.steps import PilotResult, Status, Step, StepResult
 from flashferry.planning.inspection import CheckRecord
 from flashferry.planning.readiness import ReadyRecord
 from flashferry.run.clean import CleanRecord
@@ -279,6 +281,7 @@ FROM_JOURNAL = {
 """Verbs that read the journal alone."""
 
 ELSEWHERE = {
+    "pilot": "test_a_pilot_is_shown",
     "serve": "test_views_of_the_server",
     "depot sync": "test_a_catalogue_is_told",
     "depot list": "test_a_catalogue_is_told",
@@ -721,6 +724,19 @@ def opened_view(view: Any, out: ShownConsole) -> tuple[Any, Live]:
         return view(has_by=True), live
     live.start()
     return view(live, has_by=True), live
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_pilot_is_shown(ground, monkeypatch, flashferry_says, as_json):
+    """What a router printed is shown as what it is, without secrets."""
+    step = StepResult(step=Step.CHECK, status=Status.FAILED, sentence=HOSTILE)
+    finding = Finding(fact=FACTS[0], verdict=Verdict.REFUTED, times=1, text=HOSTILE)
+    result = PilotResult(steps=(step,), findings=(finding,), folder=ground / "out", exit_code=ExitCode.OK)
+    monkeypatch.setattr("flashferry.pilot.steps.pilot", lambda *_given, **_more: result)
+    words = ["pilot", "r1", "--inventory", "none", "--output", str(ground / "out"), *(["--json"] if as_json else [])]
+    out, err = flashferry_says(*words, *(f"--yes={one}" for one in Step), is_document=as_json)
+    assert secrets_in(out) == []
+    assert_harmless(err)
 
 
 def test_images(ground, flashferry_says):
