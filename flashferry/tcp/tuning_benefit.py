@@ -70,7 +70,7 @@ def decide_tuning(
     left = _REMAINING_LIMIT.get(tuned_kind, "")
     found = f"{gain:.1f} times as fast, which saves {short_duration(max(saved_s, 0.0))} for {megabytes(image_bytes)}"
     if gain < LEAST_GAIN:
-        reason = f"{gain:.2f} times the speed is within the noise of a measurement"
+        reason = f"{gain:.2f} times the speed is no gain beyond the noise of a measurement"
     elif saved_s < LEAST_SAVED_S:
         reason = f"{found}: less than changing and restoring the configuration is worth"
     else:

@@ -105,7 +105,7 @@ def test_without_rules_only_explicit_images_count():
         ("rule: []", "unknown key 'rule'; did you mean 'rules'"),
         ("rules: []", r"key 'rules': expected a list with at least one rule, found an empty list"),
         ("rules: 5", "key 'rules': .*found 5"),
-        ("- a", "expected a mapping, found list"),
+        ("- a", "expected a mapping, found a list with 1 entry"),
         ("5", "rule 1: expected a mapping, found 5"),
         ("{modell: x, image: a.bin}", "rule 1: unknown key 'modell'; did you mean 'model'"),
         ("{colour: x, image: a.bin}", "rule 1: unknown key, text of 6 characters; expected some of platform, model"),

@@ -53,7 +53,7 @@ def test_data_of_the_group_reaches_the_host(tmp_path):
         ("r1: {platform: ios}", "r1: no 'hostname'"),
         ("r1: {hostname: 192.0.2.1}", "r1: platform: expected ios .*found none"),
         ("r1: {hostname: 192.0.2.1, platform: junos}", "found 'junos'"),
-        ("r1: {hostname: h, platform: ios, data: {link_rate_bps: fast}}", "link_rate_bps.*found text of 11 characters"),
+        ("r1: {hostname: h, platform: ios, data: {link_rate_bps: fast}}", "link_rate_bps.*found text of 4 characters"),
         ("r1: {hostname: h, platform: ios, data: {link_rate_bps: 5}}", "from 1000 to"),
         ("r1: {hostname: h, platform: ios, data: {cap_share: 1.5}}", "cap_share.*from 0.01 to 1"),
         ("r1: {hostname: h, platform: ios, data: {cap_share: true}}", "cap_share.*found True"),
@@ -85,7 +85,7 @@ def test_a_wrong_value_is_told_with_host_and_key(tmp_path, hosts, message):
         (
             "r1: {hostname: h}",
             "east: {groups: [west]}",
-            "east: .*group number 1 is not in .*: expected some of east, found text of 11 characters",
+            "east: .*group number 1 is not in .*: expected some of east, found text of 4 characters",
         ),
         ("r1: {hostname: h, data: [1]}", None, r"r1: .*'data': expected a mapping, found a list with 1 entry"),
         ("r1: {hostname: h, connection_options: x}", None, "connection_options.*expected a mapping"),

@@ -97,7 +97,7 @@ def test_no_ratio_from_a_pilot(capsys):
     assert "6,1" not in said
     assert "r1: as it is: not measured: only 66 kB went over, in 80.0 s" in said
     assert "5.00 MB/s" in said
-    assert "is tuning worth it: not told, for a gain takes two measurements; as it is: only 66 kB" in said
+    assert "is tuning worth it: not known, for a gain takes two measurements; as it is: only 66 kB" in said
 
 
 def test_a_stalled_pilot_is_followed_by_a_measurement():

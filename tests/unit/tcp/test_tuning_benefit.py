@@ -12,7 +12,7 @@ from flashferry.tcp.verdict_rules import VerdictKind
     ("as_is", "tuned", "kind", "image_bytes", "is_worth", "said"),
     [
         (0.15e6, 5.4e6, VerdictKind.CAP, 500_000_000, True, "36.0 times as fast, which saves 54 min for 500 MB; tuned"),
-        (0.08e6, 0.085e6, VerdictKind.SLOW_RECEIVER, 500_000_000, False, "no gain that could be told from chance"),
+        (0.08e6, 0.085e6, VerdictKind.SLOW_RECEIVER, 500_000_000, False, "no gain beyond the noise"),
         (5.0e6, 4.0e6, VerdictKind.BANDWIDTH, 500_000_000, False, "0.80 times the speed is no gain"),
         (10e6, 20e6, VerdictKind.UNKNOWN, 100_000_000, False, "saves 5 s for 100 MB: less than changing"),
         (0.1e6, 1.6e6, VerdictKind.RANDOM_LOSS, 500_000_000, True, "tuned, loss on the path is the limit"),

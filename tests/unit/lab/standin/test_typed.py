@@ -14,7 +14,7 @@ REFUSED_AT_MOST = {"csr1000v-16.11": 11, "c9300-17.6": 3, "iosv-15.8": 18, "isr4
 
 @pytest.mark.parametrize("platform", REFUSED_AT_MOST)
 def test_show_commands_are_answered(make_console: Callable[..., Any], platform: str) -> None:
-    """Of 148 as few are refused as the hardware lacks, and each refusal has its caret."""
+    """Of 148 as few are refused as the hardware lacks, and each invalid word has its caret; an incomplete command has none."""
     assert len(SHOW) == len(set(SHOW)) == 148
     console = make_console(platform)
     refused = []
@@ -22,7 +22,7 @@ def test_show_commands_are_answered(make_console: Callable[..., Any], platform: 
         answer = console.show(command)
         if "% Invalid" in answer or "% Incomplete" in answer or "% Ambiguous" in answer:
             refused.append(command)
-            assert "^\n% Invalid input detected at '^' marker." in answer
+            assert "% Invalid" not in answer or "^\n% Invalid input detected at '^' marker." in answer
     assert len(refused) <= REFUSED_AT_MOST[platform], refused
 
 

@@ -58,8 +58,8 @@ def requested(served, by, kind=JobKind.CHECK, **more) -> str:
 def ended(served, job_id: str, document: dict, *, exit_code: int = 0, stderr: str = "") -> None:
     folder = JobFolder.of(served.service.state, job_id)
     folder.make()
-    folder.tell(folder.result, json.dumps(document))
-    folder.tell(folder.stderr, stderr)
+    folder.write(folder.result, json.dumps(document))
+    folder.write(folder.stderr, stderr)
     with served.service.database.writing() as database:
         claim_job(database, job_id, at="2026", unit=None)
         end_job(database, job_id, at="2026", state=JobState.ENDED, exit_code=exit_code, sentence="some devices failed")
