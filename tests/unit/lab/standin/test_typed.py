@@ -14,7 +14,7 @@ REFUSED_AT_MOST = {"csr1000v-16.11": 11, "c9300-17.6": 3, "iosv-15.8": 18, "isr4
 
 @pytest.mark.parametrize("platform", REFUSED_AT_MOST)
 def test_show_commands_are_answered(make_console: Callable[..., Any], platform: str) -> None:
-    """Of 148 as few are refused as the hardware lacks, and each invalid word has its caret; an incomplete command has none."""
+    """Of 148 as few are refused as the hardware lacks, and each invalid word has its caret."""
     assert len(SHOW) == len(set(SHOW)) == 148
     console = make_console(platform)
     refused = []
