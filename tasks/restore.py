@@ -300,7 +300,8 @@ class _Restoring:
         """
         configure = self._session.platform.commands.configure
         lines = [replace(change, shown=None) for change in self._changes if not change.is_applet]
-        if any(line.line_in(seen.tcp, seen.lines) for line in lines):
+        # What was there before ours is no line like one of ours.
+        if any(line.line_in(seen.tcp, seen.lines) not in (None, line.before) for line in lines):
             return False
         for applet in (change for change in self._changes if change.is_applet):
             body = applet_shown(seen.sections, applet)

@@ -493,6 +493,18 @@ def test_an_applet_with_more_lines_than_the_journal_has_proves_the_device_ours()
     assert tuple(box.running) == STOCK
 
 
+def test_the_operators_own_line_from_before_ours_is_no_line_like_ours():
+    """A device that has a window already is the usual one: its applet proves as much."""
+    own = "ip tcp window-size 8000"
+    box = Box()
+    box.set(own)
+    before, there = box.snapshot(), tuple(box.running)
+    changes = [replace(one, before=own) if one.keyword == "window-size" else one for one in UNSEEN]
+    applet_on(box, undo=tuple(own if line.startswith("no ip tcp window-size") else line for line in UNDO))
+    assert box.put_back(before, changes, needs_mark=True).is_proven
+    assert tuple(box.running) == there
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
