@@ -30,7 +30,7 @@ from flashferry.store.sites.runs import (
     runs_by_age,
 )
 from flashferry.store.sites.words import devices_of, news_of
-from tests.unit.sites.centre.ground import Ground
+from tests.unit.sites.centre.ground import RELEASE, Ground
 from tests.unit.sites.centre.plans import device, plan
 
 OLD, NEW, BEFORE = "2026-01-01T00:00:00.000Z", "2026-11-01T00:00:00.000Z", "2026-06-01T00:00:00.000Z"
@@ -163,8 +163,9 @@ def test_where_there_is_no_ledger_none_is_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_listens_has_old_events_go_once_an_hour(tmp_path: Path) -> None:
+def test_who_listens_has_old_events_go_once_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report of a run is the same behind it."""
+    monkeypatch.setattr("flashferry.sites.centre.centre.our_release", lambda: RELEASE)
     ground = Ground(tmp_path, "ams")
     said: list[str] = []
     at_s = [0.0]
