@@ -247,7 +247,10 @@ def _held_by(options: PilotOptions) -> str | None:
 
 
 def _recover_command(options: PilotOptions) -> str:
-    return f"'flashferry recover --inventory {shlex.quote(str(options.fleet.inventory))}'"
+    words = ["flashferry", "recover", "--inventory", str(options.fleet.inventory)]
+    if options.fleet.state_dir is not None:
+        words += ["--state-dir", str(options.fleet.state_dir)]
+    return f"'{shlex.join(words)}'"
 
 
 class _Pilot:

@@ -110,6 +110,7 @@ def test_a_failed_step_is_the_last(bench):
 def test_what_is_not_restored_ends_with_the_command(bench):
     """A router that is not proven to be what it was: exit code 5, no further step, and the command that finishes."""
     bench.restored = Restored.INCOMPLETE
+    fleet = bench.options.fleet
     found = bench.take(Step.CHECK, Step.TUNE, Step.COPY, Step.KILL)
     assert bench.done == ["check", "probe"]
     assert (found[Step.TUNE], found[Step.COPY], found[Step.KILL]) == (
@@ -118,7 +119,7 @@ def test_what_is_not_restored_ends_with_the_command(bench):
         Status.NOT_STARTED,
     )
     assert bench.sentence(Step.TUNE) == (
-        f"{FAILURE.reason}. 'flashferry recover --inventory {bench.options.fleet.inventory}' finishes"
+        f"{FAILURE.reason}. 'flashferry recover --inventory {fleet.inventory} --state-dir {fleet.state_dir}' finishes"
     )
     assert bench.result.exit_code is ExitCode.RESTORE_INCOMPLETE
 
