@@ -85,7 +85,8 @@ def _recovery_dies(point: KillPoint, fault: Fault) -> bool | None:
     if not fault.kills_recovery:
         return False
     if fault.mode is Mode.BUNDLE:
-        return point.restarts is False
+        # Where nothing was sent yet, there is no boot order to put back.
+        return point.restarts is False and point.name != "intended"
     # Away, the first one may find nobody; a commit that was sent may have been done.
     return None if point.is_gone or point.name == "committing.sent" else point.restarts
 
