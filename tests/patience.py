@@ -7,9 +7,11 @@ must never turn a test red. See docs/testing.md.
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 PATIENCE_S = 120.0
 """Limit on every wait of a test, in seconds."""
@@ -48,6 +50,16 @@ async def until_async(condition: Callable[[], T], what: str | Callable[[], objec
         _check(deadline_s, what, value)
         await asyncio.sleep(_POLL_S)
     return value
+
+
+@contextmanager
+def killed_at_end(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
+    """Kill a process at the end of the block, also where the test fails in it: `Popen` alone waits without a limit."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def _check(deadline_s: float, what: str | Callable[[], object], seen: object) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.adversary.controller import surroundings
 from tests.adversary.leaks import leaks, whole
-from tests.patience import until
+from tests.patience import killed_at_end, until
 
 SECRETS = {"the password": "Loginabc123"}
 
@@ -44,8 +44,8 @@ def test_a_secret_in_the_environment_of_a_child():
     """What a child inherits, and what its command line says, is looked at; what it need not know is found."""
     script = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import sys; sys.stdin.read()'])"
     environment = os.environ | {"FLASHFERRY_PASSWORD": "Loginabc123"}
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, env=environment, stdout=subprocess.PIPE
+    with killed_at_end(
+        subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, env=environment, stdout=subprocess.PIPE)
     ) as process:
         # A child that is just being started has a command line before it has an environment.
         found = until(

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, killed_at_end, until
 
 SCRIPT = """
 from flashferry.cli.terminal.interrupt import graceful_interrupt
@@ -45,7 +45,9 @@ def test_ctrl_c_leaves_a_sane_terminal() -> None:
     """The live table hides the cursor and shows it again, behind the sentence on what happens now."""
     master, slave = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
-    with subprocess.Popen([sys.executable, "-P", "-c", SCRIPT], stdout=slave, stderr=slave, env=environment) as process:
+    with killed_at_end(
+        subprocess.Popen([sys.executable, "-P", "-c", SCRIPT], stdout=slave, stderr=slave, env=environment)
+    ) as process:
         os.close(slave)
         begun = _read(master, "r1")
         process.send_signal(signal.SIGINT)

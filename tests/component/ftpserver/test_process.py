@@ -27,7 +27,7 @@ from flashferry.fileserver import (
 )
 from flashferry.images.errors import ImageUnknown
 from ftpserver import ftp_listener
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, killed_at_end
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -67,7 +67,7 @@ def test_killing_the_parent_ends_the_server(tmp_path: Path, bench: "Bench") -> N
     """After kill -9 of the parent neither process nor port is left."""
     (tmp_path / "a.bin").write_bytes(b"image")
     command = [sys.executable, "-c", textwrap.dedent(_PARENT), str(tmp_path / "a.bin")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+    with killed_at_end(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as parent:
         assert parent.stdout is not None
         port, pid = map(int, parent.stdout.readline().split())
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()

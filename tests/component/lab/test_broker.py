@@ -19,7 +19,7 @@ from flashferry.lab.authority import Authority
 from flashferry.lab.broker import Broker, missing_broker
 from flashferry.lab.errors import LabError
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, WorldSpec, in_core, in_depot, start_world
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, killed_at_end, until
 
 pytestmark = pytest.mark.soak
 
@@ -133,7 +133,7 @@ def test_a_killed_owner_takes_its_broker_along(tmp_path: Path, redis_server: Bro
         print(broker.pid, flush=True)
         time.sleep(600)
     """)
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:
+    with killed_at_end(subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)) as owner:
         assert owner.stdout is not None
         pid = int(owner.stdout.readline())
         owner.send_signal(signal.SIGKILL)

@@ -30,7 +30,7 @@ from flashferry.lab.world import (
 )
 from flashferry.lab.world_spec import write_inventory
 from tests.component.lab.transfers import Where, at_site, fetch
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, killed_at_end, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
@@ -197,7 +197,7 @@ def test_a_killed_owner_takes_its_depots_along() -> None:
             print(world.depots["s"].pid, flush=True)
             time.sleep(600)
     """)
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:
+    with killed_at_end(subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)) as owner:
         assert owner.stdout is not None
         depot_pid = int(owner.stdout.readline())
         helpers = [int(each) for each in Path(f"/proc/{owner.pid}/task/{owner.pid}/children").read_text().split()]

@@ -17,7 +17,7 @@ from flashferry.lab.enter import inside
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import in_namespace, open_namespace
 from flashferry.lab.world import DeviceSpec, WorldSpec, in_core, start_world
-from tests.patience import until
+from tests.patience import killed_at_end, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
@@ -77,7 +77,7 @@ def test_a_killed_owner_takes_its_world_along() -> None:
             print(world.core_pid, world.directory, flush=True)
             time.sleep(600)
     """)
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:
+    with killed_at_end(subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)) as owner:
         core_pid, directory = owner.stdout.readline().split()
         helpers = _children(owner.pid)
         namespaces = {str(Path(f"/proc/{pid}/ns/net").readlink()) for pid in helpers}

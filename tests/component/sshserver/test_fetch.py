@@ -12,7 +12,7 @@ import asyncssh
 import pytest
 
 from flashferry.fileserver import TicketRequest, TransferState
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, killed_at_end
 
 if TYPE_CHECKING:
     from conftest import Bench, Sink
@@ -359,8 +359,8 @@ def test_copies_of_both_protocols_share_a_site_s_cap(bench: "Bench") -> None:
     curl = ["curl", "-s", "--user", f"{ftp.username}:{ftp.password}", url, "-o", "/dev/null"]
     line = bench.openssh_line(("scp", "-O"), scp)
     with (
-        subprocess.Popen(curl) as one,
-        subprocess.Popen(line, env=bench.askpass(scp), stderr=subprocess.DEVNULL) as two,
+        killed_at_end(subprocess.Popen(curl)) as one,
+        killed_at_end(subprocess.Popen(line, env=bench.askpass(scp), stderr=subprocess.DEVNULL)) as two,
     ):
         for ticket in (scp, ftp):
             bench.until(ticket, lambda seen: seen.bytes_acked > 50_000)
@@ -430,7 +430,7 @@ def test_a_file_cut_short_is_told_as_changed_whoever_sees_it_first(bench: "Bench
     """The watch, or the sending that finds no more bytes: chance decides, and here it can only be the latter."""
     ticket = bench.ticket(cap_bytes_per_s=50_000)
     line = bench.openssh_line(command, ticket)
-    with subprocess.Popen(line, env=bench.askpass(ticket), stderr=subprocess.DEVNULL) as client:
+    with killed_at_end(subprocess.Popen(line, env=bench.askpass(ticket), stderr=subprocess.DEVNULL)) as client:
         bench.until(ticket, lambda seen: seen.state is TransferState.TRANSFERRING)
         os.truncate(bench.folder / "images" / bench.image_name, 1_000)
         assert client.wait(timeout=PATIENCE_S) != 0

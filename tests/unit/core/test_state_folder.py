@@ -8,6 +8,7 @@ import sys
 
 from flashferry.core.state_folder import scratch_folder, sweep
 from flashferry.store.journal import Journal
+from tests.patience import killed_at_end
 
 CODE = (
     "import sys; from pathlib import Path; from flashferry.core.state_folder import scratch_folder\n"
@@ -22,8 +23,10 @@ def files(state):
 
 def test_a_killed_commands_files_are_removed_by_the_next(tmp_path):
     """While it lives they stay, whoever else begins; after kill -9 they are gone with the next command."""
-    with subprocess.Popen(
-        [sys.executable, "-c", CODE, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    with killed_at_end(
+        subprocess.Popen(
+            [sys.executable, "-c", CODE, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline()

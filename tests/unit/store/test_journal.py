@@ -27,7 +27,7 @@ from inventory.access import state_directory
 from tasks.read_config import fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, killed_at_end
 
 CHANGES = (Change(keyword="window-size", before="ip tcp window-size 65535", ours="ip tcp window-size 1250000"),)
 SECRET_CONFIG = "hostname r1\nusername admin secret 9 $9$verysecret\nend\n"
@@ -141,8 +141,10 @@ def test_a_run_lives_as_long_as_its_process(journal):
         "import os, signal, sys; from pathlib import Path; from flashferry.store.journal import Journal\n"
         "journal = Journal(Path(sys.argv[1])); print(journal.begin_run('stage'), flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, journal.directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    with killed_at_end(
+        subprocess.Popen(
+            [sys.executable, "-c", code, journal.directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
     ) as child:
         run_id = child.stdout.readline().strip()
         assert journal.is_alive(run_id)

@@ -19,7 +19,7 @@ from flashferry.store.journal_writer import GroupedWriter
 from tasks.read_config import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, killed_at_end
 
 
 @pytest.fixture
@@ -253,7 +253,7 @@ for thread in range(20):
 def test_what_was_touched_is_there_after_a_kill(tmp_path):
     """Killed in the middle of grouped commits: every device for which `touch` returned is in the journal."""
     command = [sys.executable, "-c", WRITING, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+    with killed_at_end(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as child:
         told = [child.stdout.readline().strip() for _ in range(200)]
         child.send_signal(signal.SIGKILL)
         told += [line.strip() for line in child.stdout.read().splitlines(keepends=True) if line.endswith("\n")]

@@ -30,6 +30,7 @@ from flashferry.store.sites.runs import (
     runs_by_age,
 )
 from flashferry.store.sites.words import devices_of, news_of
+from tests.patience import killed_at_end
 from tests.unit.sites.centre.ground import RELEASE, Ground
 from tests.unit.sites.centre.plans import device, plan
 
@@ -134,7 +135,7 @@ with ledger.writing() as database:
 def test_who_is_killed_in_the_midst_leaves_a_whole_ledger(ledger: SitesDatabase) -> None:
     """What went before is gone, what was in hand is there again, and the next one does the rest."""
     words = [sys.executable, "-c", _KILLED, str(ledger.directory), BEFORE]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    with killed_at_end(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "in hand\n"
         child.kill()
