@@ -16,7 +16,7 @@ from flashferry.core.safe_quote import counted
 from flashferry.core.units import milliseconds, short_duration
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.history import DELIVERED
-from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
+from flashferry.tcp.speed_test_size import TYPICAL_IMAGE_BYTES
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:

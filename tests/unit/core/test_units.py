@@ -103,7 +103,7 @@ ALLOWED = {
     "flashferry/devices/driver.py",
     "flashferry/planning/forecast.py",  # how fast platforms hash
     "flashferry/planning/rates.py",  # a window
-    "flashferry/tcp/probing.py",  # the first copy of a speed test
+    "flashferry/tcp/speed_test_size.py",  # the first copy of a speed test
 }
 """Modules that tell a figure in a form that nobody else needs."""
 
