@@ -30,7 +30,7 @@ from flashferry.devices.prompts import (
     refusal_in,
 )
 from flashferry.devices.scp_source import ScpSource, open_source
-from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.tcp_info import parse_tcp_info
 from templates.config_sections import missing_of_whole
 from templates.version import SoftwareVersion, parse_version
 

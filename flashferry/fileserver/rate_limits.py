@@ -13,7 +13,7 @@ from flashferry.tcp.verdict_rules import WINDOW_FILLED
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flashferry.tcp.info import TcpInfo
+    from flashferry.tcp.tcp_info import TcpInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from flashferry.fileserver.ticket_accounts import (
 from flashferry.fileserver.ticket_service import TicketService, mask
 from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
-from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.tcp_info import parse_tcp_info
 from flashferry.transports.transport import delivered_whole
 
 IMAGE = ImageFile(
