@@ -25,7 +25,7 @@ from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunc
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.redaction import MASK, keep_secret, keep_secrets_in, masked, sanitize
-from flashferry.core.safe_quote import control_character, described, described_file, unknown_key
+from flashferry.core.value_description import control_character, described, described_file, unknown_key
 from inventory.adopt import adopt
 from inventory.build import build, read_entries
 from inventory.values import at_home

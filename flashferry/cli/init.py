@@ -16,7 +16,7 @@ from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.terminal.questions import PromptSource, answered
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from nornir.core.task import Task
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular
-from flashferry.core.safe_quote import described
+from flashferry.core.value_description import described
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.identity import guard_of, run_of
 from flashferry.devices.login import Login

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import control_character, described, unknown_key
+from flashferry.core.value_description import control_character, described, unknown_key
 from inventory.values import WORD, at_home
 
 _LONGEST_QUOTED = 40

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nornir.core import Nornir
 
 from flashferry.core.errors import ConfigInvalid, Kind
-from flashferry.core.safe_quote import described_image
+from flashferry.core.value_description import described_image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.plan_file import check_against
 from flashferry.model.policy import StagePolicy, TuneMode

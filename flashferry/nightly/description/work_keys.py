@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import described
+from flashferry.core.value_description import described
 from flashferry.model.file_keys import (
     Key,
     Place,
