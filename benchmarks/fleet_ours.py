@@ -60,7 +60,7 @@ class Watcher:
 def main(inventory: str, image: str, state: str, enough: str) -> None:
     """Run a fleet to its end."""
     # Their second of imports and their memory belong to no device.
-    from flashferry.devices import driver  # noqa: F401
+    from flashferry.devices import netmiko_driver  # noqa: F401
     from templates.version import parse_version
 
     with suppress(Exception):

@@ -26,7 +26,7 @@ from flashferry.devices.transcript import Recent, Recorder
 from inventory.values import check_login
 
 if TYPE_CHECKING:
-    from flashferry.devices.driver import Driver
+    from flashferry.devices.netmiko_driver import Driver
 
 
 class Cause(StrEnum):
@@ -190,7 +190,7 @@ def open_driver(login: Login) -> Driver:
         DeviceUnreachable: No SSH session could be opened.
     """
     _check_lines(login)
-    from flashferry.devices.driver import Driver
+    from flashferry.devices.netmiko_driver import Driver
 
     driver = Driver(
         host_keys=login.host_keys,

@@ -100,7 +100,7 @@ ALLOWED = {
     "flashferry/cli/view/live_devices.py",  # how much of how much, in one unit
     "flashferry/cli/view/plan_table.py",  # sizes of a plan, none below a megabyte
     "flashferry/devices/dialogue.py",  # limits of ours
-    "flashferry/devices/driver.py",
+    "flashferry/devices/netmiko_driver.py",
     "flashferry/planning/forecast.py",  # how fast platforms hash
     "flashferry/planning/rates.py",  # a window
     "flashferry/tcp/speed_test_size.py",  # the first copy of a speed test
