@@ -26,7 +26,7 @@ from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunc
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.redaction import MASK, keep_secret, keep_secrets_in, masked, sanitize
 from flashferry.core.value_description import control_character, described, described_file, unknown_key
-from inventory.build import build, read_entries
+from inventory.file_inventory import build, read_entries
 from inventory.plugin_adapter import adopt
 from inventory.values import at_home
 from inventory.yaml_file import line_of, read_mapping
