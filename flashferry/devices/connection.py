@@ -34,8 +34,8 @@ from inventory.access import (
     known_hosts_file,
     state_directory,
 )
+from inventory.entry_checks import OPTIONAL_ARGS
 from inventory.host_view import view
-from inventory.shapes import OPTIONAL_ARGS
 
 NAME = "flashferry"
 KEY_RULES = "key_rules"
