@@ -28,7 +28,7 @@ from flashferry.core.redaction import MASK, keep_secret, keep_secrets_in, masked
 from flashferry.core.value_description import control_character, described, described_file, unknown_key
 from inventory.file_inventory import build, read_entries
 from inventory.plugin_adapter import adopt
-from inventory.values import at_home
+from inventory.value_readers import at_home
 from inventory.yaml_file import line_of, read_mapping
 
 SIMPLE = "SimpleInventory"

@@ -19,7 +19,7 @@ from inventory.access import (
     state_directory,
 )
 from inventory.selection import SAMPLE, Selection, narrowed
-from inventory.values import HostKeyPolicy
+from inventory.value_readers import HostKeyPolicy
 
 if TYPE_CHECKING:
     from nornir.core import Nornir

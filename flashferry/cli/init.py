@@ -115,7 +115,7 @@ def _of_option(text: str, site: str, read: Callable[..., FirstDevice]) -> FirstD
 
 
 def _site(text: str) -> str:
-    from inventory.values import read_word
+    from inventory.value_readers import read_word
 
     try:
         return read_word(text.strip()) or ""
@@ -124,7 +124,7 @@ def _site(text: str) -> str:
 
 
 def _user(text: str | None) -> str | None:
-    from inventory.values import read_line
+    from inventory.value_readers import read_line
 
     try:
         return read_line((text or "").strip()) or None

@@ -23,7 +23,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import SESSION_LOST, DeviceUnreachable, LoginRefused
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.transcript import Recent, Recorder
-from inventory.values import check_login
+from inventory.value_readers import check_login
 
 if TYPE_CHECKING:
     from flashferry.devices.netmiko_driver import Driver

@@ -13,7 +13,7 @@ from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import control_character, described, unknown_key
-from inventory.values import WORD, at_home
+from inventory.value_readers import WORD, at_home
 
 _LONGEST_QUOTED = 40
 

@@ -26,7 +26,7 @@ from flashferry.transports.choice import TransportRequest, candidates
 from inventory.host_view import SSH_PORT, HostView, view
 from inventory.platforms import platform_of
 from inventory.transport_policy import AUTO
-from inventory.values import at_home
+from inventory.value_readers import at_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
