@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import descriptor_of
-from inventory.access import (
+from inventory.host_key_rules import (
     HOST_KEYS,
     KNOWN_HOSTS,
     confine_known_hosts,

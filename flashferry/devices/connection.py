@@ -26,7 +26,8 @@ from flashferry.devices.identity import guard_of, run_of
 from flashferry.devices.login import Login
 from flashferry.devices.session import DeviceSession
 from flashferry.devices.transcript import Recent, Recorder, Transcripts
-from inventory.access import (
+from inventory.entry_checks import OPTIONAL_ARGS
+from inventory.host_key_rules import (
     ALT_KEY_FILE,
     HostKeyPolicy,
     KeyRules,
@@ -34,7 +35,6 @@ from inventory.access import (
     known_hosts_file,
     state_directory,
 )
-from inventory.entry_checks import OPTIONAL_ARGS
 from inventory.host_view import view
 
 NAME = "flashferry"

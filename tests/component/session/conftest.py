@@ -17,7 +17,7 @@ from flashferry.devices import netmiko_driver
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Login
 from flashferry.devices.netmiko_driver import Connection
-from inventory.access import HostKeyPolicy
+from inventory.host_key_rules import HostKeyPolicy
 from tests.patience import PATIENCE_S, until
 
 RSA_KEY = paramiko.RSAKey.generate(2048)
