@@ -16,7 +16,7 @@ from flashferry.monitor.events import Event
 from flashferry.run.request import FleetRequest
 from flashferry.run.run import RunOptions, run_waves
 from flashferry.store.journal import Journal
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 
 
 class Watcher:

@@ -132,7 +132,7 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
     Raises:
         ConfigInvalid: The inventory is wrong, the known hosts cannot be read, or no transcript can be written.
     """
-    from inventory.load import open_inventory
+    from inventory.nornir_loader import open_inventory
 
     if not options.inventory:
         raise ConfigInvalid(
@@ -248,7 +248,7 @@ def with_credentials(
 def _path(inventory: Path | str) -> Path:
     if inventory != SAMPLE:
         return Path(inventory)
-    from inventory.load import sample_directory
+    from inventory.nornir_loader import sample_directory
 
     return sample_directory()
 

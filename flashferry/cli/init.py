@@ -139,7 +139,7 @@ def _check(folder: Path) -> None:
         ConfigInvalid: It would not be taken.
     """
     from inventory.host_view import view
-    from inventory.load import open_inventory
+    from inventory.nornir_loader import open_inventory
     from inventory.sites import check_addresses, sites_of
 
     hosts = open_inventory(folder).inventory.hosts.values()

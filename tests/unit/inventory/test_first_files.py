@@ -14,7 +14,7 @@ from inventory.first_devices import FirstDevice
 from inventory.first_files import NAMES, texts, write
 from inventory.host_view import view
 from inventory.keys import KEYS
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.sites import sites_of
 
 DEVICES = (

@@ -14,7 +14,7 @@ from flashferry.devices.platforms import NAMES
 from inventory.entry_checks import DATA_KEYS
 from inventory.host_view import view
 from inventory.image_rules import load_image_rules
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.selection import Selection, narrowed
 
 SECRET = "Sommer-2031"
