@@ -1,4 +1,4 @@
-"""`flashferry activate`: restart the devices of a plan that are ready into their images, after an approval."""
+"""`flashferry activate`: reload the devices of a plan that are ready into their images, after an approval."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def activate(
 
 
 def _asked(found: ActivationPlan, above: Sequence[str], *, as_json: bool) -> str:
-    """Return what a person typed at the question; nothing typed is no approval, and the end of the command."""
+    """Ask for the approval and return what was typed; without input the command ends."""
     question = f"type {found.digest[:_DIGITS]} to restart {counted(len(found.hosts), 'device')}:"
     with stop_on_signals() as stop:
         approved = typed(above, question, stop.is_set)

@@ -27,7 +27,7 @@ from flashferry.model.policy import ServerPlace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckAsked:
-    """What a check is to find out."""
+    """Options of `flashferry check`."""
 
     image: ImageFileOption = None
     md5: Md5Option = None

@@ -1,4 +1,4 @@
-"""`flashferry clean`: delete old images that nothing names, file by file, with a yes per device."""
+"""`flashferry clean`: delete old images that are not in use, after a confirmation per device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flashferry depot list` and `verify`: what the catalogue has, and whether it still is what was proven."""
+"""`flashferry depot list` and `verify`: the images of the catalogue, and whether their files are still intact."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def verify(
 
 
 class _Reading:
-    """Shows what is read, and ends it where the operator stops it."""
+    """Shows the progress of reading, and stops it if the operator asks for that."""
 
     def __init__(self, bars: Progress, interrupted: Callable[[], bool]) -> None:
         self._bars, self._interrupted = bars, interrupted
         self._tasks: dict[str, TaskID] = {}
 
     def __call__(self, name: str, done_bytes: int, size_bytes: int) -> None:
-        """Show how far one is.
+        """Show the progress of one image.
 
         Raises:
-            SyncStopped: The operator stopped it.
+            SyncStopped: The operator stopped the command.
         """
         if self._interrupted():
             raise SyncStopped("interrupted: nothing is said of what was not read", hint="The same command begins anew")
@@ -101,7 +101,7 @@ def _print(found: tuple[api.Held, ...]) -> None:
 
 
 def _cells(one: api.Held, *, is_full: bool) -> dict[str, str]:
-    """Return the cells of an image; on a narrow terminal its details stand in a line under the table."""
+    """Return the table cells of an image. On a narrow terminal its details go to a line below the table."""
     sha512 = one.sha512[:16] or "-"
     if not is_full:
         return {"image": one.name, "size": size(one.size_bytes), "state": one.state.value, "sha512": sha512}

@@ -1,4 +1,4 @@
-"""`flashferry depot probe`: what the path from a source to this depot carries, and the best way of copying over it."""
+"""`flashferry depot probe`: measure the path from a source to this depot, and find the fastest copy method."""
 
 from __future__ import annotations
 
@@ -198,10 +198,10 @@ def probe(
 
 
 def access_of(place: str, identity: Path | None, known_hosts: Path | None) -> SshAccess:
-    """Return how SSH reaches a place, `[USER@]HOST[:PORT]`; an IPv6 address with a port stands in brackets.
+    """Parse `[USER@]HOST[:PORT]` as SSH access. An IPv6 address with a port needs brackets.
 
     Raises:
-        ConfigInvalid: It is none, or a file of those named is not there.
+        ConfigInvalid: The text is invalid, or a named file does not exist.
     """
     from flashferry.depot.probing.methods import SshAccess
 
@@ -243,7 +243,7 @@ def _web(url: str, user: str, password_file: Path | None, ca: Path | None) -> We
 
 
 def _show(access: SshAccess | None, write: Path | None, state_dir: Path | None, *, json: bool) -> None:
-    """Show what is known of paths, of one where it was named, and leave."""
+    """Print the known paths, or the path to one source, and exit."""
     from flashferry import api
 
     paths = [one for one in api.known_depot_paths(state_dir) if access is None or one.source == access.shown]
@@ -264,7 +264,7 @@ def _show(access: SshAccess | None, write: Path | None, state_dir: Path | None, 
 
 
 def _written(kept: BulkPath | None, access: SshAccess | None, path: Path | None) -> str:
-    """Print the block and what it replaces, write it, and return it; empty: it was not asked for."""
+    """Write the measured path to a configuration file if asked to; return the printed block, or an empty string."""
     if path is None or kept is None or access is None:
         return ""
     from flashferry.depot.probing import findings
@@ -277,7 +277,7 @@ def _written(kept: BulkPath | None, access: SshAccess | None, path: Path | None)
 
 
 def _say(text: str = "") -> None:
-    """Print a line for people; a long one is folded between words."""
+    """Print a line on standard error, folded between words."""
     from flashferry.cli.view.layout import console
 
     console().print(text)

@@ -1,4 +1,4 @@
-"""`flashferry depot sync`: images of a source into this depot's catalogue, each named only once it is proven."""
+"""`flashferry depot sync`: fetch images from a source into this depot's catalogue, each verified before it is offered."""
 
 from __future__ import annotations
 

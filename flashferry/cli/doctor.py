@@ -1,4 +1,4 @@
-"""`flashferry doctor`: what this host grants, and what to do where it does not; the lab's packages among it."""
+"""`flashferry doctor`: what this host provides, and how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def _print(findings: tuple[Finding, ...]) -> None:
 
 
 def missing_packages() -> tuple[str, ...]:
-    """Return what the lab needs and this environment has not."""
+    """Return the packages that the lab needs and this environment lacks."""
     return tuple(name for name in PACKAGES if find_spec(name) is None)
 
 
 def in_words(missing: tuple[str, ...]) -> str:
-    """Return what is missing."""
+    """Return the missing packages as a sentence."""
     return f"it needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"

@@ -1,4 +1,4 @@
-"""`flashferry history [DEVICE]`: a device's timed copies over time, and what is expected of the next one."""
+"""`flashferry history [DEVICE]`: a device's timed copies over time, and the forecast for the next one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def history(
 
 
 def print_newest(found: History, without: str) -> None:
-    """Print the newest copies of each device; `without` where there is none."""
+    """Print the newest copies of each device, or the sentence `without` if there is none."""
     if not found.hosts:
         console().print(without)
     series = [copies for host in found.hosts for copies in _series(found.of(host))]
@@ -73,7 +73,7 @@ def print_newest(found: History, without: str) -> None:
 
 
 def print_device(one: DeviceHistory, found: History) -> None:
-    """Print a device's copies, their trend, and what is expected of the next one."""
+    """Print a device's copies, their trend, and the forecast for the next one."""
     copies, shown = found.of(one.device), one.measurements
     has_by = _has_choice(shown)
     show((_row(copy, has_by=has_by) for copy in shown), wide_only=frozenset({"control", "run"}))
@@ -108,7 +108,7 @@ def _print_damage(found: History) -> None:
 
 
 def _series(copies: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Return a device's copies apart by transport, that of the newest copy first: each is a series of its own."""
+    """Group a device's copies by transport, the transport of the newest copy first."""
     found: dict[str, list[Measurement]] = {one.transport: [] for one in reversed(copies)}
     for one in copies:
         found[one.transport].append(one)
@@ -116,7 +116,7 @@ def _series(copies: Sequence[Measurement]) -> list[list[Measurement]]:
 
 
 def _has_choice(copies: Iterable[Measurement]) -> bool:
-    """Return whether any copy was by another transport than the usual one."""
+    """Return whether any copy used a transport other than the default."""
     return any(one.transport != USUAL for one in copies)
 
 
@@ -141,7 +141,7 @@ def _row(one: Measurement, *, has_by: bool) -> dict[str, str | Text]:
 
 
 def _when(one: Measurement) -> str:
-    """Return the time of a copy in UTC; a narrow terminal leaves out the year."""
+    """Return the time of a copy in UTC, without the year on a narrow terminal."""
     at = one.at[:16].replace("T", " ")
     return at if is_wide() else at[5:]
 
@@ -153,9 +153,9 @@ def _size(size_bytes: int) -> str:
 
 
 def trend(copies: Sequence[Measurement]) -> Iterator[str]:
-    """Yield a line for each kind of copy of which there are several, the oldest copy on the left.
+    """Yield a line of speed blocks per kind of copy that occurs several times, the oldest copy on the left.
 
-    Copies by different transports are of different kinds, and where there are any the line says which.
+    Copies by different transports are different kinds; the line then names the transport.
 
     Args:
         copies: A device's copies, the oldest first.
@@ -175,6 +175,6 @@ def trend(copies: Sequence[Measurement]) -> Iterator[str]:
 
 
 def blocks(speeds: Sequence[float]) -> str:
-    """Return a block for each speed; the fastest is full, one of nothing would be empty."""
+    """Return one block character per speed, relative to the fastest."""
     top = max(speeds, default=0.0) or 1.0
     return "".join(_BLOCKS[min(int(speed / top * len(_BLOCKS)), len(_BLOCKS) - 1)] for speed in speeds)

@@ -1,4 +1,4 @@
-"""`flashferry images list|hash`: what a folder offers, and its digests."""
+"""`flashferry images list|hash`: the images of a folder and their digests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def print_left_out(catalogue: Catalogue) -> None:
 
 
 def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:
-    """Return all images with their digests, with a progress bar for what is hashed now.
+    """Return all images with their digests; show a progress bar for those that are hashed now.
 
     Raises:
         ConfigInvalid: An image cannot be read.
@@ -62,7 +62,7 @@ def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:
 
 
 def file_bars() -> Progress:
-    """Return bars for files that are read, on standard error; none where that is no terminal."""
+    """Return progress bars on standard error, disabled if it is not a terminal."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""`flashferry init`: a first inventory, of devices that are named by options, in a table, or at the terminal."""
+"""`flashferry init`: create a first inventory from options, a table, or answers at the terminal."""
 
 from __future__ import annotations
 
@@ -133,10 +133,10 @@ def _user(text: str | None) -> str | None:
 
 
 def _check(folder: Path) -> None:
-    """Read an inventory as every verb does, up to what its sites share.
+    """Read the new inventory as every verb does, including the values shared by a site.
 
     Raises:
-        ConfigInvalid: It would not be taken.
+        ConfigInvalid: The inventory would be refused.
     """
     from inventory.host_view import view
     from inventory.nornir_loader import open_inventory
@@ -148,13 +148,13 @@ def _check(folder: Path) -> None:
 
 
 def _asked_devices(site: str) -> tuple[FirstDevice, ...]:
-    """Ask at the terminal for devices, then for the site of each.
+    """Ask for devices at the terminal, and for the site of each.
 
     Args:
-        site: The site of all of them; empty: each one's is asked for.
+        site: Site of all devices; empty: ask for each.
 
     Raises:
-        ConfigInvalid: There is no terminal, or no device was named.
+        ConfigInvalid: There is no terminal, or no device was entered.
     """
     from inventory.first_devices import check_each_once, device_of
 
@@ -204,7 +204,7 @@ def _is_yes(question: str) -> bool:
 
 
 def _test_login(folder: Path, name: str) -> None:
-    """Log in to a device of the new inventory, and print what it is or why that failed."""
+    """Log in to a device of the new inventory, and print its platform or why the login failed."""
     from flashferry import api
 
     everything = api.FleetOptions(inventory=folder)

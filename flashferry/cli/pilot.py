@@ -1,4 +1,4 @@
-"""`flashferry pilot`: one spare router taken through the verbs, with a consent before each step."""
+"""`flashferry pilot`: try all verbs on one spare router, with a confirmation before each step."""
 
 from __future__ import annotations
 

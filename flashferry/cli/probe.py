@@ -1,4 +1,4 @@
-"""`flashferry probe`: measure how fast a device takes an image, as it is and tuned, before anything is staged."""
+"""`flashferry probe`: measure how fast a device copies an image, before and after tuning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ALL = "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAsked:
-    """What a speed test is to find out."""
+    """Options of `flashferry probe`."""
 
     image: Annotated[
         Path | None,
@@ -105,10 +105,10 @@ class ProbeAsked:
     reason: ServiceReasonOption = ""
 
     def options(self, server: ServerPlace) -> ProbeOptions:
-        """Return this as the options of a speed test from this host.
+        """Return the options of a speed test from this host.
 
         Raises:
-            ConfigInvalid: Two of them contradict each other, or a transport is none.
+            ConfigInvalid: Two options contradict each other, or a transport is unknown.
         """
         others = {"--transport": self.transport, "--as-is": self.as_is, "--ssh-sweep": self.ssh_sweep}
         return api.ProbeOptions(
@@ -145,10 +145,10 @@ def probe(
 
 
 def _sweep(copies: int | None, *, is_asked: bool, keeps: bool, as_is: bool) -> SweepOptions | None:
-    """Return how ciphers and MACs are to be compared; None where they are not.
+    """Return how to compare SSH ciphers and MACs; None if they are not compared.
 
     Raises:
-        ConfigInvalid: What belongs to a sweep stands without one, or something that a sweep is not.
+        ConfigInvalid: An option needs `--ssh-sweep`, or contradicts it.
     """
     if is_asked and as_is:
         raise ConfigInvalid(
@@ -163,10 +163,10 @@ def _sweep(copies: int | None, *, is_asked: bool, keeps: bool, as_is: bool) -> S
 
 
 def _compared(transports: str | None, *, given: Mapping[str, object]) -> str:
-    """Return which transports are to be compared; empty for none.
+    """Return the transports to compare, or an empty string.
 
     Raises:
-        ConfigInvalid: It is no transport, or something else stands there that means one alone.
+        ConfigInvalid: A transport is unknown, or an option for a single transport was given too.
     """
     # Imported here: help needs no transport.
     from flashferry.transports.choice import check_asked

@@ -1,4 +1,4 @@
-"""The command line put together. A verb's file holds its options and what it shows; backends do the work."""
+"""The program: its list of commands, the options before the verb, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -117,17 +117,17 @@ _CODES = {
 
 
 class Program(Family):
-    """The program: a command is imported when it is used, so that one starts without what the others need."""
+    """Command group of the program. Each command's module is imported only when it is used, for the start time."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands that this place has, in the order of the help."""
+        """Return the names of the commands available here, in help order."""
         return [name for name in _SUMMARIES if name in AT_SERVICE or not is_at_service(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; None where there is none of that name.
+        """Return a command, or None if there is none of this name.
 
         Raises:
-            ConfigInvalid: The command is one for this host alone, and a service is named.
+            ConfigInvalid: The command works only on this host, and a service is selected.
         """
         if cmd_name not in _SUMMARIES:
             return None
@@ -138,7 +138,7 @@ class Program(Family):
         return self.commands[cmd_name]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the program on one screen; with `--help-all` every option of the program too."""
+        """Write the help of the program; with `--help-all` the options of every command too."""
         if ctx.meta.get("--help-all"):
             super().format_help(ctx, formatter)
             return
@@ -154,7 +154,7 @@ class Program(Family):
         formatter.write("Options: --service URL, --version, -h, --help; --help-all describes all of them\n")
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, group by group."""
+        """Write the commands in groups."""
         names = self.list_commands(ctx)
         for group, commands in COMMANDS.items():
             if rows := [(name, text) for name, text in commands.items() if name in names]:
@@ -163,7 +163,7 @@ class Program(Family):
 
 
 def command_named(name: str) -> Any:
-    """Return a command of the program, imported."""
+    """Import and return a command."""
     module = import_module(_PLACES[name])
     if name in FAMILIES:
         found = get_group(module.app)
@@ -188,10 +188,10 @@ def build() -> typer.Typer:
 
 
 def _check_at_service(name: str) -> None:
-    """Refuse a command that a remote service does not carry out, and any where the package for it is missing.
+    """Check that a command can be carried out by a remote service.
 
     Raises:
-        ConfigInvalid: It is one for this host alone, or the package is not installed.
+        ConfigInvalid: It works only on this host, or the package for remote services is not installed.
     """
     if name not in AT_SERVICE:
         raise ConfigInvalid(
@@ -251,10 +251,10 @@ def options(
 
 
 def _check_service_is_named(ctx: typer.Context) -> None:
-    """Refuse options about a service that is not named; those of the environment count for nothing then.
+    """Refuse options about the service if none is selected; values from the environment are ignored then.
 
     Raises:
-        ConfigInvalid: They were typed.
+        ConfigInvalid: Such an option was typed.
     """
     from flashferry.cli.options.shared import is_typed
 
@@ -266,14 +266,14 @@ def _check_service_is_named(ctx: typer.Context) -> None:
 
 
 def _print_usage_error(error: Any) -> None:
-    """Print what is wrong with a command line, for people and, where they asked for it, for programs."""
+    """Print a usage error, and as JSON too if `--json` was given."""
     error = in_our_words(error)
     error.show()
     report_to_programs(error.format_message(), ExitCode.USAGE)
 
 
 def _print_interrupted() -> None:
-    """Print that it was interrupted before or after its work, while no more than words were on their way."""
+    """Print that the command was interrupted before or after its work."""
     # From here on only the interpreter's own end follows; another Ctrl-C would have it print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if service_named(sys.argv[1:], os.environ):
@@ -286,7 +286,7 @@ def _print_interrupted() -> None:
 
 
 def run(arguments: Sequence[str]) -> NoReturn:
-    """Run a command and leave; every expected failure is one sentence on standard error and an exit code."""
+    """Run a command and exit. Every expected failure is one sentence on standard error and an exit code."""
     keep_environment_secrets(os.environ)
     # It logs tracebacks of sessions that did not come about; our sentence reports them.
     logging.getLogger("paramiko").addHandler(logging.NullHandler())

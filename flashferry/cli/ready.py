@@ -1,4 +1,4 @@
-"""`flashferry ready`: are devices ready to boot their images? Changes nothing."""
+"""`flashferry ready`: check whether devices are ready to boot their images. Changes nothing."""
 
 from __future__ import annotations
 

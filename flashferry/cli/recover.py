@@ -1,4 +1,4 @@
-"""`flashferry recover`: restore what runs that were killed left tuned."""
+"""`flashferry recover`: restore devices that killed runs left tuned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flashferry.core.errors import ConfigInvalid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverAsked:
-    """What is to be recovered, and how."""
+    """Options of `flashferry recover`."""
 
     gone: Annotated[
         list[str] | None,

@@ -1,4 +1,4 @@
-"""`flashferry report`: the result of a run, for people, programs, spreadsheets and CI servers."""
+"""`flashferry report`: the result of a run as text, JSON, CSV, JUnit or HTML."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def report(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportAsked:
-    """How a report is to be written.
+    """Format and destination of a report.
 
     Attributes:
-        form: How it is written.
-        output: To which file; None: to standard output.
-        thresholds: What every device is held against.
+        form: The format.
+        output: Destination file; None: standard output.
+        thresholds: Limits that every device is checked against.
     """
 
     form: ReportFormat
@@ -68,18 +68,18 @@ class ReportAsked:
 def report_asked(
     form: ReportFormat | None, output: Path | None, thresholds: Sequence[str] | None, *, json: bool, is_typed: bool
 ) -> ReportAsked:
-    """Return how a report is to be written.
+    """Check the options of a report and return them as one value.
 
     Args:
-        form: What `--format` says.
-        output: What `--output` says.
-        thresholds: What `--threshold` says.
-        json: Whether `--json` is asked.
-        is_typed: Whether that was typed, and not only in the environment.
+        form: Value of `--format`.
+        output: Value of `--output`.
+        thresholds: Values of `--threshold`.
+        json: Value of `--json`.
+        is_typed: Whether the format was typed, rather than taken from the environment.
 
     Raises:
-        ConfigInvalid: A threshold is none, two forms were typed, a page would go to a terminal, or a plan would be
-            written over.
+        ConfigInvalid: A threshold is invalid, two formats were typed, a page would go to a terminal, or a plan would
+            be overwritten.
     """
     form = _form(form, json=json, is_typed=is_typed)
     if form is ReportFormat.HTML and output is None and sys.stdout.isatty():
@@ -91,7 +91,7 @@ def report_asked(
 
 
 def leave_with_report(found: Report, asked: ReportAsked, *, checks: bool) -> NoReturn:
-    """Write a report, and leave; with `checks` the exit code says whether all is as it must be."""
+    """Write a report and exit. checks: let the exit code say whether images, configurations and thresholds are right."""
     is_out, form, output = True, asked.form, asked.output
     if form is ReportFormat.TABLE and output is None:
         from flashferry.cli.view.report_table import print_report
@@ -109,7 +109,7 @@ def leave_with_report(found: Report, asked: ReportAsked, *, checks: bool) -> NoR
 
 
 def _write(text: str, form: ReportFormat) -> None:
-    """Write a report to standard output; documents for programs are UTF-8, whatever a terminal can show."""
+    """Write a report to standard output; formats for programs always as UTF-8."""
     if form is ReportFormat.TABLE or not hasattr(sys.stdout, "buffer"):
         sys.stdout.write(text)
     else:
@@ -118,10 +118,10 @@ def _write(text: str, form: ReportFormat) -> None:
 
 
 def _form(given: ReportFormat | None, *, json: bool, is_typed: bool) -> ReportFormat:
-    """Return the form; `--json` is short for `--format json`, and a typed option outweighs the environment.
+    """Return the format. `--json` means `--format json`; a typed option overrides the environment.
 
     Raises:
-        ConfigInvalid: Two forms were typed.
+        ConfigInvalid: Two formats were typed.
     """
     if given is None:
         return ReportFormat.JSON if json else ReportFormat.TABLE

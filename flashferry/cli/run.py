@@ -1,4 +1,4 @@
-"""`flashferry run list|show|follow|pause|continue|approve|stop`: show a run, and steer it from another terminal."""
+"""`flashferry run list|show|follow|pause|continue|approve|stop`: show and steer a run from another terminal."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def approve(
 
 
 def _print(steered: Steered, as_json: bool, words: str) -> None:
-    """Print what was asked of a run, and leave."""
+    """Print the request that was made for a run, and exit."""
     from flashferry.cli.view.layout import line
 
     run_id = steered.run_id
@@ -131,7 +131,7 @@ def _print(steered: Steered, as_json: bool, words: str) -> None:
 
 
 def run_summary(run: StoredRun) -> dict[str, object]:
-    """Return a run without its devices' whole records."""
+    """Return a run without the full records of its devices."""
     devices = [
         {"host": one.host, "site": one.site, "wave": one.wave, "image": one.image, "attempt": one.attempt}
         | {"state": one.state, "is_held": one.is_held, "outcome": one.record.get("outcome")}

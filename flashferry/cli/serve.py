@@ -1,4 +1,4 @@
-"""`flashferry serve`: the tuned file server by itself. Paste the printed line into a router and watch."""
+"""`flashferry serve`: run the tuned file server alone, for copy commands pasted into a router."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def serve(
 
 @contextmanager
 def _measured(target: str | None, cap_bytes_per_s: float | None) -> Iterator[Callable[[ServerEvent], None] | None]:
-    """Serve metrics where that was asked for, and yield what takes the server's events for them."""
+    """Serve metrics if asked to; yield the function that receives the server's events for them, or None."""
     if target is None:
         yield None
         return

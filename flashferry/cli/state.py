@@ -1,4 +1,4 @@
-"""`flashferry state backup|check|restore|prune`: the state folder looked after, while runs and the service go on."""
+"""`flashferry state backup|check|restore|prune`: maintain the state folder while runs and the service continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flashferry status`: runs of the journal and of sites, what is left to recover, the depot and its images."""
+"""`flashferry status`: runs on this host and at sites, devices left to recover, the depot and its images."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def print_status(found: Status) -> None:
 
 
 def _print_status_of(run: RunStatus, rows: list[_Row], widths: Mapping[str, int]) -> None:
-    """Print a run's line, its devices below, and what to do about it."""
+    """Print a run, its devices, and the command for what needs attention."""
     count = len(run.devices)
     began = f"began {run.started_at[:19].replace('T', ' ')} UTC"
     devices = f"{counted(count, 'device')}: {tally(run)}" if count else "no device yet"
@@ -123,7 +123,7 @@ def _print_status_of(run: RunStatus, rows: list[_Row], widths: Mapping[str, int]
 
 
 def _widths(rows: list[_Row]) -> dict[str, int]:
-    """Return the columns, with the width that each has in every run's table."""
+    """Return each column's width, common to the tables of all runs."""
     kept = [key for key in (rows[0] if rows else ()) if is_wide() or key not in _WIDE_ONLY]
     return {key: max(len(key), *(len(row[key]) for row in rows)) for key in kept}
 
@@ -153,12 +153,12 @@ def _print_left(found: Status) -> None:
 
 
 def _with_row(run: RunStatus) -> tuple[DeviceStatus, ...]:
-    """Return the devices that get a row: of a large run those that need attention, and not too many."""
+    """Return the devices to print: in a large run only some of those that need attention."""
     return run.devices if len(run.devices) <= _FEW else _needing_attention(run)[:_MOST]
 
 
 def _needing_attention(run: RunStatus) -> tuple[DeviceStatus, ...]:
-    """Return the devices that a run holds, or that failed."""
+    """Return the devices that are leased by a run or that failed."""
     return tuple(device for device in run.devices if device.is_held or device.outcome in BAD_OUTCOMES)
 
 
@@ -181,7 +181,7 @@ def _result(run: RunStatus, device: DeviceStatus) -> str:
 
 
 def _print_control(run: RunStatus) -> None:
-    """Print what a run waits for, with the command that helps."""
+    """Print what a run waits for, with the command that continues it."""
     if run.state is not RunState.ALIVE:
         _print_resume(run)
         return
@@ -192,7 +192,7 @@ def _print_control(run: RunStatus) -> None:
 
 
 def _print_resume(run: RunStatus) -> None:
-    """Print how a staging run that did not end well is resumed."""
+    """Print the command that resumes a staging run that did not end well."""
     if run.verb != "stage" or not run.devices:
         return
     is_open = (
@@ -206,7 +206,7 @@ def _print_resume(run: RunStatus) -> None:
 
 
 def _was_not_started(device: DeviceStatus) -> bool:
-    """Return whether a resume would stage a device; one that a plan leaves as it is has ended."""
+    """Return whether a resume would stage this device."""
     return device.outcome in _LEFT_OUT and not device.is_left_by_plan
 
 

@@ -1,4 +1,4 @@
-"""Verbs carried out on this host, by `flashferry.api`."""
+"""Backend that carries out verbs on this host, by `flashferry.api`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ThisHost(RunsOfThisHost):
-    """Carries verbs out on this host. What only some of its verbs need is imported by them: for the start time."""
+    """Carries out verbs on this host. Modules that only some verbs need are imported there, for the start time."""
 
     def check(self, which: FleetOptions, server: ServerPlace, asked: CheckAsked) -> Result[tuple[CheckRecord, ...]]:
         """Check devices."""
@@ -128,7 +128,7 @@ class ThisHost(RunsOfThisHost):
             return _run(job, journal, to, (*pace, *api.dead_run_notices(journal)))
 
     def _job(self, which: FleetOptions, chosen: Chosen, server: ServerPlace, asked: StageAsked) -> StageJob:
-        """Return what is to be done with which devices."""
+        """Return the run to stage, resume or rehearse."""
         from flashferry.cli.options.fleet import fleet
 
         if asked.plan is None:
@@ -181,7 +181,7 @@ class ThisHost(RunsOfThisHost):
         return devices_result("dry-run", found.exit_code, found.devices)
 
     def recover(self, which: FleetOptions, asked: RecoverAsked) -> Result[tuple[RecoveryRecord, ...]]:
-        """Restore what runs that were killed left tuned."""
+        """Restore devices that killed runs left tuned."""
         from flashferry.cli.options.fleet import prompt
         from flashferry.cli.terminal.interrupt import graceful_interrupt
 
@@ -204,10 +204,7 @@ class ThisHost(RunsOfThisHost):
 
 
 def _run(job: StageJob, journal: Journal, to: Watching, first: Sequence[str]) -> Result[object]:
-    """Carry a run out.
-
-    Notices go through the run's view: where events take the place of what is for people, no other line is printed.
-    """
+    """Run a job. With events on standard output, notices go through the run's view only."""
     from flashferry.cli.terminal.interrupt import graceful_interrupt, stop_on_signals
     from flashferry.cli.terminal.questions import wave_approval
     from flashferry.cli.view.live import watching
@@ -235,7 +232,7 @@ def _run(job: StageJob, journal: Journal, to: Watching, first: Sequence[str]) ->
 
 
 def _left_alone(job: StageJob) -> list[str]:
-    """Return how many devices a run leaves alone; the report has the reasons."""
+    """Return a sentence with how many devices a run leaves alone; the report has the reasons."""
     from flashferry.cli.view.layout import names
 
     texts = []

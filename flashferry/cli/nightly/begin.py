@@ -1,4 +1,4 @@
-"""`flashferry nightly init`: a commented description to begin with, and the check of one, up to the controller."""
+"""`flashferry nightly init`: write a commented description of a nightly run, or check one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def init(
 
 
 def _print_written(file: Path, *, as_json: bool) -> None:
-    """Print that the template is there, and what is still to be filled in."""
+    """Print that the template was written, and what must be filled in."""
     from flashferry.nightly.description.logins import tried
 
     try:
@@ -66,11 +66,11 @@ def _print_written(file: Path, *, as_json: bool) -> None:
 
 
 def _print_checked(file: Path, *, is_offline: bool, as_json: bool) -> None:
-    """Check a description, ask its controller where its login is there, and print what the lab will be.
+    """Check a description, ask its controller if a login is known, and print what the lab will be.
 
     Raises:
-        ConfigInvalid: Something in the description is wrong.
-        NightFault: The controller could not take the lab up.
+        ConfigInvalid: The description is invalid.
+        NightFault: The controller could not take the lab.
     """
     from flashferry.nightly.description.logins import asked, missing_logins, tried
 
@@ -89,7 +89,7 @@ def _echo(lines: list[str]) -> None:
 
 
 def _said(said: Preflight | None) -> list[str]:
-    """Return what a controller said."""
+    """Return the controller's findings as lines."""
     if said is None:
         return ["Its controller was not asked."]
     free = "" if said.nodes_free is None else f", {counted(said.nodes_free, 'node')} free"

@@ -1,4 +1,4 @@
-"""`flashferry nightly history`: how each series went over the nights, and what each night came to."""
+"""`flashferry nightly history`: results of the last nights, and their measurements as series."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def history(
 
 
 def _write_page(path: Path, nights: Sequence[Night], series: Sequence[Series]) -> None:
-    """Write the page of all nights, whole or not at all.
+    """Write the page of all nights, atomically.
 
     Raises:
-        ConfigInvalid: It cannot be written.
+        ConfigInvalid: The page cannot be written.
     """
     from importlib.metadata import version
 
@@ -110,7 +110,7 @@ def _print(nights: Sequence[Night], series: Sequence[Series]) -> None:
 
 
 def _print_reasons(nights: Sequence[Night]) -> None:
-    """Print why a night was not good, and of the last one what was noticed."""
+    """Print why nights failed, and the notes of the last one."""
     from flashferry.nightly.artefacts import report
     from flashferry.nightly.night import Rating
 
@@ -160,7 +160,7 @@ def _night_row(night: Night) -> dict[str, str | Text]:
 
 
 def _name(night: Night) -> str:
-    """Return a night's id, in which its beginning is; in a narrow terminal that alone, in UTC and without the year."""
+    """Return a night's id; on a narrow terminal only its start time, in UTC and without the year."""
     from flashferry.nightly.artefacts.page import night_line
 
     line = night_line(night)
@@ -168,5 +168,5 @@ def _name(night: Night) -> str:
 
 
 def _kernel(night: Night) -> str:
-    """Return a kernel's version without the words of who built it: `6.8.0-124` of `6.8.0-124-generic`."""
+    """Return a kernel's version without the distribution's suffix: `6.8.0-124` for `6.8.0-124-generic`."""
     return "-".join(night.kernel.split("-")[:2])

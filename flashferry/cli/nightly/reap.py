@@ -1,4 +1,4 @@
-"""`flashferry nightly reap`: the labs that dead nights left are removed; a timer runs it every hour."""
+"""`flashferry nightly reap`: remove labs left by killed nights; meant for an hourly timer."""
 
 from __future__ import annotations
 

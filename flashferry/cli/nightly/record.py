@@ -1,4 +1,4 @@
-"""`flashferry nightly record`: what a real controller answers, written down for who has none."""
+"""`flashferry nightly record`: record the shape of a real controller's answers, for developers without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flashferry nightly run`: one whole night, a line per step, and an exit code that says whose fault it was."""
+"""`flashferry nightly run`: run a whole night. Prints a line per step; the exit code says where the fault lies."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _print_stopping(first: bool) -> None:
 
 @contextmanager
 def upload_bar(file: Path | None) -> Iterator[Callable[[int, int], None]]:
-    """Yield what draws a bar of a file that is hashed, then uploaded; it is there while either is under way."""
+    """Show a progress bar while a file is hashed and uploaded; yield the function that updates it."""
     if file is None:
         yield lambda _done, _size: None
         return
@@ -101,16 +101,16 @@ def upload_bar(file: Path | None) -> Iterator[Callable[[int, int], None]]:
 
 
 class StepLines:
-    """Prints a line on standard error for each step that ended, with its time."""
+    """Prints a line on standard error for each step that ended, with its duration."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
 
     def began(self, name: StepName) -> None:
-        """Say nothing: a step's line comes with its end."""
+        """Do nothing: a step is printed when it ends."""
 
     def ended(self, step: NightStep) -> None:
-        """Print a step's line; one that was not started has none."""
+        """Print a step, unless it was not started."""
         if step.outcome.value == "skipped" and not step.duration_s:
             return
         took = f" ({duration(step.duration_s)})" if step.duration_s >= 1 else ""
@@ -123,10 +123,11 @@ class StepLines:
 
 
 def _lines(head: str, said: str) -> list[str]:
-    """Return a step's lines of 100 columns, the further ones below the first one's sentence.
+    """Wrap a step's text to lines of 100 columns, indented below the first line's text.
 
-    Words are never broken: a path or an identifier is there to be copied. A figure keeps its unit. Secrets are masked
-    before: one with a blank in it could be broken there, and would not be known for one any more.
+    Words are never broken, so paths and identifiers can be copied; a number stays with its unit. Secrets are masked
+    before
+    wrapping: a secret broken over two lines would not be recognized.
     """
     kept = _BEFORE_UNIT.sub(_NO_BREAK, sanitize(said))
     below = " " * len(head)

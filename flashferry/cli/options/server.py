@@ -1,4 +1,4 @@
-"""The options about how devices fetch from us and where our server listens for it, once for all verbs that serve."""
+"""Options for how devices fetch from us and where our server listens, shared by all verbs that serve."""
 
 from __future__ import annotations
 
@@ -88,17 +88,17 @@ DscpOption = Annotated[
 
 
 def _listed(transports: str | None) -> dict[str, tuple[str, ...]]:
-    """Return what is to be served, as an argument of the options, where that was said."""
+    """Return the transports to serve as a keyword argument, if they were given."""
     if transports is None:
         return {}
     return {"transports": tuple(name.strip() for name in transports.split(",") if name.strip())}
 
 
 def passive_range(text: str | None) -> tuple[int, int] | None:
-    """Return the two ports of `FIRST-LAST`.
+    """Parse `FIRST-LAST` as two ports.
 
     Raises:
-        ConfigInvalid: It is not of that form.
+        ConfigInvalid: The text has another form.
     """
     if text is None:
         return None
@@ -121,7 +121,7 @@ def _options(
     key: KeyOption = None,
     depot: DepotOption = None,
 ) -> None:
-    """Carry the options."""
+    """Declare the options."""
 
 
 SERVER_PARAMETERS = {
@@ -139,10 +139,10 @@ SERVER_PARAMETERS = {
 
 
 def asked_transport(transport: str | None) -> str:
-    """Return by what devices are to fetch: a word of the operator's, or as usual.
+    """Return the transport that the operator asked for, or the default.
 
     Raises:
-        ConfigInvalid: It is no transport.
+        ConfigInvalid: The transport is unknown.
     """
     # Late: help, and verbs that take one of these options alone, wait for no transport to be imported.
     from flashferry.transports.choice import check_asked
@@ -151,7 +151,7 @@ def asked_transport(transport: str | None) -> str:
 
 
 def server_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb these options; it takes them together as its argument `server`, a ServerPlace."""
+    """Add these options to a verb, passed together as its argument `server`, a ServerPlace."""
     shared = inspect.signature(_options, eval_str=True).parameters
     return carried(verb, "server", shared, lambda given, _own: _place(given))
 
@@ -187,11 +187,11 @@ def _listening(
     sessions: SessionsOption = None,
     dscp: DscpOption = 0,
 ) -> None:
-    """Carry the options of a server that runs by itself."""
+    """Declare the options of a standalone server."""
 
 
 def listening_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options of a server by itself; it takes them as `listening`, arguments of a `Listening`."""
+    """Add the options of a standalone server to a verb, passed as `listening`, the arguments of a `Listening`."""
     shared = inspect.signature(_listening, eval_str=True).parameters
     return carried(verb, "listening", shared, lambda given, _own: _listening_arguments(given))
 

@@ -1,4 +1,4 @@
-"""Options that several verbs share: one name and one environment variable for each subject, whatever the verb."""
+"""Options of several verbs, with one name and one environment variable each."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OUTPUT_VARIABLE = "FLASHFERRY_OUTPUT"
 
 
 def options_of(kind: type[Any], *, come_first: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a verb the fields of a dataclass as options; it takes them together as its argument `asked`.
+    """Add the fields of a dataclass as options to a verb, passed together as its argument `asked`.
 
     Args:
-        kind: The dataclass; its fields are annotated as parameters for Typer are.
-        come_first: As for `carried`.
+        kind: The dataclass; its fields are annotated as Typer parameters.
+        come_first: See `carried`.
     """
 
     def with_options(verb: Callable[..., None]) -> Callable[..., None]:
@@ -46,14 +46,14 @@ def carried(
     *,
     come_first: bool = False,
 ) -> Callable[..., None]:
-    """Give a verb options that several verbs share, which it takes together as one argument.
+    """Add shared options to a verb, passed together as one argument.
 
     Args:
-        verb: The verb.
-        argument: The argument's name.
-        shared: The options, as parameters of a function that Typer could take.
-        made: Makes the argument of what was given for them; it sees what was given for the verb's own options too.
-        come_first: Whether they stand before the verb's own in its help.
+        verb: The verb's function.
+        argument: Name of the argument that receives them.
+        shared: The options as function parameters.
+        made: Makes the argument from the values of these options; its second parameter has the verb's own options.
+        come_first: Whether help shows them before the verb's own.
     """
     own = inspect.signature(verb, eval_str=True)
 
@@ -188,7 +188,7 @@ MetricsOption = Annotated[
 
 
 def is_typed(ctx: typer.Context, name: str) -> bool:
-    """Return whether a parameter stands in the command line itself, not only in the environment."""
+    """Return whether a parameter was given on the command line, rather than by the environment."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -236,7 +236,7 @@ ImageFileOption = Annotated[
 
 
 def origin(events: Path | None = None) -> Origin:
-    """Return the origin of a run of this process; `events` is where its events go, None or `-` for no file."""
+    """Return the origin of a run started by this process. events: its event file; None or `-`: no file."""
     # Imported here: help and completion need no journal.
     from flashferry.store.control_requests import Origin
 
@@ -245,14 +245,14 @@ def origin(events: Path | None = None) -> Origin:
 
 
 def asker(reason: str) -> Asker:
-    """Return who asks for something by a command, and why."""
+    """Return the user of this process and the reason, for a request to a run."""
     from flashferry.store.control_requests import Asker  # as above
 
     return Asker(actor=actor(), via=VIA, reason=reason)
 
 
 def actor() -> str:
-    """Return for whom this process works: the user that the service names, else the user of the system."""
+    """Return the user for whom this process works: the one named by the service, else the system user."""
     if named := os.environ.get(ACTOR_VARIABLE):
         return named
     try:

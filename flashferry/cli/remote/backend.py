@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 -- the service has its own server, depot and inventory
-"""Verbs carried out by a remote service, through its API."""
+"""Backend that carries out verbs at a remote service, through its API."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ _OFFERED_WITHIN_S = 20.0
 
 @contextmanager
 def service_of(words: Mapping[str, Any]) -> Iterator[AtService]:
-    """Yield the service that a command line names.
+    """Open a connection to the service that a command line selects.
 
     Args:
-        words: The values of the options before the verb.
+        words: Values of the options before the verb.
 
     Raises:
-        ConfigInvalid: Its address is none, there is no token for it, or a file of it cannot be used.
+        ConfigInvalid: The address is invalid, the token is missing, or one of its files cannot be used.
     """
     url = checked_url(str(words.get("service") or ""))
     token = _token(url, words.get("service_token_file"))
@@ -94,7 +94,7 @@ def _token(url: str, file: Path | None) -> str:
 
 
 class AtService(RunsAtService):
-    """Carries verbs out at a service."""
+    """Carries out verbs at a service."""
 
     def check(self, which: FleetOptions, server: ServerPlace, asked: CheckAsked) -> Result[tuple[CheckRecord, ...]]:
         """Check devices."""
@@ -121,7 +121,7 @@ class AtService(RunsAtService):
         return self._result(job, "probe", _run_in)
 
     def plan(self, which: FleetOptions, chosen: dict[str, object], asked: PlanAsked) -> Result[FleetPlan]:
-        """Have a plan made and kept as a draft."""
+        """Make a plan at the service, kept there as a draft."""
         from flashferry.model.fleet_plan import FleetPlan
 
         devices = _devices(which)
@@ -149,7 +149,7 @@ class AtService(RunsAtService):
         asked: StageAsked,
         to: Watching,
     ) -> Result[object]:
-        """Have an approved plan carried out and follow its run, resume one, or rehearse."""
+        """Start an approved plan and follow its run; or resume one, or rehearse."""
         until, transport = chosen.pop("until", None), chosen.pop("transport", "")
         devices = _devices(which)
         _check_stage(asked, is_choice=bool(asked.image or transport or any(devices.values())))
@@ -195,7 +195,7 @@ class AtService(RunsAtService):
         return self._followed(job, roster)
 
     def follow(self, run: str) -> Result[RunReport]:
-        """Follow a run that the service started until it ends."""
+        """Follow a run of the service until it ends."""
         found = self._client.run(self.run_named(run))
         jobs = [job for job in found.jobs if job.kind in {"stage", "resume"}]
         if not jobs:
@@ -206,7 +206,7 @@ class AtService(RunsAtService):
         return self._followed(jobs[-1], roster_of_plan(self._client, found.plan_digest))
 
     def recover(self, which: FleetOptions, asked: RecoverAsked) -> Result[tuple[RecoveryRecord, ...]]:
-        """Have restored what runs of the service that were killed left tuned."""
+        """Restore devices that killed runs of the service left tuned."""
         from flashferry.run.recover import RecoveryRecord
 
         left = list(dict.fromkeys(one.run_id for one, _ in self.status_of_runs(1).to_recover))
@@ -222,7 +222,7 @@ class AtService(RunsAtService):
         return _shown(gathered(found), "recover", _devices_as(tuple[RecoveryRecord, ...]))
 
     def _started(self, path: str, body: Mapping[str, object], does: str) -> RemoteJob:
-        """Return a job that changes no device, once it has ended."""
+        """Start a job that changes no device, and return it once it has ended."""
         job = self._client.begin(path, body)
         say(f"job {job.job_id} {does}")
         return job_ended(self._client, job)
@@ -238,7 +238,7 @@ class AtService(RunsAtService):
         return self._result(job, "dry-run", _devices_as(tuple[DryRecord, ...]))
 
     def _kept(self, job: RemoteJob) -> RemoteJob:
-        """Return the job that made a plan once the service has kept that, or has reported why it did not."""
+        """Wait until the service has stored the job's plan or reported why not; return the job."""
         until_s, before = time.monotonic() + _OFFERED_WITHIN_S, job.sentence
         while (
             job.exit_code is not None and job.digest is None and job.sentence == before and time.monotonic() < until_s
@@ -248,7 +248,7 @@ class AtService(RunsAtService):
         return job
 
     def _next(self, document: Document, job: RemoteJob) -> Iterator[str]:
-        """Yield what to do with a plan that the service made."""
+        """Yield the commands that come next for a plan at the service."""
         from flashferry.model.fleet_plan import Action
 
         if job.digest is None:
@@ -294,10 +294,10 @@ def _shown(
     value: Callable[[Document], T],
     after: Callable[[Document], Iterator[str]] | None = None,
 ) -> Result[T]:
-    """Return the document of a verb as its result.
+    """Return a verb's JSON document as its result.
 
     Raises:
-        ServiceUnusable: It is no document of the verb, or of another release.
+        ServiceUnusable: The document is not of this verb, or of another release.
     """
     return Result(
         verb=verb,
@@ -311,7 +311,7 @@ def _shown(
 
 
 def _devices_as(kind: type[T]) -> Callable[[Document], T]:
-    """Return what reads the devices of a verb's document."""
+    """Return a function that reads the devices of a document as records of a type."""
     return lambda document: as_agreed(kind, document.get("devices"))
 
 
@@ -322,10 +322,10 @@ def _run_in(document: Document) -> RunReport:
 
 
 def _devices(which: FleetOptions) -> dict[str, object]:
-    """Return which devices are meant, as the API takes them: sites by themselves.
+    """Return the selected devices in the form of the API, with sites apart.
 
     Raises:
-        ConfigInvalid: A filter is none.
+        ConfigInvalid: A filter is invalid.
     """
     sites, others = [], []
     for one in which.selection.filters:
@@ -341,10 +341,10 @@ def _devices(which: FleetOptions) -> dict[str, object]:
 
 
 def _image_name(given: Path | None) -> str:
-    """Return the name of an image at the service; empty where none is named.
+    """Return the name of an image at the service, or an empty string.
 
     Raises:
-        ConfigInvalid: It is a path of this host.
+        ConfigInvalid: The image is a path on this host.
     """
     if given is None:
         return ""
@@ -357,10 +357,10 @@ def _image_name(given: Path | None) -> str:
 
 
 def _check_stage(asked: StageAsked, *, is_choice: bool) -> None:
-    """Check that one thing is to be done, and that nothing is given that a plan holds.
+    """Check that exactly one thing is asked for, without options that the plan determines.
 
     Raises:
-        ConfigInvalid: None is, more than one, or something that only a rehearsal takes.
+        ConfigInvalid: Nothing or several things are asked for, or an option that only a rehearsal accepts.
     """
     if is_choice and not (asked.dry_run and asked.plan is None):
         raise ConfigInvalid(
@@ -379,7 +379,7 @@ def _check_stage(asked: StageAsked, *, is_choice: bool) -> None:
 
 
 def _time(at: object) -> str:
-    """Return a time as the API takes it."""
+    """Return a time in the form of the API."""
     assert isinstance(at, datetime)
     return at.astimezone().isoformat()
 

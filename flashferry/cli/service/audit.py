@@ -1,4 +1,4 @@
-"""`flashferry service audit verify|export`: whether the audit is whole, and parts of it for who keeps it elsewhere."""
+"""`flashferry service audit verify|export`: verify the integrity of the audit log, and export entries."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def _print(lines: Iterator[str]) -> None:
 
 
 def _write(output: Path, lines: Iterator[str]) -> None:
-    """Write an export into a file that is not there yet.
+    """Write an export to a new file.
 
     Raises:
-        ConfigInvalid: It is there, or cannot be written.
+        ConfigInvalid: The file exists or cannot be written.
     """
     try:
         with output.open("x", encoding="utf-8", newline="") as file:

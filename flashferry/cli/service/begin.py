@@ -1,4 +1,4 @@
-"""`flashferry service init`: the service's tables, its first admin, and what to do next."""
+"""`flashferry service init`: create the service's database and its first admin."""
 
 from __future__ import annotations
 

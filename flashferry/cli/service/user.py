@@ -1,4 +1,4 @@
-"""`flashferry service user ...`: the service's people, from its host; each change is in the audit."""
+"""`flashferry service user ...`: manage the service's users from its host. Every change is in the audit log."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _set_active(name: str, is_active: bool, reason: str, config: object, state_d
 
 
 def _print_person(service: Service, name: str, as_json: bool, became: str, password: str | None = None) -> None:
-    """Print a person as they are now, and leave; a password that was made up is shown this once."""
+    """Print a user's present data and exit; a generated password is shown only this once."""
     found = _person_json(service, name)
     content = found | ({"password": password} if password is not None else {})
 

@@ -1,4 +1,4 @@
-"""Runs of sites: started from a plan, driven to their end, and reported."""
+"""Runs at sites: start them from a plan, drive them to their end, and report them."""
 
 from __future__ import annotations
 
@@ -64,32 +64,32 @@ RunArgument = Annotated[
 
 
 def settings_of(given: Path | None, state_dir: Path | None) -> CentreSettings:
-    """Return the centre's settings.
+    """Read the centre's settings.
 
     Raises:
-        ConfigInvalid: They cannot be read, or are wrong.
+        ConfigInvalid: They cannot be read or are invalid.
     """
     return load_centre(given if given is not None else state_folder(state_dir) / USUAL_NAME)
 
 
 @contextmanager
 def centre_of(given: Path | None, state_dir: Path | None) -> Iterator[Centre]:
-    """Open the centre for the time of a block; errors as in `open_centre`."""
+    """Open the centre for a block; errors as in `open_centre`."""
     with open_centre(settings_of(given, state_dir), state_folder(state_dir)) as centre:
         yield centre
 
 
 def ledger_of(state_dir: Path | None) -> SitesDatabase:
-    """Return the ledger, to be read.
+    """Open the ledger of runs at sites, read-only.
 
     Raises:
-        ConfigInvalid: It cannot be used.
+        ConfigInvalid: The ledger cannot be used.
     """
     return SitesDatabase(state_folder(state_dir))
 
 
 def register(app: App) -> None:
-    """Enter the commands of this module."""
+    """Add this module's commands to an app."""
     app.command("follow")(follow_run)
     app.command("report")(report_run)
 
@@ -123,15 +123,15 @@ def listen(sites: SettingsOption = None, state_dir: StateOption = None) -> None:
 def follow(
     centre: Centre, run: SiteRun, *, events: Path | None, metrics: str | None, stops: bool, as_json: bool
 ) -> NoReturn:
-    """Follow a run to its end, print what it came to, and leave with its exit code.
+    """Follow a run to its end, print its result, and exit with its code.
 
     Args:
-        centre: Open.
+        centre: The open centre.
         run: The run.
-        events: The file that events go to, or None.
-        metrics: The address of metrics, or None.
-        stops: Whether the first Ctrl-C stops it and only the second leaves it alone; else the first one does that.
-        as_json: Whether the result is for programs.
+        events: File for events, or None.
+        metrics: Address that serves metrics, or None.
+        stops: Whether the first Ctrl-C stops the run and the second leaves it; otherwise the first leaves it.
+        as_json: Whether to print JSON.
     """
     from flashferry.cli.view.live import watching
     from flashferry.sites.centre.following import Follower
@@ -184,7 +184,7 @@ def _print(report: RunReport) -> None:
 
 @contextmanager
 def _signals(*, stops: bool) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Yield what the first and what the second Ctrl-C set; where nothing is stopped the first one leaves at once."""
+    """Yield the events set by the first and the second Ctrl-C. Without `stops`, the first one sets the second event."""
     stop, left = threading.Event(), threading.Event()
 
     def leave(first: bool) -> None:
@@ -216,18 +216,18 @@ def report_run(
 def stage_at_sites(
     sites: Path, plan: Path, state_dir: Path | None, to: Watching, *, without: Collection[str], as_json: bool
 ) -> NoReturn:
-    """Give each site its part of a plan, follow it, report, and leave with the exit code.
+    """Send each site its part of a plan, follow the run, report it, and exit with its code.
 
     Args:
-        sites: The centre's settings.
-        plan: The plan's file.
-        state_dir: The state folder, or None: where the command line has it.
+        sites: File with the centre's settings.
+        plan: File of the plan.
+        state_dir: The state folder; None: the default.
         to: Where events go.
-        without: Sites and devices that are left out.
-        as_json: Whether the result is for programs.
+        without: Sites and devices to leave out.
+        as_json: Whether to print JSON.
 
     Raises:
-        ConfigInvalid: Something given is wrong, or a site cannot be given its part; nothing was sent then.
+        ConfigInvalid: An argument is invalid, or a site cannot take its part; nothing was sent.
         BrokerUnreachable: The broker cannot be reached; nothing was sent.
     """
     read = read_plan_file(plan)
@@ -246,7 +246,7 @@ def stage_at_sites(
 
 
 def _print_left_out(plan: FleetPlan, settings: CentreSettings, left: Sequence[PlannedDevice], called: str) -> None:
-    """Print which devices a run leaves out, and the command that stages those at no site."""
+    """Print the devices that a run leaves out because they belong to no site, and the command that stages them."""
     from flashferry.cli.view.layout import names
 
     staged = [one for one in left if one.action is Action.STAGE]

@@ -1,4 +1,4 @@
-"""`flashferry sites init|keys|agent`: keys, configuration and the agent of a site."""
+"""`flashferry sites init|keys|agent`: keys, configuration and agent of a site."""
 
 from __future__ import annotations
 
@@ -126,10 +126,10 @@ def agent(
 
 
 def check_installed() -> None:
-    """Refuse where the extra `sites` is missing.
+    """Check that the extra `sites` is installed.
 
     Raises:
-        ConfigInvalid: It is.
+        ConfigInvalid: It is missing.
     """
     if missing := [name for name in ("celery", "redis") if find_spec(name) is None]:
         raise ConfigInvalid(

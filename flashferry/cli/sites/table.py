@@ -1,4 +1,4 @@
-"""`flashferry sites list|runs|show`: sites, agents, and where runs of theirs stand. Asks no site."""
+"""`flashferry sites list|runs|show`: list sites, agents and the state of runs at sites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flashferry.store.reader import LATEST_RUNS
 
 
 def register(app: App) -> None:
-    """Enter the commands of this module."""
+    """Add this module's commands to an app."""
     app.command("list")(list_sites)
     app.command("runs")(list_runs)
     app.command("show")(show_run)

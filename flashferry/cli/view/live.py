@@ -1,4 +1,4 @@
-"""A run while it runs: a live view in a terminal, plain lines elsewhere."""
+"""View of a run in progress: a live view in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SUMMARY_EVERY_S = 10.0
 
 
 class FleetLines:
-    """Prints what became of each device, and in between where the sites stand, on standard error.
+    """Prints each device's result, and summaries by site in between, on standard error.
 
     Args:
-        roster: Which devices the run has.
-        last_step: The step that ends a device's run where the run does not report it.
-        devices: How many there are.
-        clock: Seconds, going up.
+        roster: The run's devices.
+        last_step: The step that ends a device's run if the run does not report its end.
+        devices: Number of devices.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class FleetLines:
         self._hashing_at_s = -HASHING_EVERY_S
 
     def say(self, text: str) -> None:
-        """Print a line for people."""
+        """Print a line."""
         say(text)
 
     def __call__(self, event: Event) -> None:
-        """Take an event; most of them only change what the next summary says."""
+        """Process an event; most only change the next summary."""
         with self._lock:
             now_s = self._clock()
             was_over = self._is_over(event.host)
@@ -72,7 +72,7 @@ class FleetLines:
         return device is not None and device.is_over
 
     def _lines(self, event: Event, *, has_ended: bool) -> list[tuple[str, str]]:
-        """Return what an event says by itself, with who it is about."""
+        """Return the lines for an event, each with its device."""
         mark, text = _marked(event)
         if event.host is None and event.status == "progress":
             if event.at_s - self._hashing_at_s < HASHING_EVERY_S:
@@ -88,7 +88,7 @@ class FleetLines:
         return []
 
     def _summary(self) -> list[tuple[str, str]]:
-        """Return a line for each site that has something new, and one for all."""
+        """Return a line for each site with news, and one for the run."""
         lines = []
         for name, tally in self._fleet.sites.items():
             text = _summary_of(tally)
@@ -105,7 +105,7 @@ class FleetLines:
 
 
 def _marked(event: Event) -> tuple[str, str]:
-    """Return what draws the eye to an event, and its text without that word: the outcome where it has one."""
+    """Return an event's highlighted word, its outcome if it has one, and the rest of its text."""
     if event.status == "retry":
         return "retry ", event.text
     if event.status != "failed":
@@ -149,19 +149,19 @@ def watching(
     silence: OfSites | None = None,
     fetching: OfSites | None = None,
 ) -> Iterator[View]:
-    """Yield what takes a run's events: a live view on standard error where it is a terminal, else plain lines.
+    """Yield the receiver of a run's events: a live view if standard error is a terminal, else plain lines.
 
     Args:
-        last_step: The step that ends a device's run where the run does not report it: `restore`, `reach`, `check`.
-        devices: How many devices the run has.
-        roster: Which, at which sites, and what they are to get: for totals; None: not known beforehand.
-        events: Where events go for programs, see `docs/events.md`; `-` takes the place of what is for people.
-        metrics: `[ADDRESS:]PORT` where metrics are to be had; None for nowhere.
-        silence: Returns when silent sites were last in contact, for the live view; None: no site has an agent.
-        fetching: Returns which image comes into a site's depot, likewise.
+        last_step: The step that ends a device's run if the run does not report its end: `restore`, `reach`, `check`.
+        devices: Number of devices.
+        roster: The devices with their sites and image sizes, for totals; None: unknown.
+        events: File for events, see `docs/events.md`; `-`: standard output, in place of lines for people.
+        metrics: `[ADDRESS:]PORT` that serves metrics, or None.
+        silence: Returns when silent sites were last in contact; None: no site has an agent.
+        fetching: Returns which images depots are fetching; None: no site has an agent.
 
     Raises:
-        ConfigInvalid: The file cannot be written, or the port cannot be listened on.
+        ConfigInvalid: The file cannot be written, or the port cannot be used.
     """
     roster = roster or Roster()
     with watchers(roster, say, last_step=last_step, events=events, metrics=metrics) as others:
@@ -186,19 +186,19 @@ def _shown(
 
 
 class LiveTable:
-    """Takes events and renders where the run stands; what failed is printed above, once.
+    """Live view of a run; failures are printed above it once.
 
-    Events only change numbers; a thread of the view's own draws them, so that neither a slow terminal nor one that was
-    stopped by Ctrl-S holds up a device.
+    Events only change numbers. A separate thread draws, so that a slow terminal, or one stopped by Ctrl-S, delays no
+    device.
 
     Args:
         out: The terminal.
-        last_step: As in `watching`.
-        devices: How many devices the run has.
-        clock: Seconds, going up.
-        roster: Which they are.
-        silence: As in `watching`.
-        fetching: As in `watching`.
+        last_step: See `watching`.
+        devices: Number of devices.
+        clock: Monotonic seconds.
+        roster: The run's devices.
+        silence: See `watching`.
+        fetching: See `watching`.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class LiveTable:
         self._end = threading.Event()
 
     def __call__(self, event: Event) -> None:
-        """Take an event; called from several threads."""
+        """Process an event; called from several threads."""
         with self._lock:
             known = self._fleet.devices.get(event.host) if event.host is not None else None
             is_news = known is None or not known.has_failed
@@ -246,7 +246,7 @@ class LiveTable:
             self._say_above(f"{event.host}: {event.text}")
 
     def say(self, text: str) -> None:
-        """Print a line for people, above the view, when it is drawn next."""
+        """Print a line above the view at its next update."""
         self._say_above(f"flashferry: {text}")
 
     def _say_above(self, text: str, style: str = "") -> None:
@@ -254,7 +254,7 @@ class LiveTable:
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
-        """Draw until the block ends; then the view is gone, for the results that follow say more."""
+        """Draw until the block ends, then remove the view."""
         live = Live(self, console=self._out, auto_refresh=False, transient=True)
         with suppress(OSError):
             live.start()
@@ -274,7 +274,7 @@ class LiveTable:
                     live.stop()
 
     def print_above(self) -> None:
-        """Print what is to stand above the view."""
+        """Print the lines that go above the view."""
         lines = [self._above.popleft() for _ in range(len(self._above))]
         if lines:
             for line in lines:
@@ -295,7 +295,7 @@ class LiveTable:
                 return  # the terminal is gone
 
     def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
-        """Render the view in the lines and columns that the terminal has now."""
+        """Render the view for the terminal's present size."""
         screen = TerminalSize(
             width=options.max_width, height=max(2, (options.height or out.height) - 1), plain=options.ascii_only
         )
@@ -323,5 +323,5 @@ class LiveTable:
 
 
 def _style(event: Event) -> str:
-    """Return the style of an event that did not end well: that of its outcome where it has one."""
+    """Return the style of a failed event: that of its outcome if it has one."""
     return STYLES[Outcome(event.outcome).tone] if event.outcome in set(Outcome) else BAD

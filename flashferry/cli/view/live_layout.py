@@ -1,4 +1,4 @@
-"""The live view of a run as lines: totals, a line per site, a line per device that matters. Pure: no terminal."""
+"""Layout of the live view: totals, a line per site, a line per device that needs attention. Pure."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _LEAST_DEVICE_LINES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteNotes:
-    """Notes on sites that have an agent, in words by site.
+    """Notes on sites with an agent, by site.
 
     Attributes:
-        silent: When a silent agent was last in contact, by site.
-        fetching: Which image comes into its depot, and how far it is.
+        silent: When a silent agent was last in contact.
+        fetching: The image its depot is fetching, and how far that is.
     """
 
     silent: Mapping[str, str]
@@ -64,15 +64,15 @@ def lines_of(
     silent: Mapping[str, str] | None = None,
     fetching: Mapping[str, str] | None = None,
 ) -> list[Line]:
-    """Return the view of a run in no more lines and columns than the terminal has.
+    """Return the live view, within the terminal's size.
 
     Args:
-        fleet: Where the devices stand.
-        screen: What the terminal can show.
-        now_s: The time, on the follower's clock.
-        elapsed_s: How long the run has been going on.
-        silent: When each silent agent was last in contact, in words by site; None: no site has one.
-        fetching: Which image comes into each site's depot, in words; None: no site has one.
+        fleet: State of all devices.
+        screen: The terminal's size.
+        now_s: Current time on the follower's clock.
+        elapsed_s: Duration of the run so far.
+        silent: When each silent agent was last in contact, by site; None: no site has an agent.
+        fetching: The image each site's depot is fetching; None: no site has an agent.
     """
     make = _few if fleet.total <= FEW else _many
     lines = make(fleet, screen, now_s, elapsed_s, SiteNotes(silent=_shown(silent), fetching=_shown(fetching)))
@@ -142,7 +142,7 @@ def _bytes(fleet: Fleet, screen: TerminalSize) -> Line:
 
 
 def left_s(fleet: Fleet) -> float | None:
-    """Return seconds until all copies are through: at the rate of now, and not before the slowest site's."""
+    """Return the seconds until all copies end, at present rates and not before the slowest site's."""
     found = [tally.left_s for tally in (fleet.whole, *fleet.sites.values())]
     return max((seconds for seconds in found if seconds is not None), default=None)
 
@@ -154,7 +154,7 @@ def _wave(fleet: Fleet, screen: TerminalSize) -> list[Line]:
 
 
 def _held(fleet: Fleet, screen: TerminalSize) -> list[Line]:
-    """Return what holds up the run and the command that continues it, in as many lines as that takes."""
+    """Return the lines for what holds up the run, with the command that continues it."""
     if not fleet.hold:
         return []
     verb = _COMMANDS.get(fleet.hold)
@@ -164,14 +164,14 @@ def _held(fleet: Fleet, screen: TerminalSize) -> list[Line]:
 
 
 def _notes_lines(notes: SiteNotes, screen: TerminalSize) -> list[Line]:
-    """Return a line that says which sites are silent, and one that says what comes into depots; none for neither."""
+    """Return a line for silent sites and one for images that depots are fetching, if there are any."""
     words = (("silent", notes.silent, WARN), ("fetching", notes.fetching, ""))
     lines = [(name, ", ".join(f"{site or '(none)'} {text}" for site, text in of.items()), at) for name, of, at in words]
     return [[(fit(f"{name}: {text}", screen.width), style)] for name, text, style in lines if text]
 
 
 def _sites(fleet: Fleet, screen: TerminalSize, space: int, notes: SiteNotes) -> list[Line]:
-    """Return a line per site, those with something to do first where there are too many; words above them."""
+    """Return a header and a line per site; with too many sites, those in need of attention first."""
     if space < 3:
         return []
     names, hidden = _fitting(fleet, space, notes.silent)
@@ -192,7 +192,7 @@ def _sites(fleet: Fleet, screen: TerminalSize, space: int, notes: SiteNotes) -> 
 
 
 def _more(fleet: Fleet, hidden: list[str], silent: Mapping[str, str]) -> list[Line]:
-    """Return a line about the sites that there is no space for."""
+    """Return a line about the sites that did not fit."""
     over = sum(fleet.sites[name].over == fleet.sites[name].total for name in hidden)
     silent_hidden = sum(name in silent for name in hidden)
     notes = f"{len(hidden)} more sites, {over} of them through" + (f", {silent_hidden} silent" if silent_hidden else "")
@@ -200,7 +200,7 @@ def _more(fleet: Fleet, hidden: list[str], silent: Mapping[str, str]) -> list[Li
 
 
 def _fitting(fleet: Fleet, space: int, silent: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the sites that are shown, and those that there is no space for."""
+    """Return the sites that fit, and those that do not."""
     names = list(fleet.sites)
     if len(names) <= space - 1:
         return names, []
@@ -226,7 +226,7 @@ def _site_header(width: int, screen: TerminalSize, *, has_copies: bool) -> Line:
 
 
 def _counts_of(name: str, tally: Tally, width: int) -> list[Line]:
-    """Return what a site's line says of its devices."""
+    """Return the device counts of a site's line."""
     counts = tally.devices
     gravest = next((phase for phase in NOT_DONE if counts[phase]), None)
     is_over = tally.over == tally.total
@@ -245,9 +245,9 @@ def _counts_of(name: str, tally: Tally, width: int) -> list[Line]:
 
 
 def _silent_copies(text: str, tally: Tally, width: int, screen: TerminalSize, *, has_copies: bool) -> list[Line]:
-    """Return what stands in place of a silent site's copies: how far they were, and since when there is no news.
+    """Return a silent site's copies as last reported, and since when.
 
-    Its rate and what it would need are of then: they are not shown as if they were of now.
+    Rate and remaining time are left out: they would look current.
     """
     space = 7 + 2 + 8 + (9 if screen.width >= WIDE_ENOUGH else 0)
     if not has_copies or len(text) > space:
@@ -257,7 +257,7 @@ def _silent_copies(text: str, tally: Tally, width: int, screen: TerminalSize, *,
 
 
 def _copies(tally: Tally, width: int, screen: TerminalSize) -> list[Line]:
-    """Return what a site's line says of its copies."""
+    """Return the copies part of a site's line."""
     cap = tally.cap_bytes_per_s
     return [
         _bar(tally, _bar_width(width, screen), screen),
@@ -269,7 +269,7 @@ def _copies(tally: Tally, width: int, screen: TerminalSize) -> list[Line]:
 
 
 def _bar_width(site_width: int, screen: TerminalSize) -> int:
-    """Return what is left for a site's bar beside its figures."""
+    """Return the width of a site's bar."""
     cap = 9 if screen.width >= WIDE_ENOUGH else 0
     return max(4, min(40, screen.width - site_width - 3 * 6 - len(_NOT_DONE) - 2 - 2 - 6 - 9 - cap - 10))
 
@@ -280,6 +280,6 @@ def _bar(tally: Tally, width: int, screen: TerminalSize) -> Line:
 
 
 def _rest(hidden: Mapping[Need, int]) -> list[Line]:
-    """Return a line that says how many devices have none."""
+    """Return a line with the number of devices that have no line."""
     words = ", ".join(f"{count} {LABELS[need]}" for need, count in sorted(hidden.items()))
     return [[(f"not shown: {words}", DIM)]] if words else []

@@ -1,7 +1,6 @@
-"""A plan for people: the images, the sites, what needs attention, the totals, and whether it fits.
+"""A plan for people: images, sites, what needs attention, totals, and whether it fits.
 
-How many devices are checked is printed on standard error: of many devices in numbers, for the plan has the
-reasons.
+Progress of the checks is printed on standard error; for many devices as counts, since the plan has the reasons.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ FEW = 10
 
 
 class PlanProgress:
-    """Takes the events of a plan. Safe to use from all threads.
+    """Prints the events of planning. Thread-safe.
 
     Args:
-        devices: How many devices are looked at.
+        devices: Number of devices checked.
     """
 
     def __init__(self, devices: int) -> None:
@@ -46,7 +45,7 @@ class PlanProgress:
         self._printed_s = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Print an event, or count it; one without a device is about an image that is hashed."""
+        """Print or count an event; one without a device is about an image being hashed."""
         if event.host is None:
             self._lines(event)
             return
@@ -133,7 +132,7 @@ def _site_row(plan: FleetPlan, site: SiteForecast) -> dict[str, str | Text]:
 
 
 def _saved(seconds: float) -> str:
-    """Return how much earlier a site is done, in words; a depot for one device, say, makes it later."""
+    """Return how much earlier, or later, a depot makes a site's end."""
     return rough_duration(seconds) if seconds >= 0 else f"costs {rough_duration(-seconds)}"
 
 
@@ -222,7 +221,7 @@ def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) ->
 
 
 def _rate(plan: FleetPlan, device: PlannedDevice) -> str:
-    """Return what a copy comes to beside the others, by the forecast."""
+    """Return a copy's forecast rate while others run beside it."""
     size = next((image.size_bytes for image in plan.images if image.name == device.image), 0)
     if not device.copy_s:
         return "-"
@@ -243,7 +242,7 @@ def _print_attention(plan: FleetPlan) -> None:
 
 
 def _after_the_restore(plan: FleetPlan, device: PlannedDevice) -> Iterator[str]:
-    """Yield what a device does once it is restored, in words."""
+    """Yield what a device does after its restore."""
     if device.other_places:
         where = counted(device.other_places, "other member or standby", "other members")
         yield f"once restored: copied inside the box to {where}, hashed there"
@@ -256,13 +255,13 @@ def _why(device: PlannedDevice) -> str:
 
 
 def _print_alike(pairs: Iterable[tuple[str, str]], style: str = "") -> None:
-    """Print sentences, each once and with the devices that it is about."""
+    """Print each distinct sentence once, with its devices."""
     if more := alike(pairs, style):
         console().print(f"and {counted(more, 'sentence')} more; --output and --json have all of them")
 
 
 def _print_settings(plan: FleetPlan) -> None:
-    """Print the settings that are not the default: they are approved with the plan."""
+    """Print the settings that differ from their defaults: they are approved with the plan."""
     for one, value in carried(plan):
         if not one.is_usual(value):
             line("setting", f"{one.label}: {one.in_words(value)}")
@@ -333,7 +332,7 @@ def _advice_row(advice: DepotAdvice) -> dict[str, str | Text]:
 
 
 def next_lines(plan: FleetPlan, out: Path | None, digest: str) -> tuple[str, ...]:
-    """Return what to do with a plan that was kept in a file, or was not (None); its digest is what `stage` shows."""
+    """Return the commands for a plan. out: its file, or None if it was not saved; digest: shown by `stage`."""
     if out is not None:
         return f"SHA-256 {digest}", f"Kept in {out}{_what_for(plan, out)}"
     if plan.of(Action.STAGE):
@@ -342,7 +341,7 @@ def next_lines(plan: FleetPlan, out: Path | None, digest: str) -> tuple[str, ...
 
 
 def _what_for(plan: FleetPlan, out: Path) -> str:
-    """Return what to do with a plan that was kept: one that stages nothing is not advised to be staged."""
+    """Return the command for a saved plan; one that stages nothing suggests no staging."""
     if plan.of(Action.STAGE):
         return f": look at it, then run 'flashferry stage --plan {out}' with the same inventory"
     is_troubled = plan.of(Action.UNREACHABLE) or plan.of(Action.REFUSED)
