@@ -1,9 +1,9 @@
-"""The jobs as functions: check, probe, plan, stage, resume, recover, report, and what runs do and did.
+"""Python API: check, probe, plan, stage, resume, recover, report, and runs past and present.
 
-They take frozen values and callables for events, and return values: nothing here parses a command line, prints or ends
-the process. The command line is made of them, and so is whatever else drives flashferry. docs/api.md shows each.
+Functions take frozen values and callables for events, and return values; nothing here parses a command line, prints,
+or ends the process. docs/api.md has an example of each.
 
-A name is imported when it is asked for: a reader of reports does not wait for the import of what talks to devices.
+A name is imported when it is first used: reading reports does not import the code that contacts devices.
 """
 
 from __future__ import annotations
@@ -354,7 +354,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Return a public name, of the module that has it.
+        """Import and return a public name.
 
         Raises:
             AttributeError: There is no such name.

@@ -1,4 +1,4 @@
-"""The devices that a job is about, and where state is kept."""
+"""The devices of a command with their credentials, and the location of journal and history."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 
 def state_folder(state: Path | str | None) -> Path:
-    """Return the folder of journal and history: the one given, else where the command line has it."""
+    """Return the folder of journal and history: the given one, or else the default."""
     return state_directory(None if state is None else Path(state))
 
 
 @contextmanager
 def journal_in(state: Journal | Path | str | None, origin: Origin | None = None) -> Iterator[Journal]:
-    """Yield a journal: one that is open stays so, another is opened for as long as the block runs.
+    """Yield a journal: an open one stays open, another is opened for the block.
 
     Args:
-        state: The journal, or its folder; None: where the command line has it.
-        origin: Origin of the runs that are started with it, where it is opened here; None: unknown.
+        state: An open journal or its folder; None: the default folder.
+        origin: Origin of the runs started with it, if it is opened here; None: unknown.
 
     Raises:
-        JournalUnusable: It cannot be opened, or is of a later release.
+        JournalUnusable: The journal cannot be opened, or is from a later release.
     """
     from flashferry.store.journal import Journal
 
@@ -66,18 +66,18 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetOptions:
-    """Which devices, and how they are logged in to.
+    """Which devices, and how to log in to them.
 
     Attributes:
-        inventory: Folder of the inventory, a Nornir configuration file, or `sample` for the lab's fleet.
+        inventory: Folder of the inventory, a Nornir configuration file, or `sample` for the lab's devices.
         selection: Which of its devices; all by default.
-        host_keys: What becomes of a device whose host key is not known; None leaves it to the inventory.
-        known_hosts: File of known host keys; None leaves it to the inventory.
-        keyring: Whether the system's keyring is asked for credentials.
+        host_keys: Policy for unknown host keys; None: as the inventory says.
+        known_hosts: File of known host keys; None: as the inventory says.
+        keyring: Whether the system's keyring is a source of credentials.
         secrets_command: Program that prints a device's credentials, with its arguments as in a shell.
-        transcript: Folder for transcripts of the sessions, secrets masked; None for none.
-        state_dir: Folder of our state where another than the usual one is meant; known host keys are kept there too.
-        at_depot: Whether this host is the depot of its devices' sites: images go to them over the LAN.
+        transcript: Folder for session transcripts with secrets masked; None: no transcripts.
+        state_dir: State folder, which also holds known host keys; None: the default.
+        at_depot: Whether this host is the depot of its devices' sites: images reach them over the LAN.
     """
 
     inventory: Path | str
@@ -92,27 +92,27 @@ class FleetOptions:
 
     @property
     def has_selection(self) -> bool:
-        """Return whether devices were chosen: by name, group or filter."""
+        """Return whether devices were selected by name, group or filter."""
         return self.selection != Selection()
 
     @property
     def folder(self) -> Path:
-        """Return the folder in which rules and images may lie beside the inventory."""
+        """Return the folder for rules and images beside the inventory."""
         path = _path(self.inventory)
         # A Nornir configuration file stands for the folder that it is in.
         return path if path.is_dir() else path.parent
 
 
 def open_fleet(options: FleetOptions, *, ask: Source | None = None, tell: Tell | None = None) -> Nornir:
-    """Return the devices that are meant, with their credentials.
+    """Return the selected devices with their credentials.
 
     Args:
-        options: Which devices, and how they are logged in to.
-        ask: Asked last for what no other source knows, such as a prompt; None: no one is asked.
-        tell: Takes a notice where a transcript cannot be written any more; None: there is no notice.
+        options: Which devices, and how to log in to them.
+        ask: Last source of credentials, such as a prompt; None: none.
+        tell: Receives a notice when a transcript can no longer be written; None: no notice.
 
     Raises:
-        ConfigInvalid: The inventory is wrong or empty, nothing fits the selection, two devices have one address, or a
+        ConfigInvalid: The inventory is invalid or empty, no device is selected, two devices share an address, or a
             source of credentials cannot be used.
     """
     from inventory.sites import check_addresses
@@ -123,14 +123,14 @@ def open_fleet(options: FleetOptions, *, ask: Source | None = None, tell: Tell |
 
 
 def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
-    """Return all devices of an inventory with the rules for host keys, without credentials; there may be none.
+    """Return all devices of an inventory, perhaps none, with host key rules and without credentials.
 
     Args:
-        options: Where the inventory is; its selection does not count here.
+        options: Where the inventory is; its selection is ignored.
         tell: As for `open_fleet`.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, the known hosts cannot be read, or no transcript can be written.
+        ConfigInvalid: The inventory is invalid, the known hosts cannot be read, or no transcript can be written.
     """
     from inventory.nornir_loader import open_inventory
 
@@ -179,9 +179,9 @@ def record_sessions(nornir: Nornir, folder: Path, report: Tell) -> Transcripts:
 
 
 def _seen_from_depot(nornir: Nornir) -> None:
-    """Make devices with a depot look as the depot sees them: on its LAN, and no other server brings their images.
+    """Change the inventory's values to those seen from a depot: devices are on its LAN, and no other server is used.
 
-    Windows stay, and so does the share of the rate. On a LAN of unknown rate copies find their pace.
+    Time windows and the share of the rate stay. With an unknown LAN rate, copies find their own pace.
     """
     for host in nornir.inventory.hosts.values():
         if host.get("depot") is not None:
@@ -189,11 +189,11 @@ def _seen_from_depot(nornir: Nornir) -> None:
 
 
 def transcripts_reported_by(nornir: Nornir, tell: Tell) -> None:
-    """Report a transcript that cannot be written any more by another function: a live view has the terminal.
+    """Send notices about unwritable transcripts to another function, as while a live view has the terminal.
 
     Args:
         nornir: The devices.
-        tell: Takes a sentence for people.
+        tell: Receives a sentence.
     """
     from flashferry.devices.connection import TRANSCRIPTS
     from flashferry.devices.transcript import Transcripts
@@ -206,17 +206,16 @@ def transcripts_reported_by(nornir: Nornir, tell: Tell) -> None:
 def with_credentials(
     nornir: Nornir, options: FleetOptions, *, ask: Source | None = None, failed: Refused | None = None
 ) -> Nornir:
-    """Fill in the credentials of all devices; return the same Nornir.
+    """Fill in the credentials of all devices, and return the same Nornir.
 
-    The inventory's own come first, then those of the environment, of the keyring, of the secrets command, and what is
-    asked for. Passwords are taken out of the process's environment, so that no other program started from here inherits
-    them.
+    Sources in order: inventory, environment, keyring, secrets command, `ask`. Passwords are removed from the process's
+    environment, so that child processes do not inherit them.
 
     Args:
         nornir: The devices.
-        options: How they are logged in to.
+        options: How to log in.
         ask: As for `open_fleet`.
-        failed: Takes the failures of single devices; without it the first one is raised.
+        failed: Receives the failures of single devices; None: the first failure is raised.
 
     Raises:
         ConfigInvalid: A source of credentials cannot be used.
@@ -254,7 +253,7 @@ def _path(inventory: Path | str) -> Path:
 
 
 def _readable(path: Path) -> Path:
-    """Return the path of a known_hosts file; it need not exist, for it is made with the first key."""
+    """Check that a known_hosts file can be read if it exists, and return its path."""
     try:
         os.close(descriptor_of(path))
     except FileNotFoundError:
@@ -268,4 +267,4 @@ def _readable(path: Path) -> Path:
 
 
 def _dropped(text: str) -> None:
-    """Drop a text."""
+    """Ignore a notice."""

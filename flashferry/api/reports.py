@@ -1,4 +1,4 @@
-"""Reports of runs: read, made into texts and files, and held against thresholds."""
+"""Reports of runs: read them, format them, write them to files, check them against thresholds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEAD_BYTES = 4096
 
 
 class ReportFormat(StrEnum):
-    """The forms of a report; `table` is for a terminal, the others are texts of this module."""
+    """Formats of a report; `table` is for a terminal, the others are produced by this module."""
 
     TABLE = "table"
     JSON = "json"
@@ -33,11 +33,11 @@ class ReportFormat(StrEnum):
 
 
 def report(run: str = "latest", *, state: Path | str | None = None) -> Report:
-    """Return what a run came to: one that ended, died or is under way. Touches no device.
+    """Return the report of a run that has ended, was killed, or is under way. Contacts no device.
 
     Args:
-        run: The run; its beginning or end where that is unique, or `latest`.
-        state: Folder of the journal, read only; None: where the command line has it.
+        run: The run, by a unique beginning or end of its id, or `latest`.
+        state: Folder of the journal, read only; None: the default.
 
     Raises:
         ConfigInvalid: The run is unknown, or the journal cannot be read.
@@ -52,11 +52,11 @@ def report_text(found: Report, form: ReportFormat, thresholds: Sequence[Threshol
 
     Args:
         found: The report.
-        form: Any form but `table`.
-        thresholds: What `junit` holds every device against (`parse_threshold` reads one from `NAME=VALUE`).
+        form: Any format but `table`.
+        thresholds: Limits that `junit` checks every device against (`parse_threshold` parses `NAME=VALUE`).
 
     Raises:
-        ValueError: The form is `table`, which is drawn for the width of a terminal.
+        ValueError: The format is `table`, which depends on a terminal's width.
     """
     if form is ReportFormat.JSON:
         from flashferry.reports.as_json import report_json
@@ -78,14 +78,14 @@ def report_text(found: Report, form: ReportFormat, thresholds: Sequence[Threshol
 
 
 def check_is_no_plan(output: Path, variable: str) -> None:
-    """Look that no plan stands where a report is to go.
+    """Check that a report would not overwrite a plan.
 
     Args:
-        output: The file.
-        variable: What names the file of plans and reports alike in the environment, for the sentence.
+        output: The report's file.
+        variable: Environment variable that names the file, for the message.
 
     Raises:
-        ConfigInvalid: One does.
+        ConfigInvalid: The file is a plan.
     """
     with suppress(OSError), output.open("rb") as file:
         if b'"flashferry.plan/' in file.read(_HEAD_BYTES):
@@ -96,20 +96,20 @@ def check_is_no_plan(output: Path, variable: str) -> None:
 
 
 def write_report(text: str, output: Path) -> None:
-    """Write a report to a file, whole or not at all; others may read it, for it is there to be handed on.
+    """Write a report to a file atomically, readable by all users.
 
     Raises:
-        ConfigInvalid: It cannot be written.
+        ConfigInvalid: The file cannot be written.
     """
     write_output(output, text, option="--output")
 
 
 def report_exit_code(found: Report, thresholds: Sequence[Threshold] = ()) -> ExitCode:
-    """Return OK where images, configurations and thresholds are as they must be, else DEVICES_FAILED.
+    """Return OK if images, configurations and thresholds are as required, otherwise DEVICES_FAILED.
 
     Args:
         found: The report.
-        thresholds: What every device is held against.
+        thresholds: Limits for every device.
     """
     from flashferry.reports.thresholds import Status, worst
 

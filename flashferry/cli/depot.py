@@ -161,7 +161,7 @@ def _print_ready(running: Depot, *, as_json: bool) -> None:
 
 
 def _until_over(running: Depot, stop: threading.Event, notify: Callable[[str, str], None]) -> None:
-    """Print the depot's notices until it has ended. The first stop request lets transfers finish, the second ends them."""
+    """Print the depot's notices until it ends; the first stop request lets transfers finish, the second does not."""
     is_ending = False
     while running.wait(POLL_EVERY_S):
         for text in running.new_notices():

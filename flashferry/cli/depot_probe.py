@@ -277,7 +277,7 @@ def _written(kept: BulkPath | None, access: SshAccess | None, path: Path | None)
 
 
 def _say(text: str = "") -> None:
-    """Print a line on standard error, folded between words."""
+    """Print a line, folded between words."""
     from flashferry.cli.view.layout import console
 
     console().print(text)

@@ -1,4 +1,4 @@
-"""`flashferry depot sync`: fetch images from a source into this depot's catalogue, each verified before it is offered."""
+"""`flashferry depot sync`: fetch images from a source into this depot's catalogue, and verify them."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def report_asked(
 
 
 def leave_with_report(found: Report, asked: ReportAsked, *, checks: bool) -> NoReturn:
-    """Write a report and exit. checks: let the exit code say whether images, configurations and thresholds are right."""
+    """Write a report and exit; with `checks` the code says whether images, configurations and thresholds are right."""
     is_out, form, output = True, asked.form, asked.output
     if form is ReportFormat.TABLE and output is None:
         from flashferry.cli.view.report_table import print_report

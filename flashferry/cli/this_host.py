@@ -204,7 +204,7 @@ class ThisHost(RunsOfThisHost):
 
 
 def _run(job: StageJob, journal: Journal, to: Watching, first: Sequence[str]) -> Result[object]:
-    """Run a job. With events on standard output, notices go through the run's view only."""
+    """Run a job. With events on standard error, notices go through the run's view only."""
     from flashferry.cli.terminal.interrupt import graceful_interrupt, stop_on_signals
     from flashferry.cli.terminal.questions import wave_approval
     from flashferry.cli.view.live import watching

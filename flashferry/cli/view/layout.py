@@ -169,7 +169,7 @@ def alike(
     """Print each distinct sentence once, with its devices; return how many sentences were left out.
 
     Args:
-        pairs: Device and sentence.
+        pairs: Sentence and device.
         style: Rich style.
         addresses: Addresses by device: sentences that differ only in these count as equal.
     """

@@ -155,7 +155,7 @@ def watching(
         last_step: The step that ends a device's run if the run does not report its end: `restore`, `reach`, `check`.
         devices: Number of devices.
         roster: The devices with their sites and image sizes, for totals; None: unknown.
-        events: File for events, see `docs/events.md`; `-`: standard output, in place of lines for people.
+        events: File for events, see `docs/events.md`; `-`: standard error, in place of lines for people.
         metrics: `[ADDRESS:]PORT` that serves metrics, or None.
         silence: Returns when silent sites were last in contact; None: no site has an agent.
         fetching: Returns which images depots are fetching; None: no site has an agent.
