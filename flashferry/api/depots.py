@@ -152,7 +152,7 @@ def depot_sync(
                 code = ExitCode.INTERRUPTED
             code = code or ExitCode.DEVICES_FAILED
             if isinstance(error, SyncStopped | SourceUnreachable):
-                # The next one would be waited for as long again.
+                # The source is down; the next image would wait as long again.
                 break
     return SyncResult(images=tuple(done), exit_code=code)
 
@@ -206,7 +206,7 @@ def _selected(request: SyncRequest, on_progress: OnProgress, interrupted: Callab
 
     def ask() -> tuple[Offered, ...]:
         if names and source.by == "rsync":
-            # A folder by rsync need not have a list of what is in it.
+            # An rsync folder may have no list of its images.
             return tuple(offered_as(source, name, interrupted=interrupted) for name in names)
         return offered_by(source, interrupted=interrupted)
 
@@ -270,7 +270,7 @@ def probe_depot_path(
     from flashferry.store.bulk_paths import BulkPaths
 
     folder = state_folder(state)
-    # A file that cannot be read is reported before an hour of copies, not after it.
+    # Report an unreadable file before an hour of copies.
     BulkPaths.read(folder)
     found = probe_path(asked, tell=tell, interrupted=interrupted)
     kept = found.kept()

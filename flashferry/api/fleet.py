@@ -99,7 +99,7 @@ class FleetOptions:
     def folder(self) -> Path:
         """Return the folder for rules and images beside the inventory."""
         path = _path(self.inventory)
-        # A Nornir configuration file stands for the folder that it is in.
+        # For a Nornir configuration file, its folder.
         return path if path.is_dir() else path.parent
 
 
@@ -148,7 +148,7 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
     else:
         confine_known_hosts(nornir.inventory, state_directory(options.state_dir))
     if options.state_dir is not None:
-        # What the inventory says itself goes before.
+        # Values of the inventory have priority.
         nornir.inventory.defaults.data.setdefault(KNOWN_HOSTS, known_hosts_in(options.state_dir).absolute())
     for data in (nornir.inventory.defaults.data, *(host.data for host in nornir.inventory.hosts.values())):
         data.update(rules)
@@ -229,7 +229,7 @@ def with_credentials(
         apply_credentials,
     )
 
-    # The operator's own program gets what the operator gave.
+    # The secrets command gets the whole environment, with the passwords.
     everything = dict(os.environ) | _TAKEN
     for name in (PASSWORD, ENABLE):
         if (found := os.environ.pop(name, None)) is not None:

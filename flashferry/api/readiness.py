@@ -107,7 +107,7 @@ def ready(
             everyone = None
             if request.image is not None:
                 everyone = ImageChoice(image=request.image.name, reason="given for all", path=request.image)
-                # A wrong file is reported at once, and not once per device.
+                # Report an invalid file once, not per device.
                 hasher.begin(request.image).result()
             choose = by_rules(request.rules, everyone, hasher)
         asking = Asking(

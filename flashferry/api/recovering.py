@@ -93,7 +93,7 @@ def recover(
         nornir = only_pending(everything, pending(journal, only))
         unusable: dict[str, FlashferryError] = {}
         if isinstance(fleet, FleetOptions) and nornir.inventory.hosts:
-            # No password is asked for before there is something to recover.
+            # Ask for passwords only if there is something to recover.
             with_credentials(nornir, fleet, ask=ask, failed=unusable.setdefault)
         records = recovery.recover(
             nornir,
@@ -105,7 +105,7 @@ def recover(
             vouched=frozenset(vouched),
             accepted=taken,
         )
-    # Untouched: the configuration of a device whose activation came to its end with the new image.
+    # UNTOUCHED: an activation that ended with the new image running.
     is_whole = all(
         record.restored in {Restored.RESTORED, Restored.UNTOUCHED} or (record.host in taken and record.failure is None)
         for record in records
@@ -242,7 +242,7 @@ def job_for_resume(
     _check_known(run_id, left, everything)
     selection = fleet.selection
     if selection == Selection():
-        # Where devices are named, others are not meant.
+        # With devices named, no others take part.
         left = (*left, *_may_serve(kept.request, left, everything))
     nornir = with_credentials(narrowed(everything, replace(selection, hosts=selection.hosts or left)), fleet, ask=ask)
     recovered = _restored_first(run_id, everything, fleet, journal, ask, tell, emit, interrupted)

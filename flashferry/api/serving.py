@@ -183,7 +183,7 @@ class ManualTickets:
                     if replaced and self._fixed is not None:
                         self._server.admit(self._fixed)
                 except ImageUnreadable:
-                    # Gone or being written: offered again when it is back. At the start it is the operator's to mend.
+                    # Missing or being written: offered again later. At the start it is an error.
                     if held is None:
                         raise
                     continue
@@ -371,7 +371,7 @@ class Serving:
         return LearnedRates(SiteRates(self._options.site_rates), set_link=self._set_link)
 
     def _set_link(self, network: str, link_bytes_per_s: int | None) -> None:
-        # A server that is gone judges nothing any more.
+        # A server that has ended computes no verdicts.
         with suppress(ServerGone):
             self.server.set_site_link(network, link_bytes_per_s)
 

@@ -89,7 +89,7 @@ def backend_of(ctx: typer.Context, state_dir: Path | None = None) -> AbstractCon
     Raises:
         ConfigInvalid: The service's address is invalid, its token is missing, or one of its files cannot be used.
     """
-    # Each imported where it is used: a verb of this host needs no HTTP, one at a service no journal.
+    # Imported here for the start time: this host needs no HTTP client, a service no journal.
     if not is_at_service(ctx):
         from flashferry.cli.this_host import ThisHost
 

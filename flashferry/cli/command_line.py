@@ -238,7 +238,7 @@ def marks_of(command: Any) -> dict[str, Offered]:
     """Return the `Offered` metadata of a command's parameters by name."""
     if command.callback is None:
         return {}
-    # Typer has wrapped the function; its annotations are those of the function itself.
+    # Typer's wrapper has no annotations of its own.
     parameters = inspect.signature(command.callback, eval_str=True).parameters
     return {name: _mark_of(one.annotation) for name, one in parameters.items()}
 
@@ -354,7 +354,7 @@ class Family(TyperGroup):
 
 def only_at_service(command: Callable[..., None]) -> Callable[..., None]:
     """Mark a command as available only at a remote service."""
-    # Read by Family; typer's wrapper keeps what a function's dictionary has.
+    # Read by Family; typer's wrapper copies the function's `__dict__`.
     vars(command)["only_at_service"] = True
     return command
 
@@ -382,7 +382,7 @@ def _write_options(command: Any, ctx: Any, formatter: Any, first: Sequence[str] 
         if (record := parameter.get_help_record(ctx)) is None:
             continue
         if parameter.param_type_name == "argument":
-            # What has to be given comes before what can be.
+            # Required options come first.
             groups = {"Arguments": [], **groups} if "Arguments" not in groups else groups
             groups["Arguments"].append(record)
         elif not first:

@@ -229,7 +229,7 @@ def _check_files(*named: tuple[str, Path | None]) -> None:
 def _web(url: str, user: str, password_file: Path | None, ca: Path | None) -> WebSource:
     from flashferry.depot.probing.web import WebSource
 
-    # Taken out: the programs that copy are started from here.
+    # Removed from the environment: child processes inherit it.
     password = os.environ.pop(PASSWORD_VARIABLE, "")
     if password_file is not None:
         try:

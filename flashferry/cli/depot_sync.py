@@ -116,7 +116,7 @@ def _source(url: str | None, user: str | None, ca: Path | None, rsync: api.Rsync
             raise ConfigInvalid("--rsync: expected neither --user nor --ca with it", hint="SSH has a key for that")
         return rsync
     assert url is not None
-    # Before anybody is asked for a password: is the rest any good?
+    # Check the other options before asking for a password.
     api.Source(url=url, ca=ca)
     login = None
     if user is not None:
@@ -124,7 +124,7 @@ def _source(url: str | None, user: str | None, ca: Path | None, rsync: api.Rsync
         login = api.Login(username=user, password=password)
     source = api.Source(url=url, login=login, ca=ca)
     if source.by == "http":
-        # Also without a login: what the image is to be comes by the same line.
+        # Refused without a login too: the expected digests come over the same connection.
         said = "what the images are to be" if login is None else "the password, and what the images are to be,"
         say(f"note: by http {said} crosses the line in clear text: take https, or a path that is trusted")
     return source

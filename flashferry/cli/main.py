@@ -10,7 +10,7 @@ from contextlib import suppress
 def main() -> None:
     """Run the command line. Every expected failure is one sentence on standard error and an exit code."""
     _open_streams()
-    # Imported here: the version needs none of the command line.
+    # Imported here: `--version` does not need the command line.
     if sys.argv[1:] == ["--version"]:
         from importlib.metadata import version
 

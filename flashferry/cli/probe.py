@@ -168,7 +168,7 @@ def _compared(transports: str | None, *, given: Mapping[str, object]) -> str:
     Raises:
         ConfigInvalid: A transport is unknown, or an option for a single transport was given too.
     """
-    # Imported here: help needs no transport.
+    # Imported here for the start time of help.
     from flashferry.transports.choice import check_asked
 
     if transports is None:

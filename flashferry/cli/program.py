@@ -274,7 +274,7 @@ def _print_usage_error(error: Any) -> None:
 
 def _print_interrupted() -> None:
     """Print that the command was interrupted before or after its work."""
-    # From here on only the interpreter's own end follows; another Ctrl-C would have it print a traceback.
+    # Only the interpreter's exit follows, where Ctrl-C would print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if service_named(sys.argv[1:], os.environ):
         say(here("interrupted; what the service has started continues there, 'flashferry status' shows it"))
@@ -288,7 +288,7 @@ def _print_interrupted() -> None:
 def run(arguments: Sequence[str]) -> NoReturn:
     """Run a command and exit. Every expected failure is one sentence on standard error and an exit code."""
     keep_environment_secrets(os.environ)
-    # It logs tracebacks of sessions that did not come about; our sentence reports them.
+    # paramiko logs tracebacks of failed sessions; our error message covers them.
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
     fit_streams()
     guard()
@@ -296,20 +296,20 @@ def run(arguments: Sequence[str]) -> NoReturn:
         named = next(iter(words_from_verb(arguments)), None)
         if service_named(arguments, os.environ) and named in _SUMMARIES:
             _check_at_service(str(named))
-        # As a function of its own it would report wrong options to people alone.
+        # Called here: standalone mode would not report usage errors as JSON.
         sys.exit(build()(standalone_mode=False))
     except UsageError as error:
         _print_usage_error(error)
         sys.exit(ExitCode.USAGE)
     except typer.Abort:
-        # The end of the input, where a password or a yes was asked for.
+        # Input ended at a question.
         say("no answer: the input is at its end")
         sys.exit(ExitCode.INTERNAL)
     except ConfigInvalid as error:
         print_error(error, ExitCode.USAGE)
         sys.exit(ExitCode.USAGE)
     except FlashferryError as error:
-        # The fault of a night has its own code.
+        # A nightly run's fault has its own exit code.
         code = getattr(error, "exit_code", None) or _CODES.get(error.kind, ExitCode.DEVICES_FAILED)
         print_error(error, code)
         sys.exit(code)
@@ -317,7 +317,7 @@ def run(arguments: Sequence[str]) -> NoReturn:
         _print_interrupted()
         sys.exit(ExitCode.INTERRUPTED)
     except OSError as error:
-        # Help is written by typer itself, not by `printed`.
+        # Typer writes help itself, without `printed`.
         if not _HELP.intersection(arguments) or error.filename is not None:
             print_trace(error)
         elif error.errno not in GONE:

@@ -123,7 +123,7 @@ def serve(
         has_by = len(options.served) > 1
         watch_sessions(served.server, tickets, served.rates(), stop, as_json=as_json, has_by=has_by)
         if not served.server.ended_in_order:
-            # Here and not further out: where our output is not read, the server must not wait for it.
+            # Innermost: the server must not wait if our output is not read.
             say(f"error: {served.server.gone}; what it was sending was cut. Start it again")
             raise typer.Exit(int(ExitCode.DEVICES_FAILED))
     if not is_whole():

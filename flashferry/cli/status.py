@@ -88,7 +88,7 @@ def print_status(found: Status) -> None:
         what = "the journal has no run" if found.has_journal else "no journal: nothing was staged or probed from here"
         console().print(f"{found.directory}: {what} yet")
         return
-    # Left out where all devices have the same.
+    # Left out if all devices have the same value.
     has_by = any(device.transport not in (None, USUAL) for run in found.runs for device in _with_row(run))
     rows = [[_status_row(run, device, has_by=has_by) for device in _with_row(run)] for run in found.runs]
     widths = _widths([row for of_run in rows for row in of_run])

@@ -217,7 +217,7 @@ def _run(job: StageJob, journal: Journal, to: Watching, first: Sequence[str]) ->
     with watching("restore", devices=count, roster=roster, events=to.events, metrics=to.metrics) as emit:
         for text in (*first, *_left_alone(job)):
             emit.say(text)
-        # Nothing is changed yet, so there is nothing to restore, nor to say of it.
+        # Nothing is changed yet, so an interrupt needs no notice about restoring.
         with stop_on_signals() as stop:
             api.wait_for_window(job.window, emit=emit, interrupted=stop.is_set)
         with graceful_interrupt(emit.say) as stop:
@@ -225,7 +225,7 @@ def _run(job: StageJob, journal: Journal, to: Watching, first: Sequence[str]) ->
             report = api.carry_out(
                 job, state=journal, emit=emit, interrupted=stop.is_set, approve=wave_approval(emit.say)
             )
-    # By another transport an earlier speed says nothing of this copy.
+    # An earlier speed counts only for the same transport.
     rates = {one.host: rate for one in report.devices if (rate := before.get(one.transport, {}).get(one.host))}
     code = api.run_exit_code(report)
     return Result(verb="stage", code=code, content={"run": report}, value=lambda: report, before_bytes_per_s=rates)

@@ -1,7 +1,7 @@
-"""The steps of a pilot on one spare router, each after a consent: functions of `flashferry.api`, one after the other.
+"""Steps of a pilot on one spare router, each after the operator's consent.
 
-The last step kills a run of ours in the middle, in a process of its own, and has `recover` restore what it left. A
-device that is not proven to be what it was ends the pilot, with the one command that finishes.
+The last step kills a run in a separate process, and lets `recover` restore what it left. A device that is not proven
+restored ends the pilot, with the command that finishes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _LOOK_EVERY_S = 0.1
 
 
 class Step(StrEnum):
-    """The steps in their order."""
+    """Steps in order."""
 
     CHECK = "check"
     REACH = "reach"
@@ -88,7 +88,7 @@ ABOUT: Mapping[Step, str] = {
 
 
 class Status(StrEnum):
-    """What became of a step."""
+    """Result of a step."""
 
     DONE = "done"
     DECLINED = "declined"
@@ -99,13 +99,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What became of a step.
+    """Result of a step.
 
     Attributes:
         step: The step.
-        status: What became of it; `incomplete`: the router is not proven to be what it was.
+        status: Its result; `incomplete`: the router is not proven restored.
         sentence: What was found, or why it failed.
-        code: What it comes to.
+        code: Its exit code.
     """
 
     step: Step
@@ -116,14 +116,14 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotOptions:
-    """How the router is reached, and where the result goes.
+    """Router and destination of a pilot.
 
     Attributes:
-        fleet: The inventory and how devices are logged in to; its selection does not count.
-        host: The router's name there.
-        folder: Where the result goes: it is not there yet, or empty.
+        fleet: The inventory, and how to log in; its selection is ignored.
+        host: The router's name in the inventory.
+        folder: Folder for the result, new or empty.
         server: Where our server listens.
-        transport: By what the router fetches.
+        transport: How the router copies.
     """
 
     fleet: FleetOptions
@@ -135,13 +135,13 @@ class PilotOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotResult:
-    """What a pilot came to.
+    """Result of a pilot.
 
     Attributes:
-        steps: What became of each step, in their order.
-        findings: What the router showed of each fact; empty where no session was opened.
-        folder: Where the page, the transcript and the captures are.
-        exit_code: What it comes to.
+        steps: Result of each step, in order.
+        findings: Result of each fact; empty if no session was opened.
+        folder: Folder of page, transcript and captures.
+        exit_code: Exit code of the pilot.
     """
 
     steps: tuple[StepResult, ...]
@@ -159,21 +159,21 @@ def pilot(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> PilotResult:
-    """Take one router through the steps, each after a consent, and write what it showed into a folder.
+    """Take one router through the steps, each after consent, and write the results to a folder.
 
-    A step without consent is left out. One that fails is the last: the others are not started.
+    A step without consent is skipped. After a failed step, no other is started.
 
     Args:
-        options: Which router, and where the result goes.
-        consent: Asked before each step; no step is taken without its yes.
-        ask: Asked last for credentials that no other source knows; None: nothing is asked.
-        tell: Takes a sentence where a transcript cannot be written any more.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop: what is under way is restored, no other step is started.
+        options: Router and destination.
+        consent: Returns whether to take a step; called before each.
+        ask: Last source of credentials; None: none.
+        tell: Receives a notice when a transcript can no longer be written.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop: the step in progress restores the router, no other is started.
 
     Raises:
-        ConfigInvalid: The folder is not empty or cannot be written, the inventory is wrong or has no such device, or a
-            run that was killed still holds it; nothing was touched.
+        ConfigInvalid: The folder is not empty or cannot be written, the inventory is invalid or lacks the device, or a
+            killed run still holds it; the device was not contacted.
     """
     _make_folder(options.folder)
     nornir = open_fleet(
@@ -215,10 +215,10 @@ def _code(results: list[StepResult], *, interrupted: bool) -> ExitCode:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder of the result.
+    """Create the folder of the result.
 
     Raises:
-        ConfigInvalid: Something is in it, or it cannot be made.
+        ConfigInvalid: It is not empty, or cannot be created.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _held_by(options: PilotOptions) -> str | None:
-    """Return the run that was killed and still holds the router, or None.
+    """Return the killed run that still holds the router, or None.
 
     Raises:
         ConfigInvalid: The journal cannot be read.
@@ -254,7 +254,7 @@ def _recover_command(options: PilotOptions) -> str:
 
 
 class _Pilot:
-    """The steps of one pilot, and what they showed."""
+    """State of a pilot."""
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class _Pilot:
         self._names: list[str] = []
 
     def taken(self, step: Step) -> StepResult:
-        """Take a step; whatever goes wrong is in its result."""
+        """Take a step; errors are part of its result."""
         take = {
             Step.CHECK: self._check,
             Step.REACH: self._reach,
@@ -390,7 +390,7 @@ class _Pilot:
         )
 
     def _kill(self) -> StepResult:
-        """Kill a run of ours once its lines are set, and recover."""
+        """Kill a run once its lines are set on the router, and recover."""
         run_id = self._killed_run()
         if _held_by(self._options) != run_id:
             return StepResult(
@@ -416,7 +416,7 @@ class _Pilot:
         )
 
     def _killed_run(self) -> str:
-        """Run a tuned speed test in a process of its own and kill it once its lines are set; return its identifier."""
+        """Start a tuned speed test in a separate process, kill it once its lines are set, and return its run id."""
         events = self._scratch / "kill.jsonl"
         words = ["--host", self._options.host, "--tuned", "--seconds", str(KILLED_COPY_S), "--json"]
         words += ["--events", str(events), "--transcript", str(self._scratch / "kill")]
@@ -439,19 +439,19 @@ class _Pilot:
             try:
                 while process.poll() is None and not _is_tuned(events):
                     if self._interrupted():
-                        # It restores the router itself.
+                        # The run restores the router itself.
                         process.send_signal(signal.SIGTERM)
                         process.wait()
                     time.sleep(_LOOK_EVERY_S)
             finally:
-                # All of it at once, as a power cut would: its server too.
+                # Kill the whole process group, as a power failure would.
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         return next((str(one["run_id"]) for one in _events(events) if one.get("run_id")), "")
 
     def _options_of(self) -> list[str]:
-        """Return the options of the run that is killed, as this command was given them."""
+        """Return the command-line options for that run, equal to our own."""
         fleet, server = self._options.fleet, self._options.server
         given = {
             "--host-keys": fleet.host_keys.value if fleet.host_keys is not None else None,
@@ -468,7 +468,7 @@ class _Pilot:
         return [*words, *(["--at-depot"] if fleet.at_depot else [])]
 
     def _environment(self) -> dict[str, str]:
-        """Return the environment of that run: ours, with the router's login, which no list of processes shows."""
+        """Return the environment for that run, with the router's login, which must not appear in a process list."""
         host = self._nornir.inventory.hosts[self._options.host]
         login = {
             "FLASHFERRY_USERNAME": host.username,
@@ -479,7 +479,7 @@ class _Pilot:
         return kept | {name: str(value) for name, value in login.items() if value}
 
     def write(self, results: list[StepResult]) -> tuple[Finding, ...]:
-        """Write page, transcript and captures of what was done so far; return what was shown of each fact."""
+        """Write page, transcript and captures of the steps so far; return the result of each fact."""
         sessions = tuple(self._sessions())
         if not sessions:
             return ()
@@ -503,7 +503,7 @@ class _Pilot:
         return tuple(replace(one, text=sanitize(anonymiser.text(one.text))) for one in findings)
 
     def _without_paths(self, text: str) -> str:
-        """Return a sentence of ours without this host's folders, whose names are the operator's."""
+        """Return a sentence without paths of this host, which may contain the operator's names."""
         fleet = self._options.fleet
         places = {"INVENTORY": fleet.inventory, "STATE": self._state, "OUTPUT": self._options.folder}
         for name, place in places.items():
@@ -538,7 +538,7 @@ def _is_tuned(events: Path) -> bool:
 
 
 def _events(path: Path) -> Iterator[dict[str, object]]:
-    """Yield the events of a file that may still be written, or not be there yet."""
+    """Yield the events of a file that may be incomplete or missing."""
     with suppress(FileNotFoundError):
         for line in path.read_bytes().splitlines():
             with suppress(ValueError):

@@ -48,7 +48,7 @@ def group_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _names_in(file: str, ctx: typer.Context, incomplete: str) -> list[str]:
-    # The keys at the beginning of its lines: reading it whole would take longer than a person waits.
+    # Only the keys at line starts: parsing a large YAML file takes too long for completion.
     path = Path(ctx.params.get("inventory") or ".").expanduser() / file
     try:
         found = _NAME.findall(path.read_text(encoding="utf-8"))

@@ -144,7 +144,7 @@ def asked_transport(transport: str | None) -> str:
     Raises:
         ConfigInvalid: The transport is unknown.
     """
-    # Late: help, and verbs that take one of these options alone, wait for no transport to be imported.
+    # Imported here for the start time of help, and of verbs with only one of these options.
     from flashferry.transports.choice import check_asked
 
     return AS_USUAL if transport is None else check_asked(transport)

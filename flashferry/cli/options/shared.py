@@ -65,7 +65,7 @@ def carried(
     mine = [one for name, one in own.parameters.items() if name != argument]
     ordered = (*shared.values(), *mine) if come_first else (*mine, *shared.values())
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in ordered]
-    # Typer reads the signature, and the annotations by themselves.
+    # Typer reads both the signature and the annotations.
     with_shared.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # inspect's own hook
     with_shared.__annotations__ = {one.name: one.annotation for one in parameters}
     del with_shared.__wrapped__
@@ -237,7 +237,7 @@ ImageFileOption = Annotated[
 
 def origin(events: Path | None = None) -> Origin:
     """Return the origin of a run started by this process. events: its event file; None or `-`: no file."""
-    # Imported here: help and completion need no journal.
+    # Imported here for the start time of help and completion.
     from flashferry.store.control_requests import Origin
 
     path = None if events is None or str(events) == "-" else str(events.absolute())
@@ -258,7 +258,7 @@ def actor() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        # A container's user need not have a name.
+        # A user in a container may have no name.
         return str(os.geteuid())
 
 

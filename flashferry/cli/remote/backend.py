@@ -79,7 +79,7 @@ def service_of(words: Mapping[str, Any]) -> Iterator[AtService]:
 
 
 def _token(url: str, file: Path | None) -> str:
-    # Removed from the environment, so that no process started from here inherits it.
+    # Removed from the environment: child processes inherit it.
     given = os.environ.pop(SERVICE_TOKEN_VARIABLE, "")
     if file is not None:
         return token_in(file, url)

@@ -197,7 +197,7 @@ class Follower:
                     )
                 view(event)
         except ServiceRefused as error:
-            # Without events the job's state is still followed.
+            # Without events, follow the job's state.
             view.say(f"the events of run {run_id} cannot be shown: {error.message}")
 
     def _successor(self, view: View) -> RemoteJob | None:
@@ -308,7 +308,7 @@ def roster_of_plan(client: ServiceClient, digest: str | None) -> Roster:
     try:
         plan = plan_from(client.plan_file(digest), f"{digest[:12]}… at the service")
     except ConfigInvalid:
-        # One of another release; its run is followed all the same, devices are shown as events name them.
+        # A plan of another release: follow its run with the devices that events name.
         return Roster()
     sizes = {image.name: image.size_bytes for image in plan.images}
     devices = tuple(

@@ -94,7 +94,7 @@ def export(
 
 
 def _print(lines: Iterator[str]) -> None:
-    # JSON lines are in ASCII, CSV has passed the door cell by cell; an export is exact, line by line.
+    # JSON lines are ASCII, CSV cells are sanitized already; lines must be written unchanged.
     for line in lines:
         sys.stdout.write(line)
 

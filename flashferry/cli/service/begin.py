@@ -34,7 +34,7 @@ def init(
     """
     from flashferry.service.bootstrap import begin
 
-    # One that is named and not there is to be written.
+    # A named file that does not exist will be written.
     to_read = config if config is not None and os.path.lexists(config) else None
     with opened(to_read, state_dir, is_beginning=True) as (service, actor):
         made = begin(service, actor, name=name, password=given_password(name), configuration=config)

@@ -67,7 +67,7 @@ def serve(
     if ctx.invoked_subcommand is not None:
         _check_place(ctx)
         return
-    # What is imported stays: looking for garbage in it again and again would take a tenth of the start.
+    # Imported modules are never freed; scanning them for garbage takes a tenth of the start time.
     gc.disable()
     from flashferry.service.serving import serve as serve_service
 
@@ -124,7 +124,7 @@ def _check_place(ctx: typer.Context) -> None:
 def _handed(listen: str | None) -> int | None:
     """Return the descriptor of a listening socket inherited from the parent process (`fd:N`), or None."""
     number = (listen or "").removeprefix(_FD)
-    # What is none is no address either, and refused as such.
+    # An invalid number is refused as an invalid address.
     return int(number) if listen is not None and listen.startswith(_FD) and number.isdecimal() else None
 
 
@@ -205,7 +205,7 @@ def given_password(name: str) -> str | None:
     Raises:
         ConfigInvalid: The two typed passwords differ.
     """
-    # Taken out, so that no process started from here inherits it.
+    # Removed from the environment: child processes inherit it.
     if (password := os.environ.pop(PASSWORD_VARIABLE, None)) is not None:
         return password
     if not sys.stdin.isatty():

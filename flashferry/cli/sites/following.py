@@ -177,7 +177,7 @@ def _print(report: RunReport) -> None:
     from flashferry.cli.view.device_tables import print_run
     from flashferry.cli.view.layout import console
 
-    # The journal of this host has nothing of it: what there is more to read is in the ledger.
+    # Runs at sites are in the ledger, not in the journal.
     print_run(report, is_kept=False)
     console().print(f"report: {command(f'sites report {report.run_id}')}")
 
@@ -231,7 +231,7 @@ def stage_at_sites(
         BrokerUnreachable: The broker cannot be reached; nothing was sent.
     """
     read = read_plan_file(plan)
-    # Refused before anything is opened and sent.
+    # Check this before anything is opened or sent.
     settings = load_centre(sites)
     left = left_out(read.plan, settings, without)
     staged = frozenset(one.host for one in read.plan.of(Action.STAGE)) - {one.host for one in left}

@@ -133,7 +133,7 @@ def stop_on_signals(
 
     def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -- the signature of a handler
         first = not stop.is_set()
-        # Set first: with the terminal gone, printing may fail, and stopping must not.
+        # Set first: printing may fail on a closed terminal, and stopping must not.
         stop.set()
         announce(first)
 
@@ -174,7 +174,7 @@ def _woken() -> Iterator[None]:
     finally:
         signal.set_wakeup_fd(before)
         signal.signal(_NUDGE, handler)
-        # Where a command ends by a signal it is not to wait for the last nudge.
+        # A command that ends by a signal must not block on a full wake-up pipe.
         over.set()
         os.close(write_end)
         thread.join()

@@ -162,7 +162,7 @@ def nonblocking_streams() -> Iterator[Callable[[], bool]]:
     for stream in before:
         with suppress(OSError):
             stream.flush()
-    # For a terminal that is gone, no other place is left.
+    # The terminal is closed; there is nowhere else to report to.
     error = NonblockingStream(2, "standard error", lambda _: None)
     output = NonblockingStream(1, "standard output", say)
     sys.stdout, sys.stderr = _text(output, before[0]), _text(error, before[1])
@@ -176,6 +176,6 @@ def nonblocking_streams() -> Iterator[Callable[[], bool]]:
 
 
 def _text(sink: NonblockingStream, like: TextIO) -> io.TextIOWrapper:
-    # What the terminal cannot show is replaced as before; `strict` would raise in the midst of a copy.
+    # Keep the error handler: `strict` would raise during a copy.
     errors = like.errors if like.errors not in {None, "strict"} else "backslashreplace"
     return io.TextIOWrapper(sink, encoding=like.encoding, errors=errors, line_buffering=True)  # type: ignore[arg-type]

@@ -106,7 +106,7 @@ def copy_line(text: str, *, err: bool = False) -> None:
 
 
 def _write_line(text: str, *, err: bool) -> None:
-    # Not typer's echo: to a stream of ASCII it writes UTF-8, past what stands in for characters that cannot be shown.
+    # Not typer's echo: it writes UTF-8 to an ASCII stream, past our error handler for encoding.
     stream = sys.stderr if err else sys.stdout
     _StatusLine.clear()
     stream.write(f"{text}\n")

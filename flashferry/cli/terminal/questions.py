@@ -48,7 +48,7 @@ class WaveApproval:
             return None
         answer = sys.stdin.readline()
         if answer == "":
-            # The terminal is gone: no one there says yes.
+            # The terminal is closed, so there is no answer.
             return False
         if (word := answer.strip().lower()) in {"y", "yes"}:
             return True

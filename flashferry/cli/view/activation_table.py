@@ -76,7 +76,7 @@ def print_activation(host: str, report: ActivationReport) -> None:
 def _row(device: DeviceRecord) -> dict[str, str | Text]:
     done = device.activation
     running = device.readiness.running if device.readiness else None
-    # Nothing was sent to a device that is untouched: it runs what it ran.
+    # Nothing was sent to an untouched device, so its version is unchanged.
     runs = done.to_release if done else running if device.restored is Restored.UNTOUCHED else None
     return {
         "device": device.host,

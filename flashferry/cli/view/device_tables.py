@@ -298,7 +298,7 @@ def print_run_details(
     _print_images(report)
     rows = [_run_row(device, as_is_bytes_per_s) for device in rows_of(report.devices)]
     if all(device.transport == USUAL for device in report.devices):
-        # A column in which all cells are equal shows nothing.
+        # Leave out columns whose cells are all equal.
         rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
     show(rows, wide_only=frozenset({"server says", "link limit", "took"}))
     print_details(report, _print_evidence, is_kept=is_kept)
@@ -324,7 +324,7 @@ def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None
         "server says": rate(seen.rate_bytes_per_s if seen else None),
         "link limit": rate(link),
         "verdict": seen.verdict.kind.value if seen else "-",
-        # A device has neither good outcome without the hash that it computed itself, in this run or before.
+        # Both successful outcomes require the hash that the device computed, in this run or before.
         "hash": "proven" if device.verify or device.outcome.is_good else "-",
         "config": restored(device.restored),
         "took": f"{sum(device.seconds_by_step.values()):.1f} s",

@@ -51,7 +51,7 @@ class ShownConsole(Console):
     """
 
     def __init__(self, **options: Any) -> None:
-        # No markup, no emoji: a device may well print [brackets] and :colons:.
+        # No markup or emoji: device output may contain [brackets] and :colons:.
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def on_broken_pipe(self) -> None:

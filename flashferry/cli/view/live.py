@@ -42,7 +42,7 @@ class FleetLines:
         self, roster: Roster, last_step: str, devices: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._fleet = Fleet(roster, last_step, devices)
-        # A run that restores reports each device's end by itself.
+        # A run with restore steps reports each device's end.
         self._ends_silently = last_step != "restore"
         self._clock = clock
         self._lock = threading.Lock()
@@ -217,7 +217,7 @@ class LiveTable:
         self._started_s = clock()
         self._lock = threading.Lock()
         self._fleet = Fleet(roster or Roster(), last_step, devices)
-        # Appended to without the lock: a signal may have something said in the midst of drawing.
+        # Appended without the lock: a signal handler may call this during drawing.
         self._above: deque[Text] = deque()
         self._hashing = ""
         self._styles: dict[str, Style] = {"": Style.null()}
@@ -240,7 +240,7 @@ class LiveTable:
         elif event.status == "failed" and event.step not in {"device", "transfer"}:
             self._say_above(f"{event.host}: {event.step}: {event.text}", style=_style(event))
         elif event.status == "failed" and event.step == "device" and is_news and event.outcome != Outcome.NOT_BEGUN:
-            # No step of it failed, and yet it did not end well: as one that is not ready, or that was rolled back.
+            # No step failed but the outcome is bad, such as not ready or rolled back.
             self._say_above(f"{event.host}: {event.text}", style=_style(event))
         elif event.status == "note":
             self._say_above(f"{event.host}: {event.text}")
@@ -264,9 +264,9 @@ class LiveTable:
             yield
         finally:
             self._end.set()
-            # One that hangs in a write to a stopped terminal is left behind; the cursor comes back if it can.
+            # A thread blocked by a stopped terminal is abandoned; restore the cursor if possible.
             artist.join(timeout=2.0)
-            # A terminal that was closed meanwhile must not take the results and the exit code with it.
+            # A closed terminal must not prevent results and exit code.
             if not artist.is_alive():
                 with suppress(OSError):
                     self.print_above()
@@ -278,7 +278,7 @@ class LiveTable:
         lines = [self._above.popleft() for _ in range(len(self._above))]
         if lines:
             for line in lines:
-                # A name may have signs that the terminal has not.
+                # A name may contain characters that the terminal cannot show.
                 line.plain = line.plain.encode(self._out.encoding, "replace").decode(self._out.encoding)
             self._out.print(Group(*lines))
 
@@ -286,7 +286,7 @@ class LiveTable:
         pause_s = next(pause_s for least, pause_s in _REDRAW_EVERY_S if self._fleet.total > least or not least)
         while not self._end.wait(pause_s):
             try:
-                # What is printed above has the view drawn anew by itself.
+                # Printing above redraws the view.
                 if self._above:
                     self.print_above()
                 else:

@@ -127,7 +127,7 @@ def _step(device: Device, need: Need, now_s: float) -> str:
 def _text(device: Device, need: Need) -> str:
     if need is Need.RETRY or (device.waits and need is not Need.FAILED):
         return device.waits
-    # The step has the word already.
+    # The step's text already contains the word.
     return device.text.removeprefix(f"{device.phase.label}: ") if need in _IN_WORDS else device.doing
 
 
@@ -136,7 +136,7 @@ def _share(device: Device) -> float:
 
 
 def _left_s(device: Device) -> float | None:
-    # Below what is shown as a rate, a time would be given to the second and mean nothing.
+    # At a rate that rounds to zero, a remaining time would be meaningless.
     if device.rate_bytes_per_s < 500.0:
         return None
     return (device.size_bytes - device.acked_bytes) / device.rate_bytes_per_s

@@ -83,7 +83,7 @@ def bar(share: float, width: int, *, plain: bool) -> tuple[str, str]:
         width: Columns of both parts together.
         plain: Whether only ASCII can be shown.
     """
-    # Full only when all is done: rounding must not promise an end.
+    # Full only if all is done, whatever rounding gives.
     filled = width if share >= 1 else min(width - 1, int(share * width))
     done, undone = ("#", ".") if plain else ("━", "─")
     return done * filled, undone * (width - filled)

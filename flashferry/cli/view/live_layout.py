@@ -101,10 +101,10 @@ def _many(fleet: Fleet, screen: TerminalSize, now_s: float, elapsed_s: float, no
     heads = [_counts(fleet, elapsed_s, screen), _bytes(fleet, screen), *_wave(fleet, screen), *_held(fleet, screen)]
     space = screen.height - 1 - len(heads)
     sites = _sites(fleet, screen, space - _LEAST_DEVICE_LINES, notes) if len(fleet.sites) > 1 else []
-    # Without rows of sites a line has them all.
+    # Without site rows, one line has the copies of all sites.
     sites = sites or _notes_lines(notes, screen)
     space -= len(sites)
-    # A line of words above the devices, one below them for those that have no line.
+    # One line for the header above the devices, one for those that are hidden.
     chosen = choose(fleet.devices.values(), space=max(1, space - 2), now_s=now_s)
     drawn = [device for device, _ in chosen.shown]
     with_site = len(fleet.sites) > 1
@@ -148,7 +148,7 @@ def left_s(fleet: Fleet) -> float | None:
 
 
 def _wave(fleet: Fleet, screen: TerminalSize) -> list[Line]:
-    # An activation calls its waves rounds, and says so.
+    # The waves of an activation are called rounds.
     notes = fleet.wave if fleet.wave.startswith("round ") else f"wave {fleet.wave}"
     return [[(fit(notes, screen.width), "bold")]] if fleet.wave else []
 

@@ -52,7 +52,7 @@ def _parts(report: Report, thresholds: Sequence[Threshold], *, is_wide: bool) ->
     has_sites = any(device.site for device in report.devices)
     rows = [_device_row(device, is_wide=is_wide, has_site=has_sites and is_wide) for device in report.devices]
     if all(device.transport == USUAL for device in report.devices):
-        # A column in which all cells are equal shows nothing.
+        # Leave out columns whose cells are all equal.
         rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
     yield _table(rows)
     yield from _compared(report)
@@ -194,7 +194,7 @@ def _held(report: Report, thresholds: Sequence[Threshold]) -> Iterator[Renderabl
         return
     found = [(device, check) for device in report.devices for check in checks_of(device, report.verb, thresholds)]
     yield from _heading(f"Checks: {_tally([check for _, check in found])}")
-    # What is wrong with images and configurations stands above, under what needs attention.
+    # Faults of images and configurations are printed above, with what needs attention.
     names = {check.name for _, check in found[: len(checks_of(report.devices[0], report.verb, ()))]} if found else set()
     for device, check in found:
         if check.status in {Status.FAILED, Status.ERROR} and check.name not in names:

@@ -136,12 +136,12 @@ class _Watch:
 
 class _JsonLines(_View):
     def offer(self, offer: Offer) -> None:
-        # The line is what was asked for: the one place where a ticket is printed.
+        # Unmasked: the only place where a ticket is printed.
         login = {"copy": offer.lines, "transports": offer.transports, "password": offer.password or None}
         print(json.dumps({"event": "offer", "image": offer.ticket.image_name, **login}), flush=True)  # noqa: T201
 
     def events(self, events: list[ServerEvent]) -> None:
-        # Not line by line: each piece wakes the thread that writes it out.
+        # One write: each wakes the writing thread.
         for first in range(0, len(events), JSON_LINES_AT_ONCE):
             some = events[first : first + JSON_LINES_AT_ONCE]
             lines = (json.dumps(redact_json({"event": event.kind.value} | to_json(event))) + "\n" for event in some)

@@ -95,7 +95,7 @@ def outcome_line(one: api.SyncedImage) -> str:
     """Return the result of an image as a line."""
     synced = one.synced
     if synced is None and one.is_interrupted:
-        # What that means was printed when it came.
+        # Its hint was printed before.
         return f"{one.name}: under way: {part_in_words(one.held) if one.held is not None else 'nothing here yet'}"
     if synced is None:
         return f"{one.name}: failed: {one.error}" + (f". {one.hint}" if one.hint else "")
