@@ -233,7 +233,7 @@ _PLACES = {
     ),
     "flashferry.run.request": ("RunOptions",),
 }
-"""Public names by the module that has them: one of this package, or of a room below it."""
+"""Public names by module: a module of this package, or a full name."""
 
 _MODULES = {
     name: module if "." in module else f"{__name__}.{module}" for module, names in _PLACES.items() for name in names

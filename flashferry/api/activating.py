@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tasks.check import TargetImage
 
 LEAST_DIGEST = 8
-"""So many digits of a plan's digest distinguish it from every other plan at hand."""
+"""Number of digest digits that identify a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_CHANGES = 3
 
-"""So often an image may change at the source while it is fetched, until that is a fault."""
+"""How often an image may change at the source during its fetch before that is an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

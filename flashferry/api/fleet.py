@@ -57,11 +57,11 @@ def journal_in(state: Journal | Path | str | None, origin: Origin | None = None)
 
 _TAKEN: dict[str, str] = {}
 
-"""Secrets that stood in our environment, and were taken out of it."""
+"""Secrets removed from our environment."""
 
 Tell = Callable[[str], None]
 
-"""Takes a sentence for people."""
+"""Receives a notice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

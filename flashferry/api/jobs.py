@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from flashferry.store.journal import Journal
 
 INVENTORY = "inventory"
-"""Key under which a run's request keeps where its inventory is."""
+"""Key in a run's request for the location of its inventory."""
 
 PLAN = "plan"
-"""Key under which it keeps the path and the digest of the plan that it carries out."""
+"""Key in a run's request for path and digest of its plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

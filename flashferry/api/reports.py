@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES = 4096
 
-"""The schema is the first thing in a plan."""
+"""Enough to read a plan's schema, which comes first."""
 
 
 class ReportFormat(StrEnum):

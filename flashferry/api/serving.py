@@ -102,7 +102,7 @@ def _dropped(network: str, link_bytes_per_s: int | None) -> None:
 
 SITE = "serve"
 
-"""Site of all copies where they share one cap."""
+"""Site of all copies if they share one rate limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +252,7 @@ class ManualTickets:
 
 SIOCGIFADDR = 0x8915
 
-"""Asks for an interface's IPv4 address (linux/sockios.h)."""
+"""ioctl for an interface's IPv4 address (linux/sockios.h)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

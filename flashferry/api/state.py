@@ -35,10 +35,10 @@ _LEFT_OUT = frozenset({"runs", "scratch", "leases", "images", "jobs"})
 """Folders that no backup has: locks and scratch of the living; leases, which the journal has too; images, which are
 large and had elsewhere; and what jobs printed."""
 _PASSING = frozenset({"digests.json"})
-"""Files that no backup has: digests of images are found anew, and are of the files of this host at that time."""
+"""Files left out of backups: image digests belong to this host's files, and are computed again."""
 _KEPT = frozenset({"known_hosts", "link-rates.json", "ssh_preferences.json", "service.toml", "service.lock"})
 _OURS = _LEFT_OUT | _PASSING | _KEPT | {"recover.lock", "depot.sock", "server_host_keys", "events"}
-"""What a state folder may have in it that has no database yet."""
+"""Files that a state folder without a database may contain."""
 _LEAST_DAYS = 1
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _WHICH = "Check --state-dir; the first run makes the folder"

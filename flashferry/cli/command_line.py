@@ -33,13 +33,13 @@ OUTPUT = "Output and state"
 UsageError: type[Exception] = next(
     one for one in typer.BadParameter.__mro__ if one.__name__ == "UsageError"
 )  # typer takes it from click or brings its own, and exports only what is derived from it
-"""What a wrong command line ends in."""
+"""Typer's exception for a usage error."""
 
 _OPTIONS = Subject.RUN.value
 _ORDER = (_OPTIONS, DEVICES, IMAGE, TUNING, SERVER, WAVES, OUTPUT)
-"""Of the groups, the same in all verbs."""
+"""Order of option groups in the help of all verbs."""
 _WIDEST = 28
-"""Longer words have their text on the next line, so that eighty columns have space for both."""
+"""Longer option names have their text on the next line, to fit into 80 columns."""
 _NO_LIMIT = 1000
 _EXPECTED = {
     "int_parsing": "a whole number",
@@ -47,13 +47,13 @@ _EXPECTED = {
     "greater_than_equal": "{ge} or more",
     "less_than_equal": "{le} at most",
 }
-"""What was expected, by the kind of fault that typer's check found."""
+"""What was expected, by typer's kind of error."""
 
 SERVICE_VARIABLE = "FLASHFERRY_SERVICE"
-"""Address of a remote service, in place of `--service`; never set for the job of a service."""
+"""Variable for the address of a remote service, as `--service`; never set for a service's jobs."""
 
 SERVICE_TOKEN_VARIABLE = "FLASHFERRY_SERVICE_TOKEN"  # noqa: S105 -- the name of a variable
-"""Holds the token for it, which never stands in the command line: every user of the host can read that."""
+"""Variable for the service's token; not an option, since any user can read command lines."""
 
 _WITH_VALUE = frozenset({"--service", "--service-ca", "--service-token-file"})
 """Options before the verb that take a value."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flashferry.depot.sync.syncing import AnySource
 
 PASSWORD_VARIABLE = "FLASHFERRY_DEPOT_PASSWORD"  # noqa: S105 -- the name of a variable
-"""Holds the password of `--user`; it never stands in the command line, which everybody on the host can read."""
+"""Variable for the password of `--user`; not an option, since any user can read command lines."""
 
 ImagesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="IMAGE", help="Names of images (default: all).", show_default=False)

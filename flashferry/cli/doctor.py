@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flashferry.api import Finding
 
 PACKAGES = ("asyncssh", "pyroute2")
-"""By their names for `import` and for pip, which are the same."""
+"""Names of the packages, for `import` and pip alike."""
 
 
 def doctor(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 30
 _LEAST = 3
-"""Copies that make a trend."""
+"""Least number of copies for a trend."""
 
 
 def history(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from inventory.first_devices import FirstDevice
 
 DEFAULT = Path("routers")
-"""The folder that is meant where none is named."""
+"""Default folder."""
 
 _MBPS = 1_000_000
 _NO_SITE = "-"

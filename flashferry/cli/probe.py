@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from flashferry.api import ProbeOptions
 
 SWEEP = "SSH's ciphers"
-"""The panel of the options about them."""
+"""Option group in the help."""
 _ALL = "all"
 
 

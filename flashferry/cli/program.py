@@ -76,18 +76,18 @@ COMMANDS = {
 name, or an `app`; those of the lab are the lab's own: `flashferry.lab.cli`."""
 
 FAMILIES = frozenset({"run", "images", "service", "sites", "nightly", "depot", "state", "lab"})
-"""Those with commands of their own: `app` in a module of that name."""
+"""Commands with subcommands: `app` in the module of that name."""
 
 VERBS = tuple(name for names in COMMANDS.values() for name in names if name not in FAMILIES)
-"""The others."""
+"""Commands without subcommands."""
 
 AT_SERVICE = ("check", "probe", "plan", "stage", "recover", "status", "run", "history", "report")
-"""Those that a remote service carries out, too."""
+"""Commands that a remote service can carry out."""
 
 _HELP = frozenset({"--help", "-h", "--help-all", "--version"})
 
 CHANGING = frozenset({"probe", "stage", "recover", "activate", "clean", "pilot"})
-"""Those that change devices."""
+"""Commands that change devices."""
 
 _SUMMARIES = {name: summary for names in COMMANDS.values() for name, summary in names.items()}
 _PLACES = {name: f"flashferry.cli.{name}" for name in _SUMMARIES} | {"lab": "flashferry.lab.cli.app"}
@@ -113,7 +113,7 @@ _CODES = {
         ExitCode.INTERNAL,
     ),
 }
-"""Exit codes of errors that a verb should have turned into a device's failure or into a wrong input, and did not."""
+"""Exit codes of errors that verbs do not handle themselves."""
 
 
 class Program(Family):

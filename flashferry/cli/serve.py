@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver import ServerEvent
 
 PASSWORD_VARIABLE = "FLASHFERRY_SERVE_PASSWORD"  # noqa: S105 - the name of a variable
-"""Holds the password of `--user`; it never stands in the command line, which everybody on the host can read."""
+"""Variable for the password of `--user`; not an option, since any user can read command lines."""
 
 
 @listening_options

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMAND = verb_with_first("inventory", "host", "image", "plan", "resume", "dry_run")
-"""What shows these options first."""
+"""Command class; `--help` shows these options."""
 
 _AT_SERVICE = {"transport", "until", *(one.name for one in AT_THE_START)}
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _LEFT_OUT = frozenset({Outcome.INTERRUPTED.value, Outcome.NOT_BEGUN.value})
 _FEW = 5
-"""A run of more devices has a row only for those that need attention; its line counts all."""
+"""Number of devices up to which all have a row; above, only those that need attention."""
 _MOST = 20
-"""Of them so many rows at most."""
+"""Maximum number of their rows."""
 _WIDE_ONLY = frozenset({"wave", "verdict"})
 
 _Row = dict[str, str | Text]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flashferry.nightly.description.logins import Tried
 
 DEFAULT = Path("nightly.yaml")
-"""The description that is meant where none is named."""
+"""Default description file."""
 
 
 def init(

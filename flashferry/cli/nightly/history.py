@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from flashferry.nightly.night import Night
 
 _LAST = 30
-"""Nights that are shown by default."""
+"""Default number of nights."""
 
 _SHOWN = 10
-"""Nights that have a line of their own in a terminal; the series are drawn over all that were asked for."""
+"""Number of nights listed in a terminal; series cover all requested nights."""
 
 _COLUMNS = 100
-"""Room for all that a night came to; what a row has more of folds."""
+"""Width of the table; longer rows fold."""
 
 _TONES = {"good": GOOD, "bad": BAD, "warn": "yellow"}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flashferry.nightly.clean_up import Reaped
 
 _WHOLE_S = 3600.0
-"""A timer comes again every hour."""
+"""Time limit: a timer starts the command again every hour."""
 
 
 def reap(

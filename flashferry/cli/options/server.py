@@ -135,7 +135,7 @@ SERVER_PARAMETERS = {
     "transport": "--transport is",
     "depot": "--depot is",
 }
-"""The options about our server by the names of their parameters, as a sentence on them begins."""
+"""Options about our server by parameter name, as the start of an error message."""
 
 
 def asked_transport(transport: str | None) -> str:

@@ -198,15 +198,15 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
 
 JOB_VARIABLE = "FLASHFERRY_JOB"
 
-"""The job of a service that this process is."""
+"""Variable for the id of the service's job that this process runs."""
 
 ACTOR_VARIABLE = "FLASHFERRY_ACTOR"
 
-"""The user who asked the service for it."""
+"""Variable for the user who started the service's job."""
 
 VIA = "command-line"
 
-"""How a request came that was typed."""
+"""Origin of requests made on the command line."""
 
 ReasonOption = Annotated[
     str,

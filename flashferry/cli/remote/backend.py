@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _SITE = "site"
 _OFFERED_WITHIN_S = 20.0
-"""The service keeps a plan that it made as a draft within this time; it checks every two seconds."""
+"""Time within which the service stores a plan that it made; it checks every two seconds."""
 
 
 @contextmanager

@@ -88,11 +88,11 @@ def _is_error(document: Document) -> bool:
 
 POLL_S = 1.0
 
-"""Pause between two requests for the state of a job."""
+"""Seconds between requests for a job's state."""
 
 SUCCESSOR_S = 30.0
 
-"""How long the service gets to resume a run that was killed; its first try comes at once."""
+"""Time for the service to resume a killed run; its first attempt is immediate."""
 
 _RUNS = frozenset({"stage", "resume", "probe"})
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("fastapi", "uvicorn", "multipart", "argon2", "joserfc", "httpx")
 
-"""What the extra `service` brings, by the names for `import`."""
+"""Packages of the extra `service`, by import name."""
 
 _FD = "fd:"
 
@@ -144,7 +144,7 @@ def _listening(settings: ServiceSettings, listen: str | None) -> ServiceSettings
 
 PASSWORD_VARIABLE = "FLASHFERRY_USER_PASSWORD"  # noqa: S105 -- the name of a variable
 
-"""Holds the password of who is entered; it never stands in the command line, which everybody on the host can read."""
+"""Variable for a user's new password; not an option, since any user can read command lines."""
 
 
 @contextmanager

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flashferry.sites.centre.centre import Centre
 
 _PATIENCE_S = 10.0
-"""How long to wait for the agents' confirmation; `sites follow` continues to send where there is none."""
+"""Time to wait for confirmations; `sites follow` keeps sending unconfirmed orders."""
 _POLL_S = 0.25
 
 

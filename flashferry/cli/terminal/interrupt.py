@@ -65,17 +65,17 @@ class SignalQueue(Generic[T]):
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-"""Ctrl-C, a service that is stopped, and a terminal that is closed."""
+"""Ctrl-C, stop by a service manager, and a closed terminal."""
 
 _NUMBERS = frozenset(SIGNALS)
 
 _NUDGE = signal.SIGURG
 
-"""Wakes the main thread; nothing else sends it, and by default it is ignored."""
+"""Signal that wakes the main thread; ignored by default, and not sent by anything else."""
 
 _NUDGES_AFTER_S = (0.05, 0.25, 1.0)
 
-"""More than one, for on a busy host the main thread may only just be about to wait."""
+"""Several, since on a busy host the main thread may not be waiting yet."""
 
 
 @contextmanager

@@ -28,7 +28,7 @@ MOST_QUEUED_BYTES = 1 << 20
 """About ten seconds of four hundred copies' progress."""
 
 UNREAD_AFTER_S = 5.0
-"""Output that waits so long to be written is not read."""
+"""Output blocked for longer counts as not being read."""
 
 FLUSH_S = 2.0
 _GONE = frozenset({errno.EPIPE, errno.EIO, errno.EBADF, errno.ENXIO})

@@ -31,7 +31,7 @@ from flashferry.model.exit_codes import ExitCode
 from flashferry.monitor.events import Event
 
 _QUOTED = re.compile(r"'flashferry ((?:recover|report|status|stage --resume|run (?!list)\w+)\b[^']*)'")
-"""A command of ours that reads the journal, as sentences quote it."""
+"""A flashferry command that reads the journal, as quoted in messages."""
 
 
 class _CliState:
@@ -83,16 +83,16 @@ def _option() -> str:
 SCHEMA_VERSION = 1
 JSON_VARIABLE = "FLASHFERRY_JSON"
 _YES = frozenset({"1", "true", "t", "yes", "y", "on"})
-"""What a variable says for a flag, as typer reads it."""
+"""Values of an environment variable that typer reads as true."""
 
 _FAMILIES = (["run"], ["images"], ["service"], ["sites"], ["nightly"], ["lab"])
 _OF_DEPOT = (["sync"], ["probe"], ["list"], ["verify"])
-"""Commands of a family that is a command by itself too, with values behind its options."""
+"""Subcommands of `depot`, which is a command itself and has options with values."""
 _PROGRESS_EVERY_S = 2.0
 HASHING_EVERY_S = 30.0
 _ANSWER_POLL_S = 0.2
 GONE = frozenset({errno.EPIPE, errno.EIO})
-"""What writing to a closed pipe or terminal ends in."""
+"""Error numbers of writing to a closed pipe or terminal."""
 
 
 def echo(text: str = "", *, err: bool = False) -> None:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 FEW = 5
 
-"""Of so many devices everything is shown."""
+"""Number of devices up to which everything is shown."""
 
 MOST_ROWS = 60
 

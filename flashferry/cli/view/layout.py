@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 GOOD, WARN, BAD = "green", "yellow", "bold red"
 STYLES = {Tone.GOOD: GOOD, Tone.WARN: WARN, Tone.BAD: BAD, Tone.QUIET: ""}
-"""How a terminal shows a tone."""
+"""Rich styles by tone."""
 
 WIDE_COLUMNS = 110
-"""From this width on a table has all its columns; below, what is left out stands in the lines under it."""
+"""Width from which a table has all columns; below, lines under it have the rest."""
 
 PIPED_COLUMNS = 160
 _NARROWEST = 20
-"""Less is no width that anybody reads."""
+"""Smallest usable width."""
 
 MOST_SENTENCES = 20
 MOST_NAMES = 4

@@ -127,15 +127,15 @@ def _summary_of(tally: Tally) -> str:
 
 OfSites = Callable[[], Mapping[str, str]]
 
-"""Asked each time that a view is drawn: notes on sites, in words by site."""
+"""Returns notes by site; called at each drawing."""
 
 MANY = 20
 
-"""Beyond so many devices plain lines are a summary."""
+"""Number of devices above which plain lines are summaries."""
 
 _REDRAW_EVERY_S = ((200, 1.0), (MANY, 0.5), (0, 0.25))
 
-"""From so many devices on: each reports once a second, and a line of 160 columns takes a while to draw."""
+"""Redraw interval by least number of devices: drawing time grows with their number."""
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from flashferry.monitor.progress import Device
 DIM, BAD, WARN, DONE = "dim", "bold red", "yellow", "cyan"
 
 WIDE_ENOUGH = 80
-"""Below so many columns the view leaves out a site's cap and a copy's verdict, rather than cut what stands last."""
+"""Width below which a site's cap and a copy's verdict are left out."""
 
 _STEP = 14
 _RATE = 7
@@ -22,7 +22,7 @@ _FEW_STEP = 20
 _FEW_BAR = 16
 _STYLES = {Need.RESTORING: BAD, Need.FAILED: BAD, Need.STALLED: WARN, Need.RETRY: WARN, Need.SLOW: WARN}
 _IN_WORDS = frozenset({Need.RESTORING, Need.FAILED, Need.RETRY})
-"""Needs that take words, not a bar."""
+"""Needs shown as text instead of a bar."""
 
 
 def few_lines(devices: Iterable[Device], screen: TerminalSize, now_s: float) -> list[Line]:

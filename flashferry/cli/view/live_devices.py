@@ -16,7 +16,7 @@ from tasks.verify import VERIFY
 
 Span = tuple[str, str]
 
-"""A piece of text and its style; an empty style is none."""
+"""Text and its style, or an empty style."""
 
 Line = list[Span]
 
@@ -126,7 +126,7 @@ def left(seconds: float | None) -> str:
 
 STALLED_AFTER_S = 10.0
 
-"""Our server measures every second; ten without an acknowledgement are no hiccup on any link."""
+"""Time without an acknowledgement after which a copy counts as stalled."""
 
 _SLOW_SHARE = 1 / 3
 
@@ -150,7 +150,7 @@ class Need(IntEnum):
 
 _ACTIONABLE = frozenset({Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED})
 
-"""Ends that need an action; devices that were not started are only counted."""
+"""Final phases that need action."""
 
 LABELS: Mapping[Need, str] = {
     Need.RESTORING: "being restored",
@@ -163,7 +163,7 @@ LABELS: Mapping[Need, str] = {
     Need.OTHER: "at other steps",
 }
 
-"""Labels of devices that are only counted."""
+"""Labels for counts of hidden devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from flashferry.model.states import NOT_DONE, Phase
 from flashferry.monitor.progress import Fleet, Tally
 
 FEW = 8
-"""So many devices need no totals and no sites: the lines are theirs."""
+"""Number of devices up to which totals and sites are left out."""
 
 DIM, GOOD, BAD, WARN, DONE = "dim", "green", "bold red", "yellow", "cyan"
 
@@ -213,7 +213,7 @@ def _site_order(tally: Tally) -> tuple[bool, bool, float]:
 
 
 _NOT_DONE = "not done"
-"""Heads the column of those that are over without what they were to get: failed, refused, interrupted, not started."""
+"""Column header for devices that failed, were refused, interrupted or not started."""
 
 
 def _site_header(width: int, screen: TerminalSize, *, has_copies: bool) -> Line:

@@ -26,7 +26,7 @@ from inventory.transport_policy import USUAL
 
 EVERY_S = 2.0
 FEW = 10
-"""Up to so many devices each has its line."""
+"""Number of devices up to which each has its line."""
 
 
 class PlanProgress:
@@ -64,13 +64,13 @@ class PlanProgress:
 
 
 MOST_ROWS = 40
-"""With more devices than this only those have a row that need attention; the file has all of them."""
+"""Number of devices above which only those that need attention have a row."""
 
 NARROW_COLUMNS = 96
-"""Below this the model goes, which the file has: names of devices and times count more."""
+"""Width below which the model's column is left out."""
 
 FEW_WAVES = 8
-"""With more waves than this they are counted, not listed: their names say which devices are in them."""
+"""Number of waves above which they are only counted."""
 
 
 def print_plan(plan: FleetPlan) -> None:

@@ -24,7 +24,7 @@ STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
 BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_BEGUN)
 
 MANY = 20
-"""A run of more devices has rows only for those that need attention."""
+"""Number of devices above which only those that need attention have a row."""
 _CALM = 2
 _NOT_AS_BEFORE = frozenset(one.label for one in Restored if one.tone is Tone.BAD)
 

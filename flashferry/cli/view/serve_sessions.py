@@ -35,7 +35,7 @@ WIDE_COLUMNS = 110
 IMAGE_COLUMNS = 20
 JSON_LINES_AT_ONCE = 100
 RENEW_EVERY_S = 0.5
-"""Offers expire, and image files are replaced, without an event."""
+"""Interval of checks for expired offers and replaced image files."""
 
 _ENDS = frozenset({EventKind.DONE, EventKind.FAILED})
 _RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flashferry.depot.sync.syncing import Synced
 
 _LINE_EVERY_S = 30.0
-"""Where there is no terminal, a line has how far an image is, so often."""
+"""Interval of progress lines without a terminal."""
 
 
 class _Rate(ProgressColumn):
