@@ -252,7 +252,7 @@ def probe_depot_path(
     asked: ProbeAsked,
     *,
     state: Path | str | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> PathFound:
     """Measure the path from a source to this host, and save the fastest copy method for it.
@@ -260,7 +260,7 @@ def probe_depot_path(
     Args:
         asked: What to measure.
         state: The state folder in which the result is saved; None: the default.
-        tell: Receives lines of progress.
+        notify: Receives lines of progress.
         interrupted: Whether to stop; nothing is saved then.
 
     Raises:
@@ -272,7 +272,7 @@ def probe_depot_path(
     folder = state_folder(state)
     # Report an unreadable file before an hour of copies.
     BulkPaths.read(folder)
-    found = probe_path(asked, tell=tell, interrupted=interrupted)
+    found = probe_path(asked, tell=notify, interrupted=interrupted)
     kept = found.kept()
     if found.is_whole and kept is not None:
         try:

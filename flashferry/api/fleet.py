@@ -59,7 +59,7 @@ _TAKEN: dict[str, str] = {}
 
 """Secrets removed from our environment."""
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 """Receives a notice."""
 
@@ -103,13 +103,13 @@ class FleetOptions:
         return path if path.is_dir() else path.parent
 
 
-def open_fleet(options: FleetOptions, *, ask: Source | None = None, tell: Tell | None = None) -> Nornir:
+def open_fleet(options: FleetOptions, *, ask: Source | None = None, notify: Notify | None = None) -> Nornir:
     """Return the selected devices with their credentials.
 
     Args:
         options: Which devices, and how to log in to them.
         ask: Last source of credentials, such as a prompt; None: none.
-        tell: Receives a notice when a transcript can no longer be written; None: no notice.
+        notify: Receives a notice when a transcript can no longer be written; None: no notice.
 
     Raises:
         ConfigInvalid: The inventory is invalid or empty, no device is selected, two devices share an address, or a
@@ -117,17 +117,17 @@ def open_fleet(options: FleetOptions, *, ask: Source | None = None, tell: Tell |
     """
     from inventory.sites import check_addresses
 
-    selected = narrowed(whole_fleet(options, tell=tell), options.selection)
+    selected = narrowed(whole_fleet(options, notify=notify), options.selection)
     check_addresses(selected.inventory.hosts.values())
     return with_credentials(selected, options, ask=ask)
 
 
-def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
+def whole_fleet(options: FleetOptions, *, notify: Notify | None = None) -> Nornir:
     """Return all devices of an inventory, perhaps none, with host key rules and without credentials.
 
     Args:
         options: Where the inventory is; its selection is ignored.
-        tell: As for `open_fleet`.
+        notify: As for `open_fleet`.
 
     Raises:
         ConfigInvalid: The inventory is invalid, the known hosts cannot be read, or no transcript can be written.
@@ -155,11 +155,11 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
     if options.at_depot:
         _seen_from_depot(nornir)
     if options.transcript is not None:
-        record_sessions(nornir, options.transcript, tell or _dropped)
+        record_sessions(nornir, options.transcript, notify or _dropped)
     return nornir
 
 
-def record_sessions(nornir: Nornir, folder: Path, report: Tell) -> Transcripts:
+def record_sessions(nornir: Nornir, folder: Path, report: Notify) -> Transcripts:
     """Write sessions that are opened with the devices from now on into a folder, with secrets masked.
 
     Args:
@@ -173,7 +173,7 @@ def record_sessions(nornir: Nornir, folder: Path, report: Tell) -> Transcripts:
     from flashferry.devices.connection import TRANSCRIPTS
     from flashferry.devices.transcript import transcripts_in
 
-    made = transcripts_in(folder, tell=report)
+    made = transcripts_in(folder, notify=report)
     nornir.config.user_defined[TRANSCRIPTS] = made
     return made
 
@@ -188,19 +188,19 @@ def _seen_from_depot(nornir: Nornir) -> None:
             host.data |= {"link_rate_bps": host.get("lan_rate_bps"), "depot": None, "neighbours": False}
 
 
-def transcripts_reported_by(nornir: Nornir, tell: Tell) -> None:
+def transcripts_reported_by(nornir: Nornir, notify: Notify) -> None:
     """Send notices about unwritable transcripts to another function, as while a live view has the terminal.
 
     Args:
         nornir: The devices.
-        tell: Receives a sentence.
+        notify: Receives a sentence.
     """
     from flashferry.devices.connection import TRANSCRIPTS
     from flashferry.devices.transcript import Transcripts
 
     found = nornir.config.user_defined.get(TRANSCRIPTS)
     if isinstance(found, Transcripts):
-        found.report_by(tell)
+        found.report_by(notify)
 
 
 def with_credentials(

@@ -32,7 +32,7 @@ from inventory.selection import Selection, narrowed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flashferry.api.fleet import Tell
+    from flashferry.api.fleet import Notify
     from flashferry.devices.credentials import Source
     from flashferry.model.lease import LeasedDevice
     from flashferry.model.record import RunReport
@@ -58,11 +58,11 @@ def recover(
     fleet: FleetOptions | Nornir,
     *,
     run: str | None = None,
-    vouched: Iterable[str] = (),
+    confirmed: Iterable[str] = (),
     accepted: Iterable[str] = (),
     state: Journal | Path | str | None = None,
     ask: Source | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> RecoveryResult:
@@ -72,12 +72,12 @@ def recover(
         fleet: Source of credentials: an inventory, of which only the devices to recover are used, or a Nornir object. A
             device that is no longer in it is reached at the address in the journal.
         run: Only devices of this dead run, by a unique beginning or end of its id, or `latest`; None: all dead runs.
-        vouched: Devices for which the caller confirms that the device at the address is the right one, and that its run
-            is not alive elsewhere.
+        confirmed: Devices that the caller confirms to be the right ones at their addresses, and whose run is not alive
+            elsewhere.
         accepted: Devices to accept as they are, once our own lines are removed.
         state: An open journal or its folder; None: the default folder.
         ask: Last source of credentials; None: none.
-        tell: Receives a notice when a transcript can no longer be written; None: no notice.
+        notify: Receives a notice when a transcript can no longer be written; None: no notice.
         emit: Receives events; called from several threads.
         interrupted: Whether to stop: devices in progress are finished, others are left for the next recovery.
 
@@ -89,7 +89,7 @@ def recover(
     taken = frozenset(accepted)
     with journal_in(state) as journal:
         only = None if run is None else _dead_run(journal, run)
-        everything = fleet if isinstance(fleet, Nornir) else whole_fleet(fleet, tell=tell)
+        everything = fleet if isinstance(fleet, Nornir) else whole_fleet(fleet, notify=notify)
         nornir = only_pending(everything, pending(journal, only))
         unusable: dict[str, FlashferryError] = {}
         if isinstance(fleet, FleetOptions) and nornir.inventory.hosts:
@@ -102,7 +102,7 @@ def recover(
             interrupted=interrupted,
             unusable=unusable,
             only=only,
-            vouched=frozenset(vouched),
+            confirmed=frozenset(confirmed),
             accepted=taken,
         )
     # UNTOUCHED: an activation that ended with the new image running.
@@ -209,7 +209,7 @@ def job_for_resume(
     *,
     server: ServerPlace | None = None,
     ask: Source | None = None,
-    tell: Tell = lambda text: None,  # noqa: ARG005 -- the signature
+    notify: Notify = lambda text: None,  # noqa: ARG005 -- the signature
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> StageJob:
@@ -222,7 +222,7 @@ def job_for_resume(
         journal: The journal.
         server: Where our server listens now; unset values stay as they were.
         ask: Last source of credentials; None: none.
-        tell: Receives notices: what is restored first, and a transcript that can no longer be written.
+        notify: Receives notices: what is restored first, and a transcript that can no longer be written.
         emit: Receives the recovery's events.
         interrupted: Whether to stop.
 
@@ -237,7 +237,7 @@ def job_for_resume(
     kept = kept_request(journal, run_id, emit)
     if not fleet.inventory:
         fleet = replace(fleet, inventory=str(kept.more.get(INVENTORY) or ""))
-    everything = whole_fleet(fleet, tell=tell)
+    everything = whole_fleet(fleet, notify=notify)
     left = _left_to_do(journal, run_id, kept.request)
     _check_known(run_id, left, everything)
     selection = fleet.selection
@@ -245,7 +245,7 @@ def job_for_resume(
         # With devices named, no others take part.
         left = (*left, *_may_serve(kept.request, left, everything))
     nornir = with_credentials(narrowed(everything, replace(selection, hosts=selection.hosts or left)), fleet, ask=ask)
-    recovered = _restored_first(run_id, everything, fleet, journal, ask, tell, emit, interrupted)
+    recovered = _restored_first(run_id, everything, fleet, journal, ask, notify, emit, interrupted)
     if interrupted():
         raise Interrupted(
             f"stopped while the devices of run {run_id} were being restored, before it was gone on with",
@@ -299,7 +299,7 @@ def _restored_first(
     fleet: FleetOptions,
     journal: Journal,
     ask: Source | None,
-    notify: Tell,
+    notify: Notify,
     emit: Emit,
     interrupted: Callable[[], bool],
 ) -> tuple[RecoveryRecord, ...]:

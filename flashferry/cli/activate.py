@@ -99,7 +99,7 @@ def activate(
             rich_help_panel=_TIMES,
         ),
     ] = 5.0,
-    look_every_s: Annotated[
+    poll_s: Annotated[
         float,
         typer.Option(
             "--look-every-s", metavar="SECONDS", min=0.2, help="Pause between two looks.", rich_help_panel=_TIMES
@@ -117,7 +117,7 @@ def activate(
         timer_min=timer_min,
         boot_limit_s=boot_limit_min * 60,
         settle_s=settle_min * 60,
-        look_every_s=look_every_s,
+        look_every_s=poll_s,
     )
     options = api.ActivationOptions(
         limits=limits,

@@ -189,7 +189,7 @@ def probe(
     if write is not None and access is None:
         raise ConfigInvalid("--write: expected --ssh with it, found none", hint="Give --ssh USER@HOST")
     with stop_on_signals(announce=_print_stopping) as stop:
-        found = api.probe_depot_path(asked, state=state_dir, tell=say, interrupted=stop.is_set)
+        found = api.probe_depot_path(asked, state=state_dir, notify=say, interrupted=stop.is_set)
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK if found.best else ExitCode.DEVICES_FAILED
     kept = found.kept()
     written = _written(kept, access, write) if code is ExitCode.OK else ""

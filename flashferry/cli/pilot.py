@@ -72,7 +72,7 @@ def pilot(
                 return True
             return agreed(("", about), f"{step} {host}?", stop.is_set)
 
-        found = take_steps(options, consent, ask=prompt(), tell=say, emit=EventLines(), interrupted=stop.is_set)
+        found = take_steps(options, consent, ask=prompt(), notify=say, emit=EventLines(), interrupted=stop.is_set)
     document: dict[str, object] = {
         "host": host,
         "folder": str(found.folder),

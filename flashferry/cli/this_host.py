@@ -163,7 +163,7 @@ class ThisHost(RunsOfThisHost):
                         *(which, run, chosen, journal),
                         server=server,
                         ask=prompt(),
-                        tell=say,
+                        notify=say,
                         emit=lines,
                         interrupted=stop.is_set,
                     )
@@ -192,13 +192,13 @@ class ThisHost(RunsOfThisHost):
                 found = api.recover(
                     which,
                     run=asked.run,
-                    vouched=asked.device_is or (),
+                    confirmed=asked.device_is or (),
                     accepted=asked.accepted or (),
                     state=self._state,
                     ask=prompt(),
                     emit=EventLines(),
                     interrupted=stop.is_set,
-                    tell=say,
+                    notify=say,
                 )
         return devices_result("recover", found.exit_code, found.devices)
 

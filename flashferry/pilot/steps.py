@@ -48,7 +48,7 @@ from inventory.transport_policy import AS_USUAL
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
-    from flashferry.api.fleet import Tell
+    from flashferry.api.fleet import Notify
     from flashferry.devices.credentials import Source
     from flashferry.model.record import DeviceRecord, Failure, RunReport
 
@@ -58,7 +58,7 @@ COPY_BYTES = 1_000_000
 KILLED_COPY_S = 30.0
 """What the copies of the run that is killed aim at: it must not end by itself before that."""
 
-_LOOK_EVERY_S = 0.1
+_POLL_S = 0.1
 
 
 class Step(StrEnum):
@@ -155,7 +155,7 @@ def pilot(
     consent: Callable[[Step], bool],
     *,
     ask: Source | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> PilotResult:
@@ -167,7 +167,7 @@ def pilot(
         options: Router and destination.
         consent: Returns whether to take a step; called before each.
         ask: Last source of credentials; None: none.
-        tell: Receives a notice when a transcript can no longer be written.
+        notify: Receives a notice when a transcript can no longer be written.
         emit: Receives events; called from several threads.
         interrupted: Whether to stop: the step in progress restores the router, no other is started.
 
@@ -177,7 +177,7 @@ def pilot(
     """
     _make_folder(options.folder)
     nornir = open_fleet(
-        replace(options.fleet, selection=Selection(hosts=(options.host,)), transcript=None), ask=ask, tell=tell
+        replace(options.fleet, selection=Selection(hosts=(options.host,)), transcript=None), ask=ask, notify=notify
     )
     if (run_id := _held_by(options)) is not None:
         raise ConfigInvalid(
@@ -185,7 +185,7 @@ def pilot(
             hint=f"{_recover_command(options)} restores it; then start the pilot",
         )
     with scratch_folder(state_folder(options.fleet.state_dir)) as scratch:
-        work = _Pilot(options, nornir, scratch, tell or (lambda _text: None), emit, interrupted)
+        work = _Pilot(options, nornir, scratch, notify or (lambda _text: None), emit, interrupted)
         results: list[StepResult] = []
         try:
             for step in Step:
@@ -261,12 +261,12 @@ class _Pilot:
         options: PilotOptions,
         nornir: Nornir,
         scratch: Path,
-        tell: Tell,
+        notify: Notify,
         emit: Emit,
         interrupted: Callable[[], bool],
     ) -> None:
         self._options, self._nornir, self._scratch = options, nornir, scratch
-        self._tell, self._emit, self._interrupted = tell, emit, interrupted
+        self._notify, self._emit, self._interrupted = notify, emit, interrupted
         self._state = state_folder(options.fleet.state_dir)
         self._evidence = Evidence()
         self._names: list[str] = []
@@ -295,7 +295,7 @@ class _Pilot:
     def _recorded(self, name: str) -> Iterator[None]:
         """Record the sessions of a block."""
         self._names.append(name)
-        transcripts = record_sessions(self._nornir, self._scratch / name, self._tell)
+        transcripts = record_sessions(self._nornir, self._scratch / name, self._notify)
         try:
             yield
         finally:
@@ -327,9 +327,9 @@ class _Pilot:
                 step=step, status=Status.DONE, sentence=f"it fetches by {record.reach.transport}: {offered}"
             )
         free = record.check.free_bytes
-        room = "free space unknown" if free is None else f"{megabytes(free)} free on {record.check.file_system}"
+        space = "free space unknown" if free is None else f"{megabytes(free)} free on {record.check.file_system}"
         model = f"{record.check.facts.model}, {record.check.version.release}"
-        return StepResult(step=step, status=Status.DONE, sentence=f"{model}, {room}")
+        return StepResult(step=step, status=Status.DONE, sentence=f"{model}, {space}")
 
     def _probe(self) -> StepResult:
         report = self._timed(as_is=True)
@@ -399,7 +399,7 @@ class _Pilot:
                 sentence="the run ended before its lines were set, or there was nothing to tune: nothing was killed",
                 code=ExitCode.DEVICES_FAILED,
             )
-        self._tell(f"run {run_id} was killed on its way; it is recovered now")
+        self._notify(f"run {run_id} was killed on its way; it is recovered now")
         with self._recorded("recover"):
             found = recover(self._nornir, run=run_id, state=self._state, emit=self._emit, interrupted=self._interrupted)
         mine = [one for one in found.devices if one.host == self._options.host]
@@ -442,7 +442,7 @@ class _Pilot:
                         # The run restores the router itself.
                         process.send_signal(signal.SIGTERM)
                         process.wait()
-                    time.sleep(_LOOK_EVERY_S)
+                    time.sleep(_POLL_S)
             finally:
                 # Kill the whole process group, as a power failure would.
                 with suppress(ProcessLookupError):

@@ -195,7 +195,7 @@ def fleet(which: FleetOptions) -> Nornir:
         ConfigInvalid: The inventory is invalid or empty, no device is selected, two devices share an address, or a
             source of credentials cannot be used.
     """
-    return api.open_fleet(which, ask=prompt(), tell=say)
+    return api.open_fleet(which, ask=prompt(), notify=say)
 
 
 def prompt() -> Source:

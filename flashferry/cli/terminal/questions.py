@@ -114,7 +114,7 @@ class PromptSource:
     def __init__(self) -> None:
         self._asked: dict[str | None, Credentials] = {}
 
-    def look_up(self, name: str, known: Credentials) -> Credentials:
+    def lookup(self, name: str, known: Credentials) -> Credentials:
         """Return what the operator typed; a device with a complete login is not asked for."""
         if known.is_login or not sys.stdin.isatty():
             return Credentials()

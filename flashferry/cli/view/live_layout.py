@@ -86,15 +86,15 @@ def _shown(notes: Mapping[str, str] | None) -> dict[str, str]:
 def _few(fleet: Fleet, screen: TerminalSize, now_s: float, elapsed_s: float, notes: SiteNotes) -> list[Line]:
     heads = [*_held(fleet, screen), *_notes_lines(notes, screen)]
     space = max(1, screen.height - 2 - len(heads))
-    under_way = [one for one in fleet.devices.values() if not one.is_over and one.phase is not Phase.QUEUED]
-    under_way.sort(key=lambda device: not device.is_copying)
-    hidden = len(under_way[space:])
+    running = [one for one in fleet.devices.values() if not one.is_over and one.phase is not Phase.QUEUED]
+    running.sort(key=lambda device: not device.is_copying)
+    hidden = len(running[space:])
     parts = [f"{fleet.whole.over} of {counted(fleet.total, 'device')} through"]
     failed = sum(device.has_failed for device in fleet.devices.values())
     parts += [f"{failed} with a failure"] if failed else []
     parts += [f"{hidden} more under way"] if hidden else []
     summary = [(f"{', '.join(parts)}, {clock(elapsed_s)}", DIM)]
-    return [*heads, *few_lines(under_way[:space], screen, now_s), summary]
+    return [*heads, *few_lines(running[:space], screen, now_s), summary]
 
 
 def _many(fleet: Fleet, screen: TerminalSize, now_s: float, elapsed_s: float, notes: SiteNotes) -> list[Line]:

@@ -97,7 +97,7 @@ def _asked(
     login: LoginSource, name: str, prefix: str, environment: Mapping[str, str] | None, section: str
 ) -> Credentials:
     known = Credentials(username=login.username)
-    credentials = _source(login, prefix, environment).look_up(name, known)
+    credentials = _source(login, prefix, environment).lookup(name, known)
     check_login(credentials.username, credentials.password, credentials.enable_secret)
     _check_user(login, credentials, name, prefix, section)
     found = known.filled(credentials)

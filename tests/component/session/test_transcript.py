@@ -45,7 +45,7 @@ def test_all_that_was_sent_and_came(device, tmp_path):
 
     keep_secret(ENABLE)
     router, recent = device(scene), Recent()
-    made = Transcripts(tmp_path / "folder", tell=never)
+    made = Transcripts(tmp_path / "folder", notify=never)
     made.folder.mkdir()
     login = replace(router.login, enable_secret=ENABLE, recorder=Recorder(recent, made.of("r1")))
     session = DeviceSession(login)
