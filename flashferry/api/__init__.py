@@ -26,14 +26,13 @@ if TYPE_CHECKING:
         probe_depot_path,
     )
     from flashferry.api.fleet import (
-        FleetOptions,
         journal_in,
         open_fleet,
-        state_folder,
         transcripts_reported_by,
         whole_fleet,
         with_credentials,
     )
+    from flashferry.api.fleet_options import FleetOptions, state_folder
     from flashferry.api.jobs import (
         StageJob,
         dead_run_notices,
@@ -51,8 +50,8 @@ if TYPE_CHECKING:
         resume,
         resume_failure_code,
     )
+    from flashferry.api.report_format import ReportFormat
     from flashferry.api.reports import (
-        ReportFormat,
         check_is_no_plan,
         report,
         report_exit_code,
@@ -116,11 +115,10 @@ _PLACES = {
         "clean",
         "ready",
     ),
+    "fleet_options": ("FleetOptions", "state_folder"),
     "fleet": (
-        "FleetOptions",
         "journal_in",
         "open_fleet",
-        "state_folder",
         "transcripts_reported_by",
         "whole_fleet",
         "with_credentials",
@@ -145,7 +143,8 @@ _PLACES = {
         "resume",
         "resume_failure_code",
     ),
-    "reports": ("ReportFormat", "check_is_no_plan", "report", "report_exit_code", "report_text", "write_report"),
+    "report_format": ("ReportFormat",),
+    "reports": ("check_is_no_plan", "report", "report_exit_code", "report_text", "write_report"),
     "runs": (
         "DeviceHistory",
         "Steered",

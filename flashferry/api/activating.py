@@ -11,7 +11,12 @@ from flashferry.api.fleet import journal_in
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.model.activation import ActivationLimits
+from flashferry.model.plan_file import check_against, read_plan
 from flashferry.monitor.events import Emit, silent
+from flashferry.planning.activation_order import ActivationMember, activation_rounds
+from flashferry.planning.readiness import planned_images
+from flashferry.run.activation.fleet import ActivationRequest, activate_fleet, check_limits
+from inventory.host_view import view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +26,6 @@ if TYPE_CHECKING:
     from flashferry.model.fleet_plan import PlannedDevice
     from flashferry.model.record import RunReport
     from flashferry.model.waves import Wave
-    from flashferry.planning.activation_order import ActivationMember
     from flashferry.store.journal import Journal
     from inventory.host_view import HostView
     from tasks.check import TargetImage
@@ -104,12 +108,6 @@ def activation_plan(nornir: Nornir, plan: Path, options: ActivationOptions | Non
     Raises:
         ConfigInvalid: Plan, inventory or limits are invalid, or a device's console cannot be reached.
     """
-    from flashferry.model.plan_file import check_against, read_plan
-    from flashferry.planning.activation_order import activation_rounds
-    from flashferry.planning.readiness import planned_images
-    from flashferry.run.activation.fleet import check_limits
-    from inventory.host_view import view
-
     said = options or ActivationOptions()
     check_limits(said.limits)
     found = read_plan(plan)
@@ -135,8 +133,6 @@ def activation_plan(nornir: Nornir, plan: Path, options: ActivationOptions | Non
 
 def _member(device: PlannedDevice, seen: HostView) -> ActivationMember:
     """Return what determines a device's round."""
-    from flashferry.planning.activation_order import ActivationMember
-
     return ActivationMember(
         host=device.host,
         site=seen.site,
@@ -180,8 +176,6 @@ def activate(
         ConfigInvalid: Another plan was approved; no device was contacted.
         JournalUnusable: The journal cannot be written; no device was contacted.
     """
-    from flashferry.run.activation.fleet import ActivationRequest, activate_fleet
-
     _check_approval(plan, approved)
     options = plan.options
     request = ActivationRequest(

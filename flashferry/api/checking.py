@@ -8,14 +8,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import journal_in, state_folder
+from flashferry.api.fleet import journal_in
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import published_digests
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.probe_result import SweepOptions
 from flashferry.monitor.events import Emit, silent
+from flashferry.planning.inspection import check_fleet
+from flashferry.planning.local_images import wanted_image
+from flashferry.run.connectivity import reach_fleet
+from flashferry.run.probe import SpeedTestOptions, SshSweepTest, TransportComparison, probe_fleet
+from flashferry.run.request import RunOptions
 from flashferry.tcp.speed_test_size import TARGET_S, TYPICAL_IMAGE_BYTES
+from flashferry.transports.choice import ssh_transport_names
 from inventory.transport_policy import AS_USUAL, AUTO
 
 ALL = "all"
@@ -64,8 +71,6 @@ def read_image(
     Raises:
         ConfigInvalid: The file is missing, empty or unreadable, or differs from a published digest.
     """
-    from flashferry.planning.local_images import wanted_image
-
     return wanted_image(Path(image), published_digests(md5, sha512), is_insisted=any_image, emit=emit)
 
 
@@ -102,15 +107,10 @@ def check(
     target = read_image(image, emit=emit) if isinstance(image, Path | str) else image
     folder = state_folder(state)
     if reach:
-        from flashferry.run.connectivity import reach_fleet
-        from flashferry.run.request import RunOptions
-
         policy = StagePolicy(transport=transport)
         options = RunOptions(verb="check", policy=policy, server=server or ServerPlace())
         records = reach_fleet(nornir, target, options, state=folder, emit=emit, interrupted=interrupted)
     else:
-        from flashferry.planning.inspection import check_fleet
-
         records = check_fleet(nornir, target, state=folder, emit=emit, interrupted=interrupted)
     code = exit_code((record.outcome for record in records), interrupted=interrupted())
     return CheckResult(devices=records, exit_code=code)
@@ -167,10 +167,6 @@ def probe(
         ConfigInvalid: The inventory is invalid, or the server cannot start; no device was contacted.
         JournalUnusable: The journal cannot be opened; no device was contacted.
     """
-    from flashferry.run.probe import SpeedTestOptions, SshSweepTest, TransportComparison, probe_fleet
-    from flashferry.run.request import RunOptions
-    from flashferry.transports.choice import ssh_transport_names
-
     asked = options or ProbeOptions()
     if not (asked.as_is or asked.tuned):
         raise ConfigInvalid(

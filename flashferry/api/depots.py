@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind, kind_of
 from flashferry.core.state_folder import make_private_directory
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.depot.catalogue.part import Held, HeldState
 from flashferry.depot.options import catalogue_in
+from flashferry.depot.probing.path import probe_path
 from flashferry.depot.sync.filling import OnProgress, SourceChanged, SourceUnreachable, SyncStopped, silent
 from flashferry.depot.sync.syncing import GIVE_UP_S, Offered, Synced, offered_as, offered_by, patiently, sync_image
 from flashferry.images.image import published_digests
 from flashferry.model.exit_codes import ExitCode
+from flashferry.store.bulk_paths import BulkPaths
 
 if TYPE_CHECKING:
     from flashferry.depot.probing.findings import PathFound, ProbeAsked
@@ -266,9 +268,6 @@ def probe_depot_path(
     Raises:
         ConfigInvalid: The request is invalid, or the source cannot be reached or used.
     """
-    from flashferry.depot.probing.path import probe_path
-    from flashferry.store.bulk_paths import BulkPaths
-
     folder = state_folder(state)
     # Report an unreadable file before an hour of copies.
     BulkPaths.read(folder)
@@ -292,6 +291,4 @@ def known_depot_paths(state: Path | str | None = None) -> tuple[BulkPath, ...]:
     Raises:
         ConfigInvalid: The file cannot be read.
     """
-    from flashferry.store.bulk_paths import BulkPaths
-
     return BulkPaths.read(state_folder(state)).all

@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashferry.api.fleet_options import FleetOptions, state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import descriptor_of
+from flashferry.devices.connection import TRANSCRIPTS
+from flashferry.devices.credentials import (
+    ENABLE,
+    PASSWORD,
+    CommandSource,
+    Environment,
+    KeyringSource,
+    apply_credentials,
+)
+from flashferry.devices.transcript import Transcripts, transcripts_in
+from flashferry.store.journal import Journal
 from inventory.host_key_rules import (
     HOST_KEYS,
     KNOWN_HOSTS,
@@ -18,21 +29,15 @@ from inventory.host_key_rules import (
     known_hosts_in,
     state_directory,
 )
-from inventory.selection import SAMPLE, Selection, narrowed
-from inventory.value_readers import HostKeyPolicy
+from inventory.nornir_loader import open_inventory
+from inventory.selection import SAMPLE, narrowed
+from inventory.sites import check_addresses
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
     from flashferry.devices.credentials import Refused, Source
-    from flashferry.devices.transcript import Transcripts
     from flashferry.store.control_requests import Origin
-    from flashferry.store.journal import Journal
-
-
-def state_folder(state: Path | str | None) -> Path:
-    """Return the folder of journal and history: the given one, or else the default."""
-    return state_directory(None if state is None else Path(state))
 
 
 @contextmanager
@@ -46,8 +51,6 @@ def journal_in(state: Journal | Path | str | None, origin: Origin | None = None)
     Raises:
         JournalUnusable: The journal cannot be opened, or is from a later release.
     """
-    from flashferry.store.journal import Journal
-
     if isinstance(state, Journal):
         yield state
         return
@@ -56,51 +59,10 @@ def journal_in(state: Journal | Path | str | None, origin: Origin | None = None)
 
 
 _TAKEN: dict[str, str] = {}
-
 """Secrets removed from our environment."""
 
 Notify = Callable[[str], None]
-
 """Receives a notice."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetOptions:
-    """Which devices, and how to log in to them.
-
-    Attributes:
-        inventory: Folder of the inventory, a Nornir configuration file, or `sample` for the lab's devices.
-        selection: Which of its devices; all by default.
-        host_keys: Policy for unknown host keys; None: as the inventory says.
-        known_hosts: File of known host keys; None: as the inventory says.
-        keyring: Whether the system's keyring is a source of credentials.
-        secrets_command: Program that prints a device's credentials, with its arguments as in a shell.
-        transcript: Folder for session transcripts with secrets masked; None: no transcripts.
-        state_dir: State folder, which also holds known host keys; None: the default.
-        at_depot: Whether this host is the depot of its devices' sites: images reach them over the LAN.
-    """
-
-    inventory: Path | str
-    selection: Selection = field(default_factory=Selection)
-    host_keys: HostKeyPolicy | None = None
-    known_hosts: Path | None = None
-    keyring: bool = False
-    secrets_command: str | None = None
-    transcript: Path | None = None
-    state_dir: Path | None = None
-    at_depot: bool = False
-
-    @property
-    def has_selection(self) -> bool:
-        """Return whether devices were selected by name, group or filter."""
-        return self.selection != Selection()
-
-    @property
-    def folder(self) -> Path:
-        """Return the folder for rules and images beside the inventory."""
-        path = _path(self.inventory)
-        # For a Nornir configuration file, its folder.
-        return path if path.is_dir() else path.parent
 
 
 def open_fleet(options: FleetOptions, *, ask: Source | None = None, notify: Notify | None = None) -> Nornir:
@@ -115,8 +77,6 @@ def open_fleet(options: FleetOptions, *, ask: Source | None = None, notify: Noti
         ConfigInvalid: The inventory is invalid or empty, no device is selected, two devices share an address, or a
             source of credentials cannot be used.
     """
-    from inventory.sites import check_addresses
-
     selected = narrowed(whole_fleet(options, notify=notify), options.selection)
     check_addresses(selected.inventory.hosts.values())
     return with_credentials(selected, options, ask=ask)
@@ -132,14 +92,12 @@ def whole_fleet(options: FleetOptions, *, notify: Notify | None = None) -> Norni
     Raises:
         ConfigInvalid: The inventory is invalid, the known hosts cannot be read, or no transcript can be written.
     """
-    from inventory.nornir_loader import open_inventory
-
     if not options.inventory:
         raise ConfigInvalid(
             "no inventory: expected --inventory PATH",
             hint=f"'flashferry init' writes a first one; '{SAMPLE}' is the lab's fleet",
         )
-    nornir = open_inventory(_path(options.inventory))
+    nornir = open_inventory(options.path)
     rules: dict[str, object] = {}
     if options.host_keys is not None:
         rules[HOST_KEYS] = options.host_keys.value
@@ -170,9 +128,6 @@ def record_sessions(nornir: Nornir, folder: Path, report: Notify) -> Transcripts
     Raises:
         ConfigInvalid: No file can be written there.
     """
-    from flashferry.devices.connection import TRANSCRIPTS
-    from flashferry.devices.transcript import transcripts_in
-
     made = transcripts_in(folder, notify=report)
     nornir.config.user_defined[TRANSCRIPTS] = made
     return made
@@ -195,9 +150,6 @@ def transcripts_reported_by(nornir: Nornir, notify: Notify) -> None:
         nornir: The devices.
         notify: Receives a sentence.
     """
-    from flashferry.devices.connection import TRANSCRIPTS
-    from flashferry.devices.transcript import Transcripts
-
     found = nornir.config.user_defined.get(TRANSCRIPTS)
     if isinstance(found, Transcripts):
         found.report_by(notify)
@@ -220,15 +172,6 @@ def with_credentials(
     Raises:
         ConfigInvalid: A source of credentials cannot be used.
     """
-    from flashferry.devices.credentials import (
-        ENABLE,
-        PASSWORD,
-        CommandSource,
-        Environment,
-        KeyringSource,
-        apply_credentials,
-    )
-
     # The secrets command gets the whole environment, with the passwords.
     everything = dict(os.environ) | _TAKEN
     for name in (PASSWORD, ENABLE):
@@ -242,14 +185,6 @@ def with_credentials(
     if ask is not None:
         sources.append(ask)
     return apply_credentials(nornir, sources, failed=failed)
-
-
-def _path(inventory: Path | str) -> Path:
-    if inventory != SAMPLE:
-        return Path(inventory)
-    from inventory.nornir_loader import sample_directory
-
-    return sample_directory()
 
 
 def _readable(path: Path) -> Path:

@@ -16,6 +16,7 @@ from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
+from flashferry.planning.fleet_planner import plan_fleet
 from flashferry.transports.choice import NotServed, not_served_by
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
 
@@ -91,8 +92,6 @@ def plan(
             nor
             a pace of their own; or a required depot does not report what it serves.
     """
-    from flashferry.planning.fleet_planner import plan_fleet
-
     check_some_image(nornir, request)
     moment = now or datetime.now().astimezone()
     not_served, note = _not_served(request)

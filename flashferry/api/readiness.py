@@ -9,12 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import Digests
 from flashferry.model.exit_codes import ExitCode, exit_code
+from flashferry.model.plan_file import check_against, read_plan
 from flashferry.monitor.events import Emit, silent
-from inventory.image_rules import ImageRules
+from flashferry.planning.image_hasher import image_hasher
+from flashferry.planning.readiness import Asking, by_plan, by_rules, planned_images, ready_fleet
+from flashferry.run.clean import Cleaning, clean_fleet
+from flashferry.store.leases import leases
+from flashferry.store.staged import doubts, last_staged
+from flashferry.store.status import last_hash_speeds
+from inventory.image_rules import ImageChoice, ImageRules
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
@@ -88,13 +95,6 @@ def ready(
     Raises:
         ConfigInvalid: Inventory, image, rules or plan are invalid, or the journal cannot be read.
     """
-    from flashferry.planning.image_hasher import image_hasher
-    from flashferry.planning.readiness import Asking, by_plan, by_rules, ready_fleet
-    from flashferry.store.leases import leases
-    from flashferry.store.staged import doubts, last_staged
-    from flashferry.store.status import last_hash_speeds
-    from inventory.image_rules import ImageChoice
-
     folder = state_folder(state)
     digest: str | None = None
     with ExitStack() as stack:
@@ -127,9 +127,6 @@ def ready(
 
 def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, TargetImage], str]:
     """Return a plan's devices, the image of each, and the plan's digest."""
-    from flashferry.model.plan_file import check_against, read_plan
-    from flashferry.planning.readiness import planned_images
-
     plan = read_plan(path)
     images = planned_images(plan)
     if not images:
@@ -192,10 +189,6 @@ def clean(
     Raises:
         ConfigInvalid: The inventory is invalid, or the journal cannot be read.
     """
-    from flashferry.run.clean import Cleaning, clean_fleet
-    from flashferry.store.leases import leases
-    from flashferry.store.staged import last_staged
-
     folder = state_folder(state)
     kept: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
     for host, image in last_staged(folder, frozenset(nornir.inventory.hosts)):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 
-from flashferry.api.fleet import FleetOptions, journal_in, whole_fleet, with_credentials
+from flashferry.api.fleet import journal_in, whole_fleet, with_credentials
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.api.jobs import INVENTORY, StageJob, pace_notices
 from flashferry.api.staging import carry_out
 from flashferry.core.errors import ConfigInvalid, FlashferryError

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
+from flashferry.api.report_format import ReportFormat
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_output
 from flashferry.model.exit_codes import ExitCode
+from flashferry.reports.as_csv import report_csv
+from flashferry.reports.as_json import report_json
+from flashferry.reports.build import read_report
+from flashferry.reports.thresholds import Status, worst
 
 if TYPE_CHECKING:
     from flashferry.reports.model import Report
@@ -20,16 +24,6 @@ if TYPE_CHECKING:
 _HEAD_BYTES = 4096
 
 """Enough to read a plan's schema, which comes first."""
-
-
-class ReportFormat(StrEnum):
-    """Formats of a report; `table` is for a terminal, the others are produced by this module."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    JUNIT = "junit"
-    HTML = "html"
 
 
 def report(run: str = "latest", *, state: Path | str | None = None) -> Report:
@@ -42,8 +36,6 @@ def report(run: str = "latest", *, state: Path | str | None = None) -> Report:
     Raises:
         ConfigInvalid: The run is unknown, or the journal cannot be read.
     """
-    from flashferry.reports.build import read_report
-
     return read_report(state_folder(state), run)
 
 
@@ -59,19 +51,15 @@ def report_text(found: Report, form: ReportFormat, thresholds: Sequence[Threshol
         ValueError: The format is `table`, which depends on a terminal's width.
     """
     if form is ReportFormat.JSON:
-        from flashferry.reports.as_json import report_json
-
         return report_json(found)
     if form is ReportFormat.CSV:
-        from flashferry.reports.as_csv import report_csv
-
         return report_csv(found)
     if form is ReportFormat.JUNIT:
-        from flashferry.reports.junit import report_junit
+        from flashferry.reports.junit import report_junit  # imports nornir
 
         return report_junit(found, tuple(thresholds))
     if form is ReportFormat.HTML:
-        from flashferry.reports.as_html import report_html
+        from flashferry.reports.as_html import report_html  # imports jinja2
 
         return report_html(found)
     raise ValueError(f"report_text: expected json, csv, junit or html, found {form}")
@@ -111,6 +99,4 @@ def report_exit_code(found: Report, thresholds: Sequence[Threshold] = ()) -> Exi
         found: The report.
         thresholds: Limits for every device.
     """
-    from flashferry.reports.thresholds import Status, worst
-
     return ExitCode.OK if worst(found, thresholds) is Status.PASSED else ExitCode.DEVICES_FAILED

@@ -7,18 +7,20 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.store.control import control_request, may_approve
+from flashferry.store.history import History
 from flashferry.store.reader import LATEST_RUNS, find_run, is_run_alive
+from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 from flashferry.tcp.speed_test_size import TYPICAL_IMAGE_BYTES
 
 if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest
     from flashferry.store.control_requests import Asker
-    from flashferry.store.history import Expectation, History, Measurement
+    from flashferry.store.history import Expectation, Measurement
     from flashferry.store.status import Status
     from flashferry.store.stored_run import StoredRun
 
@@ -33,8 +35,6 @@ def status(last: int = LATEST_RUNS, *, state: Path | str | None = None) -> Statu
     Raises:
         ConfigInvalid: The journal cannot be read.
     """
-    from flashferry.store.status import read_status
-
     return read_status(state_folder(state), last)
 
 
@@ -47,8 +47,6 @@ def history(*, state: Path | str | None = None) -> History:
     Raises:
         ConfigInvalid: The journal cannot be read.
     """
-    from flashferry.store.history import History
-
     return History.read(state_folder(state))
 
 
@@ -234,10 +232,11 @@ def _steered(
     approved_wave: int | None = None,
     asker: Asker | None = None,
 ) -> Steered:
-    from flashferry.store.journal import Journal
-
     directory = state_folder(state)
     run_id = _alive(directory, run)
+    # Imported here for the start time of `status`: the journal's records import nornir.
+    from flashferry.store.journal import Journal
+
     with Journal(directory) as journal:
         journal.set_control(run_id, paused=paused, stopping=stopping, approved_wave=approved_wave, asker=asker)
         return Steered(run_id=run_id, control=journal.control(run_id), wave=approved_wave)

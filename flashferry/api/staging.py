@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import journal_in, state_folder
+from flashferry.api.fleet import journal_in
+from flashferry.api.fleet_options import state_folder
 from flashferry.api.jobs import StageJob, job_for_image, job_for_plan, pace_notices
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import rough_duration

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.files import sync_folder
 from flashferry.core.state_folder import make_private_directory, scratch_folder, state_entries

@@ -7,12 +7,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from flashferry.monitor.event_log import event_log
 from flashferry.monitor.events import Emit, Event
+from flashferry.monitor.metrics import run_metrics
+from flashferry.monitor.progress import Expected, Roster
+from flashferry.run.server import site_caps
+from inventory.host_view import view
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
-
-    from flashferry.monitor.progress import Roster
 
 
 def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None) -> Roster:
@@ -25,10 +28,6 @@ def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None
     Raises:
         ConfigInvalid: The inventory is invalid, or two devices of a site state different links.
     """
-    from flashferry.monitor.progress import Expected, Roster
-    from flashferry.run.server import site_caps
-    from inventory.host_view import view
-
     views = [view(host) for host in nornir.inventory.hosts.values()]
     return Roster(
         devices=tuple(
@@ -105,12 +104,8 @@ def watchers(
     message = say
     with ExitStack() as stack:
         if metrics is not None:
-            from flashferry.monitor.metrics import run_metrics
-
             takers.append(stack.enter_context(run_metrics(metrics, roster, last_step)))
         if events is not None:
-            from flashferry.monitor.event_log import event_log
-
             log = stack.enter_context(event_log(events, devices=len(roster.devices)))
             takers.append(log)
             message = log.message

@@ -10,10 +10,13 @@ import typer
 
 from flashferry import api
 from flashferry.api import FleetOptions
+from flashferry.cli.invocation import origin
 from flashferry.cli.options.fleet import fleet, fleet_options
-from flashferry.cli.options.shared import EventsOption, JsonOption, StateOption, origin
+from flashferry.cli.options.shared import EventsOption, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import finish, say, typed
+from flashferry.cli.view.activation_table import print_activation_plan, print_activations, to_be_restarted
+from flashferry.cli.view.live import watching
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.model.activation import LARGEST_TIMER_MIN, LEAST_TIMER_MIN, ActivationLimits
@@ -110,9 +113,6 @@ def activate(
     json: JsonOption = False,
 ) -> None:
     """Restart devices that are proven ready into their images: in rounds, each device once, followed to its end."""
-    from flashferry.cli.view.activation_table import print_activation_plan, print_activations, to_be_restarted
-    from flashferry.cli.view.live import watching
-
     limits = ActivationLimits(
         timer_min=timer_min,
         boot_limit_s=boot_limit_min * 60,

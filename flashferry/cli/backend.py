@@ -55,6 +55,10 @@ class Backend(Protocol):
     def recover(self, which: FleetOptions, asked: RecoverAsked) -> Result[tuple[RecoveryRecord, ...]]:
         """Restore devices that killed runs left tuned."""
 
+
+class Runs(Protocol):
+    """Reads and steers runs. Errors as for `Backend`."""
+
     def status(self, last: int, depot: str, catalogue: Path | None) -> StatusPage:
         """Return the latest runs and the devices left to recover."""
 
@@ -94,6 +98,18 @@ def backend_of(ctx: typer.Context, state_dir: Path | None = None) -> AbstractCon
         from flashferry.cli.this_host import ThisHost
 
         return nullcontext(ThisHost(state_dir))
-    from flashferry.cli.remote.backend import service_of
+    from flashferry.cli.remote.backend import at_service
 
-    return service_of(ctx.find_root().params)
+    return at_service(ctx.find_root().params)
+
+
+def runs_of(ctx: typer.Context, state_dir: Path | None = None) -> AbstractContextManager[Runs]:
+    """Open the runs of this host or of the service that the command line selects; as for `backend_of`."""
+    # Imported here for the start time, as above.
+    if not is_at_service(ctx):
+        from flashferry.cli.this_host_runs import RunsOfThisHost
+
+        return nullcontext(RunsOfThisHost(state_dir))
+    from flashferry.cli.remote.runs import runs_at_service
+
+    return runs_at_service(ctx.find_root().params)

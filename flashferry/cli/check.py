@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.backend import backend_of
 from flashferry.cli.options.fleet import fleet_options
 from flashferry.cli.options.policy import Md5Option, Sha512Option
@@ -51,7 +51,7 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Check devices: platform, free space, TCP lines, whether the image is there already. Changes nothing."""
-    from flashferry.cli.view.device_tables import print_checks
+    from flashferry.cli.view.device_tables import print_checks  # imports rich and nornir
 
     if not asked.reach and (given := next((one for one in SERVER_PARAMETERS if is_typed(ctx, one)), None)) is not None:
         raise ConfigInvalid(

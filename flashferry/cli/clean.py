@@ -14,6 +14,7 @@ from flashferry.cli.options.fleet import fleet, fleet_options
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import EventLines, agreed, finish, say
+from flashferry.cli.view.clean_table import print_clean, to_be_deleted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 
@@ -47,7 +48,6 @@ def clean(
             "the question cannot be asked: standard input is no terminal",
             hint="Look with --dry-run first; --yes deletes without a question",
         )
-    from flashferry.cli.view.clean_table import print_clean, to_be_deleted
 
     nornir = fleet(which)
     request = api.CleanRequest(files=tuple(file or ()), only_shown=dry_run, at_a_time=at_a_time)

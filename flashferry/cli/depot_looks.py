@@ -8,6 +8,7 @@ from rich.progress import Progress, TaskID
 
 from flashferry import api
 from flashferry.cli.depot_sync import ImagesArgument
+from flashferry.cli.images import file_bars
 from flashferry.cli.options.shared import CatalogueOption, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
@@ -35,8 +36,6 @@ def verify(
 
     What is right of it is kept under a hidden name: the next sync fetches its bad chunks alone.
     """
-    from flashferry.cli.images import file_bars
-
     with stop_on_signals(announce=_print_stopping) as stop, file_bars() as bars:
         reading = _Reading(bars, stop.is_set)
         result = api.depot_verify(tuple(images or ()), catalogue=catalogue, state=state_dir, on_read=reading)

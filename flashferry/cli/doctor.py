@@ -5,10 +5,13 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from flashferry import api
 from flashferry.cli.options.server import CertificateOption, KeyOption
 from flashferry.cli.options.shared import DepotOption, JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
+from flashferry.cli.view.layout import ShownTable, console
 from flashferry.core.extras import extra_hint
 from flashferry.model.exit_codes import ExitCode
 
@@ -34,17 +37,13 @@ def doctor(
 def _lab_reason() -> str | None:
     if missing := missing_packages():
         return f"{in_words(missing)}. {extra_hint('lab')}"
-    from flashferry.lab.namespaces import probe
+    from flashferry.lab.namespaces import probe  # needs the extra `lab`
 
     found = probe()
     return None if found.may_run else found.reason
 
 
 def _print(findings: tuple[Finding, ...]) -> None:
-    from rich.text import Text
-
-    from flashferry.cli.view.layout import ShownTable, console
-
     table = ShownTable(box=None, pad_edge=False, header_style="bold")
     for column in ("", "what", "found", "what to do"):
         table.add_column(column, overflow="fold")

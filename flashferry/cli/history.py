@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.cli.backend import backend_of
+from flashferry.cli.backend import runs_of
 from flashferry.cli.command_line import Offered
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
@@ -48,7 +48,7 @@ def history(
     json: JsonOption = False,
 ) -> None:
     """Show how fast a device took its copies over time; without a device, the newest copy of each."""
-    with backend_of(ctx, state_dir) as backend:
+    with runs_of(ctx, state_dir) as backend:
         if device is not None:
             found, one = backend.device_history(device, last)
             result = {name: getattr(one, name) for name in one.__slots__}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flashferry import api
 from flashferry.cli.command_line import DEVICES
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import echo, finish, say
@@ -18,6 +19,11 @@ from flashferry.cli.terminal.questions import PromptSource, answered
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from inventory.first_devices import check_each_once, device_of, devices_of_table
+from inventory.first_files import check_new, texts, write
+from inventory.host_view import view
+from inventory.sites import check_addresses, sites_of
+from inventory.value_readers import read_line, read_word
 
 if TYPE_CHECKING:
     from inventory.first_devices import FirstDevice
@@ -79,9 +85,6 @@ def init(
     Without --host and --csv it asks, on a terminal. No file is ever written over, and no password is written: those
     come from the environment, the keyring, a program or a prompt.
     """
-    from inventory.first_devices import check_each_once, device_of, devices_of_table
-    from inventory.first_files import check_new, texts, write
-
     check_new(folder)
     site, user = _site(site), _user(user)
     if host or table:
@@ -115,8 +118,6 @@ def _of_option(text: str, site: str, read: Callable[..., FirstDevice]) -> FirstD
 
 
 def _site(text: str) -> str:
-    from inventory.value_readers import read_word
-
     try:
         return read_word(text.strip()) or ""
     except ConfigInvalid as error:
@@ -124,8 +125,6 @@ def _site(text: str) -> str:
 
 
 def _user(text: str | None) -> str | None:
-    from inventory.value_readers import read_line
-
     try:
         return read_line((text or "").strip()) or None
     except ConfigInvalid as error:
@@ -138,9 +137,7 @@ def _check(folder: Path) -> None:
     Raises:
         ConfigInvalid: The inventory would be refused.
     """
-    from inventory.host_view import view
-    from inventory.nornir_loader import open_inventory
-    from inventory.sites import check_addresses, sites_of
+    from inventory.nornir_loader import open_inventory  # imports nornir
 
     hosts = open_inventory(folder).inventory.hosts.values()
     check_addresses(hosts)
@@ -156,8 +153,6 @@ def _asked_devices(site: str) -> tuple[FirstDevice, ...]:
     Raises:
         ConfigInvalid: There is no terminal, or no device was entered.
     """
-    from inventory.first_devices import check_each_once, device_of
-
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigInvalid(
             "expected devices, found none", hint="Give them by --host NAME=ADDRESS or --csv FILE, or ask at a terminal"
@@ -205,8 +200,6 @@ def _is_yes(question: str) -> bool:
 
 def _test_login(folder: Path, name: str) -> None:
     """Log in to a device of the new inventory, and print its platform or why the login failed."""
-    from flashferry import api
-
     everything = api.FleetOptions(inventory=folder)
     which = replace(everything, selection=replace(everything.selection, hosts=(name,)))
     try:

@@ -17,7 +17,7 @@ def main() -> None:
         with suppress(OSError):
             print(f"flashferry {version('flashferry')}", flush=True)  # noqa: T201 -- nothing that could need masking
             return
-    from flashferry.cli.program import run
+    from flashferry.cli.program import run  # imports typer
 
     run(sys.argv[1:])
 

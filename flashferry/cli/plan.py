@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import AT_SERVICE, HERE, OUTPUT, Offered
 from flashferry.cli.options.fleet import fleet_options
@@ -106,7 +106,7 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Plan a run over a fleet: images, waves, minutes, load on the links, does it fit. Changes nothing."""
-    from flashferry.cli.view.plan_table import print_plan
+    from flashferry.cli.view.plan_table import print_plan  # imports rich and nornir
 
     if asked.image is not None and asked.images is not None:
         raise ConfigInvalid(

@@ -204,7 +204,7 @@ def _check_at_service(name: str) -> None:
 
 def _version(is_asked: bool) -> None:
     if is_asked:
-        from importlib.metadata import version
+        from importlib.metadata import version  # start time
 
         typer.echo(f"flashferry {version('flashferry')}")
         raise typer.Exit
@@ -256,7 +256,7 @@ def _check_service_is_named(ctx: typer.Context) -> None:
     Raises:
         ConfigInvalid: Such an option was typed.
     """
-    from flashferry.cli.options.shared import is_typed
+    from flashferry.cli.options.shared import is_typed  # start time of help
 
     if typed := [name for name in ("service_ca", "service_token_file") if is_typed(ctx, name)]:
         raise ConfigInvalid(

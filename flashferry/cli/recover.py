@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import HERE, Offered
 from flashferry.cli.options.fleet import login_options
@@ -74,7 +74,7 @@ def recover(
     json: JsonOption = False,
 ) -> None:
     """Find every device that a run left tuned when it was killed, restore it and prove it."""
-    from flashferry.cli.view.device_tables import print_recovery
+    from flashferry.cli.view.device_tables import print_recovery  # imports rich and nornir
 
     if asked.gone and asked.run is not None:
         raise ConfigInvalid(

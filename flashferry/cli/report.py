@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from flashferry import api
-from flashferry.api.reports import ReportFormat
-from flashferry.cli.backend import backend_of
+from flashferry.api.report_format import ReportFormat
+from flashferry.cli.backend import runs_of
 from flashferry.cli.options.shared import (
     OUTPUT_VARIABLE,
     CheckOption,
@@ -45,7 +45,7 @@ def report(
 ) -> None:
     """Report a run from the journal alone: one that ended, was killed or is under way. Touches no device."""
     asked = report_asked(form, output, threshold, json=json, is_typed=is_typed(ctx, "json"))
-    with backend_of(ctx, state_dir) as backend:
+    with runs_of(ctx, state_dir) as backend:
         found = backend.report(run)
     leave_with_report(found, asked, checks=check)
 
@@ -94,7 +94,7 @@ def leave_with_report(found: Report, asked: ReportAsked, *, checks: bool) -> NoR
     """Write a report and exit; with `checks` the code says whether images, configurations and thresholds are right."""
     is_out, form, output = True, asked.form, asked.output
     if form is ReportFormat.TABLE and output is None:
-        from flashferry.cli.view.report_table import print_report
+        from flashferry.cli.view.report_table import print_report  # imports rich
 
         is_out = printed(lambda: print_report(found, asked.thresholds))
     else:
@@ -136,6 +136,6 @@ def _written(found: Report, form: ReportFormat, thresholds: tuple[Threshold, ...
     """Return a report as text; a table has a fixed width."""
     if form is not ReportFormat.TABLE:
         return api.report_text(found, form, thresholds)
-    from flashferry.cli.view.report_table import report_text
+    from flashferry.cli.view.report_table import report_text  # imports rich
 
     return report_text(found, thresholds)

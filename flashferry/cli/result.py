@@ -96,7 +96,7 @@ def show(result: Result[T], human: Callable[[T], None], *, as_json: bool) -> NoR
     """Print a result for people or as its JSON document, and exit with its code."""
 
     def for_people() -> None:
-        from flashferry.cli.view.layout import console
+        from flashferry.cli.view.layout import console  # imports rich
 
         if not result.sentence:
             human(result.value())

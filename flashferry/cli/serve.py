@@ -18,7 +18,9 @@ from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.nonblocking_output import nonblocking_streams
 from flashferry.cli.terminal.output import JSON_VARIABLE, copy_line, say
 from flashferry.cli.terminal.questions import password_of
+from flashferry.cli.view.serve_sessions import watch_sessions
 from flashferry.model.exit_codes import ExitCode
+from flashferry.monitor.metrics import serve_metrics
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ServerEvent
@@ -81,8 +83,6 @@ def serve(
     ] = False,
 ) -> None:
     """Serve images by one-time tickets until Ctrl-C; each transfer ends with a verdict on what limited it."""
-    from flashferry.cli.view.serve_sessions import watch_sessions
-
     options = api.ServeOptions(
         images=images,
         **listening,
@@ -136,7 +136,6 @@ def _measured(target: str | None, cap_bytes_per_s: float | None) -> Iterator[Cal
     if target is None:
         yield None
         return
-    from flashferry.monitor.metrics import serve_metrics
 
     with serve_metrics(target, cap_bytes_per_s) as metrics:
         yield metrics

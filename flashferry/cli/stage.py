@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import (
     AT_SERVICE,
@@ -142,7 +142,7 @@ def stage(
     if not is_at_service(ctx):
         chosen = _checked(dict(chosen), asked)
         if asked.sites is not None:
-            from flashferry.cli.sites.following import stage_at_sites
+            from flashferry.cli.sites.staging import stage_at_sites  # imports nornir
 
             file = _check_for_sites(asked.plan, which, chosen, dry_run=asked.dry_run)
             stage_at_sites(asked.sites, file, state_dir, to, without=asked.leave_out or (), as_json=json)
@@ -152,7 +152,7 @@ def stage(
 
 
 def _print(result: Result[object], value: Any, *, is_verbose: bool) -> None:
-    from flashferry.cli.view.device_tables import print_dry_run, print_run, print_run_details
+    from flashferry.cli.view.device_tables import print_dry_run, print_run, print_run_details  # imports rich and nornir
 
     if result.verb == "dry-run":
         print_dry_run(value)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 from rich.text import Text
 
-from flashferry.cli.backend import backend_of
+from flashferry.cli.backend import runs_of
 from flashferry.cli.options.shared import CatalogueOption, DepotOption, JsonOption, RunsOption, StateOption
 from flashferry.cli.result import StatusPage
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
 from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, progress, state_text, tally
+from flashferry.cli.view.sites_table import print_site_run_lines
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import GOOD_OUTCOMES, Outcome
@@ -44,7 +45,7 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """Show runs, devices being staged and what is left to recover. Asks no device, and exits with 0 either way."""
-    with backend_of(ctx, state_dir) as backend:
+    with runs_of(ctx, state_dir) as backend:
         found = backend.status(runs, depot or "auto", catalogue)
     meaning = found.meaning
     finish("status", ExitCode.OK, found.content, as_json=json, human=lambda: _print(found), meaning=meaning)
@@ -56,8 +57,6 @@ def _print(found: StatusPage) -> None:
         return
     print_status(found.runs)
     if found.site_runs:
-        from flashferry.cli.view.sites_table import print_site_run_lines
-
         print_site_run_lines(found.site_runs)
     if found.depot is not None and found.depot.view is not None:
         line("depot", f"at {found.depot.socket}: {found.depot.view.in_words}")

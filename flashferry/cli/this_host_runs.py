@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from flashferry import api
+from flashferry.cli.invocation import asker
 from flashferry.cli.result import StatusPage, status_content
 from flashferry.core.errors import ConfigInvalid
 from flashferry.store.control_requests import SteerKind
+from flashferry.store.sites.database import FILE, SitesDatabase
 
 if TYPE_CHECKING:
     from flashferry.api import DeviceHistory, Steered
@@ -63,16 +65,12 @@ class RunsOfThisHost:
 
     def steer(self, run: str, what: SteerKind, reason: str) -> Steered:
         """Pause, continue or stop a run."""
-        from flashferry.cli.options.shared import asker
-
         is_stop = what is SteerKind.STOP
         paused = None if is_stop else what is SteerKind.PAUSE
         return api.steer(run, paused=paused, stopping=True if is_stop else None, asker=asker(reason), state=self._state)
 
     def approve(self, run: str, wave: int | None, reason: str) -> Steered:
         """Approve a run's waves up to one."""
-        from flashferry.cli.options.shared import asker
-
         return api.approve(run, wave, asker=asker(reason), state=self._state)
 
     def history(self) -> History:
@@ -108,11 +106,8 @@ def _site_runs(state: Path, most: int) -> tuple[RunOverview, ...]:
     Raises:
         ConfigInvalid: The ledger cannot be used.
     """
-    from flashferry.store.sites.database import FILE
-
     if not (state / FILE).is_file():
         return ()
-    from flashferry.sites.centre.overview import run_overviews
-    from flashferry.store.sites.database import SitesDatabase
+    from flashferry.sites.centre.overview import run_overviews  # imports cryptography
 
     return run_overviews(SitesDatabase(state), most=most, also_open=True)

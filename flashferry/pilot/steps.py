@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.api.checking import ProbeOptions, check, probe
-from flashferry.api.fleet import FleetOptions, open_fleet, record_sessions, state_folder
+from flashferry.api.fleet import open_fleet, record_sessions
+from flashferry.api.fleet_options import FleetOptions, state_folder
 from flashferry.api.recovering import recover
 from flashferry.api.runs import status
 from flashferry.api.staging import stage

@@ -91,7 +91,7 @@ def _inventory(service: Service) -> Inventory | None:
 def _read(given: str) -> Inventory | None:
     """Return the inventory of a folder, or None for one of another system. Raises `ConfigInvalid`."""
     if given == SAMPLE:
-        from inventory.nornir_loader import sample_directory
+        from inventory.selection import sample_directory
 
         folder = sample_directory()
     else:

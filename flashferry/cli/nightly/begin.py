@@ -12,6 +12,9 @@ from flashferry.cli.terminal.output import echo, finish, print_error
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.nightly.artefacts.report import condition_words
+from flashferry.nightly.description.logins import asked, missing_logins, tried, write_template
+from flashferry.nightly.night import NightFault
 
 if TYPE_CHECKING:
     from flashferry.nightly.backend import Preflight
@@ -30,9 +33,6 @@ def init(
     json: JsonOption = False,
 ) -> None:
     """Write a commented description of a night to begin with; with --check, check one. No lab is made."""
-    from flashferry.nightly.description.logins import write_template
-    from flashferry.nightly.night import NightFault
-
     if offline and not check:
         raise ConfigInvalid("--offline: expected --check with it, found none", hint="Give it too, or leave both out")
     if not check:
@@ -47,8 +47,6 @@ def init(
 
 def _print_written(file: Path, *, as_json: bool) -> None:
     """Print that the template was written, and what must be filled in."""
-    from flashferry.nightly.description.logins import tried
-
     try:
         tried(file)
         left = ""
@@ -72,8 +70,6 @@ def _print_checked(file: Path, *, is_offline: bool, as_json: bool) -> None:
         ConfigInvalid: The description is invalid.
         NightFault: The controller could not take the lab.
     """
-    from flashferry.nightly.description.logins import asked, missing_logins, tried
-
     found = tried(file)
     notes = [str(error) for error in missing_logins(found.description)]
     said = None if is_offline or notes else asked(found)
@@ -97,8 +93,6 @@ def _said(said: Preflight | None) -> list[str]:
 
 
 def _lines(found: Tried) -> list[str]:
-    from flashferry.nightly.artefacts.report import condition_words
-
     description, topology = found.description, found.topology
     count = counted(len(topology.nodes), "router")
     lines = [f"{description.file}: every key is as it must be. A lab of {count}, {description.controller.url}:"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from flashferry import api
 from flashferry.cli.history import blocks
@@ -16,10 +18,14 @@ from flashferry.cli.view.layout import BAD, GOOD, console, is_wide, line, show
 from flashferry.core.files import write_output
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.nightly.artefacts import history_html, report
+from flashferry.nightly.artefacts.page import night_line
+from flashferry.nightly.artefacts.report import series_report
+from flashferry.nightly.history import by_series, stored_nights
+from flashferry.nightly.night import Rating
+from flashferry.store.nights import series_nights
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from flashferry.nightly.history import Series
     from flashferry.nightly.night import Night
 
@@ -44,9 +50,6 @@ def history(
     json: JsonOption = False,
 ) -> None:
     """Show how each series went over the last nights, and what each night came to. Touches no lab."""
-    from flashferry.nightly.history import by_series, stored_nights
-    from flashferry.store.nights import series_nights
-
     folder = api.state_folder(state_dir)
     nights = stored_nights(folder, last=last)
     series = by_series(series_nights(folder, last=last))
@@ -62,10 +65,6 @@ def _write_page(path: Path, nights: Sequence[Night], series: Sequence[Series]) -
     Raises:
         ConfigInvalid: The page cannot be written.
     """
-    from importlib.metadata import version
-
-    from flashferry.nightly.artefacts import history_html
-
     page = history_html(nights, series, written_by=f"flashferry {version('flashferry')}")
     write_output(path, page, option="--html")
     say(f"page of {counted(len(nights), 'night')} written to {path}, {len(page.encode()):,} bytes")
@@ -89,8 +88,6 @@ def _night_json(night: Night) -> dict[str, object]:
 
 
 def _series_json(series: Sequence[Series]) -> list[object]:
-    from flashferry.nightly.artefacts.report import series_report
-
     return [series_report(one) for one in series]
 
 
@@ -111,9 +108,6 @@ def _print(nights: Sequence[Night], series: Sequence[Series]) -> None:
 
 def _print_reasons(nights: Sequence[Night]) -> None:
     """Print why nights failed, and the notes of the last one."""
-    from flashferry.nightly.artefacts import report
-    from flashferry.nightly.night import Rating
-
     for night in reversed(nights):
         for text in report.night_lines(night):
             line(_name(night), text, BAD if report.night_tone(night) == "bad" else "")
@@ -123,10 +117,6 @@ def _print_reasons(nights: Sequence[Night]) -> None:
 
 
 def _series_row(series: Series) -> dict[str, str | Text]:
-    from rich.text import Text
-
-    from flashferry.nightly.artefacts import report
-
     last = series.nights[-1].row
     compared = [one.row.tonight for one in series.nights if one.is_comparable]
     width = _LAST if is_wide() else _SHOWN
@@ -143,11 +133,6 @@ def _series_row(series: Series) -> dict[str, str | Text]:
 
 
 def _night_row(night: Night) -> dict[str, str | Text]:
-    from rich.text import Text
-
-    from flashferry.nightly.artefacts import report
-    from flashferry.nightly.artefacts.page import night_line
-
     line = night_line(night)
     return {
         "night" if is_wide() else "started": _name(night),
@@ -161,8 +146,6 @@ def _night_row(night: Night) -> dict[str, str | Text]:
 
 def _name(night: Night) -> str:
     """Return a night's id; on a narrow terminal only its start time, in UTC and without the year."""
-    from flashferry.nightly.artefacts.page import night_line
-
     line = night_line(night)
     return line.night_id if is_wide() else line.began[5:16]
 

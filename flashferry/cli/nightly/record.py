@@ -13,6 +13,10 @@ from flashferry.cli.terminal.output import echo, finish
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.nightly.cml.record import record as record_answers
+from flashferry.nightly.cml.record import write_record
+from flashferry.nightly.description.logins import controller_access
+from flashferry.nightly.description.reading import load_description
 
 if TYPE_CHECKING:
     from flashferry.nightly.cml.record import Recorded
@@ -40,11 +44,6 @@ def record(
 
     The file has figures, states and the controller's own refusals in it, no names, addresses, accounts, configurations.
     """
-    from flashferry.nightly.cml.record import record as record_answers
-    from flashferry.nightly.cml.record import write_record
-    from flashferry.nightly.description.logins import controller_access
-    from flashferry.nightly.description.reading import load_description
-
     if node is not None and not with_lab:
         raise ConfigInvalid("--node: expected --with-lab with it, found none", hint="Give both, or leave both out")
     found = record_answers(controller_access(load_description(file).controller), has_lab=with_lab, node=node)

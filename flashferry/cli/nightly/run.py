@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry import api
+from flashferry.cli.images import file_bars
 from flashferry.cli.nightly.begin import DEFAULT
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.core.redaction import sanitize
 from flashferry.core.units import duration
+from flashferry.nightly.artefacts.report import night_lines, night_result
+from flashferry.nightly.booting import ImageChoice
+from flashferry.nightly.runner import play_night
 
 if TYPE_CHECKING:
     from flashferry.nightly.night import NightStep, StepName
@@ -50,9 +54,6 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Take a lab up, run the tool on it, judge the night, and remove the lab, whatever happens."""
-    from flashferry.nightly.booting import ImageChoice
-    from flashferry.nightly.runner import play_night
-
     image = ImageChoice(file=image_file, definition=image_definition, node_definition=image_for, is_kept=keep_image)
     with stop_on_signals(announce=_print_stopping) as stop, upload_bar(image_file) as on_progress:
         played = play_night(
@@ -81,7 +82,6 @@ def upload_bar(file: Path | None) -> Iterator[Callable[[int, int], None]]:
     if file is None:
         yield lambda _done, _size: None
         return
-    from flashferry.cli.images import file_bars
 
     bars = file_bars()
     task = bars.add_task(file.name, total=None)
@@ -138,8 +138,6 @@ def _lines(head: str, said: str) -> list[str]:
 
 
 def _print(played: NightResult) -> None:
-    from flashferry.nightly.artefacts.report import night_lines, night_result
-
     night = played.night
     echo(f"{night.night_id}: {night_result(night)}")
     for line in night_lines(night):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flashferry import api
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.command_line import DEVICES, HERE, Offered
 from flashferry.cli.options.shared import TranscriptOption, carried
 from flashferry.cli.terminal.output import say
@@ -200,6 +200,6 @@ def fleet(which: FleetOptions) -> Nornir:
 
 def prompt() -> Source:
     """Return the source of credentials that asks the operator, once for all devices."""
-    from flashferry.cli.terminal.questions import PromptSource
+    from flashferry.cli.terminal.questions import PromptSource  # imports nornir
 
     return PromptSource()

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
-import pwd
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flashferry.api.reports import ReportFormat
+from flashferry.api.report_format import ReportFormat
 from flashferry.cli.command_line import AT_SERVICE, HERE, OUTPUT, SERVER, Offered
 from flashferry.cli.terminal.output import JSON_VARIABLE, remember
 from flashferry.reports.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
-    from flashferry.store.control_requests import Asker, Origin
+    pass
 
 OUTPUT_VARIABLE = "FLASHFERRY_OUTPUT"
 
@@ -193,21 +191,6 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-# A service that runs one of our verbs names its job and its user in the environment; both are texts and grant nothing:
-# a user who can write the journal can write anything into it.
-
-JOB_VARIABLE = "FLASHFERRY_JOB"
-
-"""Variable for the id of the service's job that this process runs."""
-
-ACTOR_VARIABLE = "FLASHFERRY_ACTOR"
-
-"""Variable for the user who started the service's job."""
-
-VIA = "command-line"
-
-"""Origin of requests made on the command line."""
-
 ReasonOption = Annotated[
     str,
     typer.Option("--reason", metavar="TEXT", help="Why, for the journal, which keeps who asked for it and when."),
@@ -233,33 +216,6 @@ ImageFileOption = Annotated[
     typer.Option("--image", metavar="FILE", help="The image file."),
     Offered(metavar="NAME", help="An image of the service's, by its name there."),
 ]
-
-
-def origin(events: Path | None = None) -> Origin:
-    """Return the origin of a run started by this process. events: its event file; None or `-`: no file."""
-    # Imported here for the start time of help and completion.
-    from flashferry.store.control_requests import Origin
-
-    path = None if events is None or str(events) == "-" else str(events.absolute())
-    return Origin(job=os.environ.get(JOB_VARIABLE) or None, events=path, actor=actor())
-
-
-def asker(reason: str) -> Asker:
-    """Return the user of this process and the reason, for a request to a run."""
-    from flashferry.store.control_requests import Asker  # as above
-
-    return Asker(actor=actor(), via=VIA, reason=reason)
-
-
-def actor() -> str:
-    """Return the user for whom this process works: the one named by the service, else the system user."""
-    if named := os.environ.get(ACTOR_VARIABLE):
-        return named
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        # A user in a container may have no name.
-        return str(os.geteuid())
 
 
 ReportedRun = Annotated[str, typer.Argument(metavar="RUN|latest", help="The run; shortened where that is unique.")]

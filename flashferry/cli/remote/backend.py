@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flashferry.cli.command_line import SERVICE_TOKEN_VARIABLE
 from flashferry.cli.options.policy import AT_THE_START
+from flashferry.cli.remote.connection import service_client
 from flashferry.cli.remote.jobs import (
     Document,
     Follower,
@@ -30,16 +27,22 @@ from flashferry.cli.remote.jobs import (
     roster_of_plan,
     run_continues,
 )
+from flashferry.cli.remote.requests import api_time, check_stage, chosen_devices, image_name
 from flashferry.cli.remote.runs import RunsAtService
 from flashferry.cli.result import Result, Watching
 from flashferry.cli.terminal.output import command, here, say
+from flashferry.cli.view.live import watching
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.limits import parse_until
+from flashferry.model.record import RunReport
+from flashferry.planning.inspection import CheckRecord
+from flashferry.run.dry_run import DryRecord
+from flashferry.run.recover import RecoveryRecord
 from flashferry.service.client.client import ServiceClient, ServiceUnusable, as_agreed
-from flashferry.service.client.place import ServicePlace, checked_token, checked_url, token_in
 from flashferry.service.client.values import RemoteJob
 from flashferry.store.reader import chosen as chosen_run
 
@@ -50,66 +53,40 @@ if TYPE_CHECKING:
     from flashferry.cli.probe import ProbeAsked
     from flashferry.cli.recover import RecoverAsked
     from flashferry.cli.stage import StageAsked
-    from flashferry.model.fleet_plan import FleetPlan
-    from flashferry.model.record import RunReport
     from flashferry.monitor.progress import Roster
-    from flashferry.planning.inspection import CheckRecord
-    from flashferry.run.recover import RecoveryRecord
 
 T = TypeVar("T")
-_SITE = "site"
 _OFFERED_WITHIN_S = 20.0
 """Time within which the service stores a plan that it made; it checks every two seconds."""
 
 
 @contextmanager
-def service_of(words: Mapping[str, Any]) -> Iterator[AtService]:
-    """Open a connection to the service that a command line selects.
-
-    Args:
-        words: Values of the options before the verb.
-
-    Raises:
-        ConfigInvalid: The address is invalid, the token is missing, or one of its files cannot be used.
-    """
-    url = checked_url(str(words.get("service") or ""))
-    token = _token(url, words.get("service_token_file"))
-    with ServiceClient(ServicePlace(url=url, token=token, ca=words.get("service_ca"))) as client:
+def at_service(words: Mapping[str, Any]) -> Iterator[AtService]:
+    """Open the service that a command line selects; see `service_client`."""
+    with service_client(words) as client:
         yield AtService(client)
 
 
-def _token(url: str, file: Path | None) -> str:
-    # Removed from the environment: child processes inherit it.
-    given = os.environ.pop(SERVICE_TOKEN_VARIABLE, "")
-    if file is not None:
-        return token_in(file, url)
-    if not given and sys.stdin is not None and sys.stdin.isatty():
-        given = getpass.getpass(f"Token for {url}: ", stream=sys.stderr)
-    if not given:
-        raise ConfigInvalid(
-            f"the service at {url} needs a token, found none",
-            hint=f"Put it in {SERVICE_TOKEN_VARIABLE}, or name its file with --service-token-file; {url}/me makes one",
-        )
-    return checked_token(given, url)
+class AtService:
+    """Carries out verbs at a service.
 
+    Args:
+        client: Client of the service.
+    """
 
-class AtService(RunsAtService):
-    """Carries out verbs at a service."""
+    def __init__(self, client: ServiceClient) -> None:
+        self._client, self._runs = client, RunsAtService(client)
 
     def check(self, which: FleetOptions, server: ServerPlace, asked: CheckAsked) -> Result[tuple[CheckRecord, ...]]:
         """Check devices."""
-        from flashferry.planning.inspection import CheckRecord
-
-        body = _devices(which) | {"image": _image_name(asked.image), "transport": asked.transport or ""}
+        body = chosen_devices(which) | {"image": image_name(asked.image), "transport": asked.transport or ""}
         body |= {"reach": asked.reach, "reason": asked.reason}
         job = self._job_to_its_end("/checks", body, "the check", "checks the devices")
         return self._result(job, "check", _devices_as(tuple[CheckRecord, ...]))
 
     def probe(self, which: FleetOptions, server: ServerPlace, asked: ProbeAsked, to: Watching) -> Result[RunReport]:
         """Time copies to `null:`."""
-        from flashferry.cli.view.live import watching
-
-        body = _devices(which) | {"image": _image_name(asked.image), "transport": asked.transport or ""}
+        body = chosen_devices(which) | {"image": image_name(asked.image), "transport": asked.transport or ""}
         how = "both" if asked.as_is == asked.tuned else "as-is" if asked.as_is else "tuned"
         body |= {"how": how, "seconds": asked.seconds, "reason": asked.reason}
         with leaving_alone(lambda: run_continues(None)):
@@ -122,16 +99,14 @@ class AtService(RunsAtService):
 
     def plan(self, which: FleetOptions, chosen: dict[str, object], asked: PlanAsked) -> Result[FleetPlan]:
         """Make a plan at the service, kept there as a draft."""
-        from flashferry.model.fleet_plan import FleetPlan
-
-        devices = _devices(which)
+        devices = chosen_devices(which)
         if others := devices.pop("filters"):
             assert isinstance(others, list)
             raise ConfigInvalid(
                 f"--filter: a service plans by site, expected site=NAME, found {others[0]!r}",
                 hint="Name devices with --host, or a group with --group",
             )
-        body = devices | chosen | {"image": _image_name(asked.image), "golden": asked.golden}
+        body = devices | chosen | {"image": image_name(asked.image), "golden": asked.golden}
         body |= {"window": asked.window or "", "title": asked.title}
         with leaving_alone(continues("the planning")):
             job = self._kept(self._started("/plans/make", body, "makes a plan"))
@@ -151,19 +126,19 @@ class AtService(RunsAtService):
     ) -> Result[object]:
         """Start an approved plan and follow its run; or resume one, or rehearse."""
         until, transport = chosen.pop("until", None), chosen.pop("transport", "")
-        devices = _devices(which)
-        _check_stage(asked, is_choice=bool(asked.image or transport or any(devices.values())))
-        times: dict[str, object] = {} if until is None else {"until": _time(until)}
+        devices = chosen_devices(which)
+        check_stage(asked, is_choice=bool(asked.image or transport or any(devices.values())))
+        times: dict[str, object] = {} if until is None else {"until": api_time(until)}
         times |= (
             {}
             if asked.not_before is None
-            else {"not_before": _time(parse_until(asked.not_before, datetime.now().astimezone()))}
+            else {"not_before": api_time(parse_until(asked.not_before, datetime.now().astimezone()))}
         )
         if (times or chosen) and (asked.dry_run or asked.resume is not None):
             names = ("--not-before", "--until", *(one.on for one in AT_THE_START))
             raise ConfigInvalid(f"{' and '.join(names)} are for the run of a plan", hint="Leave them out")
         if asked.dry_run:
-            body = devices | {"image": _image_name(asked.image), "transport": transport, "reason": asked.reason}
+            body = devices | {"image": image_name(asked.image), "transport": transport, "reason": asked.reason}
             return self._dry_run(
                 body if asked.plan is None else {"plan": planned(self._client, asked.plan, asked.title).digest}
             )
@@ -196,7 +171,7 @@ class AtService(RunsAtService):
 
     def follow(self, run: str) -> Result[RunReport]:
         """Follow a run of the service until it ends."""
-        found = self._client.run(self.run_named(run))
+        found = self._client.run(self._runs.run_named(run))
         jobs = [job for job in found.jobs if job.kind in {"stage", "resume"}]
         if not jobs:
             raise ConfigInvalid(
@@ -207,11 +182,9 @@ class AtService(RunsAtService):
 
     def recover(self, which: FleetOptions, asked: RecoverAsked) -> Result[tuple[RecoveryRecord, ...]]:
         """Restore devices that killed runs of the service left tuned."""
-        from flashferry.run.recover import RecoveryRecord
-
-        left = list(dict.fromkeys(one.run_id for one, _ in self.status_of_runs(1).to_recover))
+        left = list(dict.fromkeys(one.run_id for one, _ in self._runs.status_of_runs(1).to_recover))
         if asked.run is not None:
-            left = [self.run_named(asked.run)]
+            left = [self._runs.run_named(asked.run)]
         if not left:
             return Result(verb="recover", code=ExitCode.OK, content={"devices": []}, value=lambda: ())
         found = []
@@ -232,8 +205,6 @@ class AtService(RunsAtService):
             return self._started(path, body, does)
 
     def _dry_run(self, body: Mapping[str, object]) -> Result[object]:
-        from flashferry.run.dry_run import DryRecord
-
         job = self._job_to_its_end("/dry-runs", body, "the dry run", "finds out what would be done")
         return self._result(job, "dry-run", _devices_as(tuple[DryRecord, ...]))
 
@@ -249,8 +220,6 @@ class AtService(RunsAtService):
 
     def _next(self, document: Document, job: RemoteJob) -> Iterator[str]:
         """Yield the commands that come next for a plan at the service."""
-        from flashferry.model.fleet_plan import Action
-
         if job.digest is None:
             yield f"At the service: {job.sentence or 'it is not kept'}"
             return
@@ -264,8 +233,6 @@ class AtService(RunsAtService):
 
     def _followed(self, job: RemoteJob, roster: Roster) -> Result[RunReport]:
         """Follow a run to its end."""
-        from flashferry.cli.view.live import watching
-
         follower = Follower(self._client, job)
         with leaving_alone(lambda: run_continues(follower.run_id)):
             with watching("restore", devices=len(roster.devices), roster=roster) as view:
@@ -316,72 +283,7 @@ def _devices_as(kind: type[T]) -> Callable[[Document], T]:
 
 
 def _run_in(document: Document) -> RunReport:
-    from flashferry.model.record import RunReport
-
     return as_agreed(RunReport, document.get("run"))
-
-
-def _devices(which: FleetOptions) -> dict[str, object]:
-    """Return the selected devices in the form of the API, with sites apart.
-
-    Raises:
-        ConfigInvalid: A filter is invalid.
-    """
-    sites, others = [], []
-    for one in which.selection.filters:
-        key, equals, value = one.partition("=")
-        if not equals or not key.strip():
-            raise ConfigInvalid(f"--filter: expected KEY=VALUE, found {one!r}", hint="Write it as site=branch1")
-        if key.strip().lower() == _SITE:
-            sites.append(value.strip())
-        else:
-            others.append(one)
-    selection = which.selection
-    return {"sites": sites, "hosts": list(selection.hosts), "groups": list(selection.groups), "filters": others}
-
-
-def _image_name(given: Path | None) -> str:
-    """Return the name of an image at the service, or an empty string.
-
-    Raises:
-        ConfigInvalid: The image is a path on this host.
-    """
-    if given is None:
-        return ""
-    if PurePath(given).name != str(given):
-        raise ConfigInvalid(
-            f"--image: expected the name of an image at the service, found the path {str(given)!r}",
-            hint=f"Send it there first, by the page Images, then give --image {PurePath(given).name}",
-        )
-    return str(given)
-
-
-def _check_stage(asked: StageAsked, *, is_choice: bool) -> None:
-    """Check that exactly one thing is asked for, without options that the plan determines.
-
-    Raises:
-        ConfigInvalid: Nothing or several things are asked for, or an option that only a rehearsal accepts.
-    """
-    if is_choice and not (asked.dry_run and asked.plan is None):
-        raise ConfigInvalid(
-            "--image, --host, --group, --filter, --transport: a service stages by plans, in which they stand",
-            hint=f"'{command('plan --image NAME')}' has it make one; to rehearse an image give --dry-run too",
-        )
-    given = [name for name, value in (("--plan", asked.plan), ("--resume", asked.resume)) if value is not None]
-    if asked.dry_run and asked.image is not None:
-        given.append("--image")
-    if len(given) != 1 or (asked.dry_run and asked.resume is not None):
-        expected = "--plan and --image with --dry-run" if asked.dry_run else "--plan and --resume"
-        raise ConfigInvalid(
-            f"expected one of {expected}, found {' and '.join(given) or 'none of them'}",
-            hint=f"'{command('plan')}' makes a plan at the service",
-        )
-
-
-def _time(at: object) -> str:
-    """Return a time in the form of the API."""
-    assert isinstance(at, datetime)
-    return at.astimezone().isoformat()
 
 
 def _write(content: bytes, out: Path) -> None:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flashferry.api import Steered
+from flashferry.cli.remote.connection import service_client
 from flashferry.cli.result import StatusPage, status_content
 from flashferry.cli.terminal.output import command
 from flashferry.core.errors import ConfigInvalid
@@ -27,6 +30,13 @@ if TYPE_CHECKING:
 
 _MOST_RUNS = 200
 _MOST_COPIES = 2000
+
+
+@contextmanager
+def runs_at_service(words: Mapping[str, Any]) -> Iterator[RunsAtService]:
+    """Open the service that a command line selects; see `service_client`."""
+    with service_client(words) as client:
+        yield RunsAtService(client)
 
 
 class RunsAtService:

@@ -17,6 +17,9 @@ from flashferry.cli.terminal.output import echo, finish, printed
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.service.audit.reading import ExportForm, audit_filter, exported, parsed_head
+from flashferry.service.audit.reading import verify as verify_audit
+from flashferry.store.service.audit import entries
 
 if TYPE_CHECKING:
     from flashferry.service.audit.reading import Verified
@@ -39,9 +42,6 @@ def verify(
     json: JsonOption = False,
 ) -> None:
     """Look at every entry: numbers without a gap, hashes, times. Exit code 3 where it is not whole."""
-    from flashferry.service.audit.reading import parsed_head
-    from flashferry.service.audit.reading import verify as verify_audit
-
     known = [parsed_head(head) for head in heads or ()]
     with opened(config, state_dir) as (service, _), service.database.reading() as database:
         found = verify_audit(database, known)
@@ -79,9 +79,6 @@ def export(
     state_dir: StateOption = None,
 ) -> None:
     """Export entries, the oldest first: as JSON lines, exact, or as CSV for a spreadsheet."""
-    from flashferry.service.audit.reading import ExportForm, audit_filter, exported
-    from flashferry.store.service.audit import entries
-
     if form not in set(ExportForm):
         raise ConfigInvalid(f"--format: expected jsonl or csv, found '{form}'", hint="Choose one of them")
     chosen = audit_filter(since=since, until=until, actor=actor, action=action, object_=object_)

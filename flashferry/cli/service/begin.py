@@ -32,7 +32,7 @@ def init(
 
     The password is asked for on a terminal, or taken from FLASHFERRY_USER_PASSWORD; else one is made up and shown once.
     """
-    from flashferry.service.bootstrap import begin
+    from flashferry.service.bootstrap import begin  # needs the extra `service`
 
     # A named file that does not exist will be written.
     to_read = config if config is not None and os.path.lexists(config) else None

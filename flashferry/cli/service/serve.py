@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,11 +21,12 @@ from flashferry.cli.options.shared import StateOption, is_typed
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
-
-if TYPE_CHECKING:
-    from flashferry.service.principal import Actor
-    from flashferry.service.service import Service
-    from flashferry.service.settings import ServiceSettings
+from flashferry.service.configuration.reading import USUAL_NAME, load_settings, parsed_listen
+from flashferry.service.errors import ServiceError
+from flashferry.service.principal import Actor, Via
+from flashferry.service.service import Service
+from flashferry.service.settings import ServiceSettings
+from flashferry.store.service.database import FILE, ServiceDatabase
 
 PACKAGES = ("fastapi", "uvicorn", "multipart", "argon2", "joserfc", "httpx")
 
@@ -69,7 +70,7 @@ def serve(
         return
     # Imported modules are never freed; scanning them for garbage takes a tenth of the start time.
     gc.disable()
-    from flashferry.service.serving import serve as serve_service
+    from flashferry.service.serving import serve as serve_service  # needs the extra `service`
 
     gc.freeze()
     gc.enable()
@@ -85,9 +86,6 @@ def read_settings(config: Path | None, state: Path) -> ServiceSettings:
     Raises:
         ConfigInvalid: The given file does not exist, or the configuration is invalid.
     """
-    from flashferry.service.configuration.reading import USUAL_NAME, load_settings
-    from flashferry.service.settings import ServiceSettings
-
     usual = state / USUAL_NAME
     if config is None and not usual.exists():
         return ServiceSettings()
@@ -136,7 +134,6 @@ def _listening(settings: ServiceSettings, listen: str | None) -> ServiceSettings
     """
     if listen is None:
         return settings
-    from flashferry.service.configuration.reading import parsed_listen
 
     address, port = parsed_listen(listen)
     return replace(settings, address=address or settings.address, port=port)
@@ -163,11 +160,6 @@ def opened(
     Raises:
         ConfigInvalid: The configuration or the database cannot be used, or the service refused the request.
     """
-    from flashferry.service.errors import ServiceError
-    from flashferry.service.principal import Actor, Via
-    from flashferry.service.service import Service
-    from flashferry.store.service.database import ServiceDatabase
-
     state = api.state_folder(state_dir)
     settings = read_settings(config, state)
     if not is_beginning:
@@ -180,8 +172,6 @@ def opened(
 
 
 def _check_started(state: Path) -> None:
-    from flashferry.store.service.database import FILE
-
     if not os.path.lexists(state / FILE):
         raise ConfigInvalid(
             f"state folder {state}: expected the service's database, found none",

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from flashferry.cli.command_line import App
-from flashferry.cli.options.shared import JsonOption, ReasonOption, StateOption, asker, carried
-from flashferry.cli.sites.following import RunArgument, SettingsOption, SiteOption, centre_of
+from flashferry.cli.invocation import asker
+from flashferry.cli.options.shared import JsonOption, ReasonOption, StateOption, carried
+from flashferry.cli.sites.centre import RunArgument, SettingsOption, SiteOption, centre_of
 from flashferry.cli.terminal.output import finish
+from flashferry.cli.view.layout import console
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.sites.centre.centre import wave_to_approve
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.sites.runs import orders_to_send
 
@@ -106,8 +109,6 @@ def approve(
 
 def _steer(asked: SteeringAsked, what: SteerKind, words: str, wave: int | None = None) -> NoReturn:
     """Send an order to the run's sites, wait briefly for the agents' confirmations, print them, and exit."""
-    from flashferry.sites.centre.centre import wave_to_approve
-
     with centre_of(asked.sites, asked.state_dir) as centre:
         found = centre.run_named(asked.run)
         if what is SteerKind.APPROVE:
@@ -139,6 +140,4 @@ def _unconfirmed(centre: Centre, run: str, what: SteerKind) -> int:
 
 
 def _print(text: str) -> None:
-    from flashferry.cli.view.layout import console
-
     console().print(text)

@@ -9,9 +9,13 @@ import typer
 
 from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
-from flashferry.cli.sites.following import RunArgument, SettingsOption, centre_of, ledger_of, settings_of
-from flashferry.cli.terminal.output import finish
+from flashferry.cli.sites.centre import RunArgument, SettingsOption, centre_of, ledger_of, settings_of
+from flashferry.cli.terminal.output import finish, say
+from flashferry.cli.view.sites_table import print_site_run, print_site_runs, print_sites
 from flashferry.model.exit_codes import ExitCode
+from flashferry.sites.broker import BrokerUnreachable
+from flashferry.sites.centre.centre import run_in
+from flashferry.sites.centre.overview import overview, run_overview, run_overviews
 from flashferry.store.reader import LATEST_RUNS
 
 
@@ -31,9 +35,6 @@ def list_sites(
     json: JsonOption = False,
 ) -> None:
     """List sites with their agents: release, clock, last contact, what the depot has. Agents are asked first."""
-    from flashferry.cli.view.sites_table import print_sites
-    from flashferry.sites.centre.overview import overview
-
     settings = settings_of(sites, state_dir)
     if ask:
         _ask(sites, state_dir)
@@ -43,9 +44,6 @@ def list_sites(
 
 
 def _ask(sites: Path | None, state_dir: Path | None) -> None:
-    from flashferry.cli.terminal.output import say
-    from flashferry.sites.broker import BrokerUnreachable
-
     with centre_of(sites, state_dir) as centre:
         try:
             centre.ask(tuple(centre.settings.sites))
@@ -55,9 +53,6 @@ def _ask(sites: Path | None, state_dir: Path | None) -> None:
 
 def list_runs(runs: RunsOption = LATEST_RUNS, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """List the latest runs that were given to sites, the newest first. Reads the ledger only."""
-    from flashferry.cli.view.sites_table import print_site_runs
-    from flashferry.sites.centre.overview import run_overviews
-
     found = run_overviews(ledger_of(state_dir), most=runs)
     result: dict[str, object] = {"runs": found}
     finish("sites-runs", ExitCode.OK, result, as_json=json, human=lambda: print_site_runs(found))
@@ -65,10 +60,6 @@ def list_runs(runs: RunsOption = LATEST_RUNS, state_dir: StateOption = None, jso
 
 def show_run(run: RunArgument = "latest", state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Show where a run stands at each site, what its devices came to, and who wanted what. Reads the ledger only."""
-    from flashferry.cli.view.sites_table import print_site_run
-    from flashferry.sites.centre.centre import run_in
-    from flashferry.sites.centre.overview import run_overview
-
     ledger = ledger_of(state_dir)
     found = run_overview(ledger, run_in(ledger, run))
     finish("sites-run", ExitCode.OK, {"run": found}, as_json=json, human=lambda: print_site_run(found))

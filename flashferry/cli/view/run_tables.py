@@ -42,7 +42,7 @@ def progress(device: DeviceStatus | StoredDevice) -> str:
     """Return a device's progress: the phase of its activation, or its state."""
     if device.activation is None:
         return device.state
-    from flashferry.model.activation import Phase
+    from flashferry.model.activation import Phase  # imports nornir, which `status` does without
 
     return "in hand" if device.activation == Phase.INTENDED else device.activation
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.api.planning import image_rules, plan
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.daemon import Depot

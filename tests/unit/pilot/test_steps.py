@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceUnreachable
 from flashferry.model.exit_codes import ExitCode
