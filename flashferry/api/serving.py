@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import link_rate
 from flashferry.devices.platforms.ios import IOS
@@ -402,7 +402,26 @@ def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Ser
     except ServerStartFailed as error:
         raise listening_error(error, options.served) from None
     except (FileServerError, ImageError) as error:
-        raise ConfigInvalid(error.message, hint=error.hint) from None
+        raise ConfigInvalid(_with_option(error.message), hint=error.hint) from None
+
+
+_OPTIONS = {
+    "congestion_control: ": "--congestion-control: ",
+    "fixed login: expected an IP address": "--allow: expected an IP address",
+    "fixed login: ": "--user: ",
+    "images: ": "--image-dir: ",
+    "listen_address: ": "--listen: ",
+    "masquerade_address: ": "--masquerade: ",
+    "passive_ports: ": "--passive-ports: ",
+    "ticket: expected an IP address": "--allow: expected an IP address",
+}
+"""Starts of the server's error messages, and the same with the command-line option."""
+
+
+def _with_option(message: str) -> str:
+    """Return an error message with the command-line option in place of the server's name for a setting."""
+    start = next((one for one in _OPTIONS if message.startswith(one)), None)
+    return message if start is None else _OPTIONS[start] + message.removeprefix(start)
 
 
 def _settings(options: ServeOptions) -> ServerSettings:

@@ -15,7 +15,7 @@ from flashferry.cli.options.policy import option_of
 from flashferry.cli.options.shared import AddressOption, DepotOption, PortOption, carried
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import ServerPlace
-from inventory.transport_policy import AS_USUAL, AUTO
+from inventory.transport_policy import AUTO
 
 _option = functools.partial(typer.Option, rich_help_panel=SERVER)
 
@@ -105,7 +105,7 @@ def passive_range(text: str | None) -> tuple[int, int] | None:
     first, dash, last = text.partition("-")
     if not (dash and first.isdecimal() and last.isdecimal()):
         raise ConfigInvalid(
-            f"passive ports: expected FIRST-LAST such as 50000-50100, found {text!r}",
+            f"--passive-ports: expected FIRST-LAST such as 50000-50100, found {text!r}",
             hint="Give the first and the last port of a range that firewalls let through, 1024 to 65535",
         )
     return int(first), int(last)
@@ -136,18 +136,6 @@ SERVER_PARAMETERS = {
     "depot": "--depot is",
 }
 """Options about our server by parameter name, as the start of an error message."""
-
-
-def asked_transport(transport: str | None) -> str:
-    """Return the transport that the operator asked for, or the default.
-
-    Raises:
-        ConfigInvalid: The transport is unknown.
-    """
-    # Imported here for the start time of help, and of verbs with only one of these options.
-    from flashferry.transports.choice import check_asked
-
-    return AS_USUAL if transport is None else check_asked(transport)
 
 
 def server_options(verb: Callable[..., None]) -> Callable[..., None]:
