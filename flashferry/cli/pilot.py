@@ -19,11 +19,11 @@ from flashferry.cli.view.layout import BAD, GOOD, WARN, console
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import ServerPlace
 from flashferry.pilot.facts import Verdict
-from flashferry.pilot.steps import ABOUT, PilotOptions, Status, Step
+from flashferry.pilot.step_results import ABOUT, PilotOptions, Status, Step
 from flashferry.pilot.steps import pilot as take_steps
 
 if TYPE_CHECKING:
-    from flashferry.pilot.steps import PilotResult
+    from flashferry.pilot.step_results import PilotResult
 
 STEPS = "check, reach, probe, tune, copy, kill"
 

@@ -10,7 +10,7 @@ from flashferry.core.value_description import counted
 from flashferry.pilot.facts import Finding, Verdict
 
 if TYPE_CHECKING:
-    from flashferry.pilot.steps import StepResult
+    from flashferry.pilot.step_results import StepResult
 
 _HEADS = {
     Verdict.REFUTED: "Refuted: what this router does otherwise",

@@ -4,47 +4,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from flashferry.cli.options.policy import AT_THE_START
 from flashferry.cli.remote.connection import service_client
+from flashferry.cli.remote.documents import devices_as, document_result, job_to_its_end, run_in, started
 from flashferry.cli.remote.jobs import (
     Document,
     Follower,
-    approved,
-    code_of,
     continues,
-    error_in,
     gathered,
-    job_ended,
     leaving_alone,
-    planned,
     result_of,
-    roster_of_plan,
     run_continues,
 )
-from flashferry.cli.remote.requests import api_time, check_stage, chosen_devices, image_name
+from flashferry.cli.remote.requests import chosen_devices, image_name
 from flashferry.cli.remote.runs import RunsAtService
+from flashferry.cli.remote.staging import StagingAtService
 from flashferry.cli.result import Result, Watching
-from flashferry.cli.terminal.output import command, here, say
+from flashferry.cli.terminal.output import command, say
 from flashferry.cli.view.live import watching
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
-from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.fleet_plan import Action, FleetPlan
-from flashferry.model.limits import parse_until
 from flashferry.model.record import RunReport
 from flashferry.planning.inspection import CheckRecord
-from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
-from flashferry.service.client.client import ServiceClient, ServiceUnusable, as_agreed
+from flashferry.service.client.client import ServiceClient, as_agreed
 from flashferry.service.client.values import RemoteJob
-from flashferry.store.reader import chosen as chosen_run
 
 if TYPE_CHECKING:
     from flashferry.api import FleetOptions, ServerPlace
@@ -53,9 +43,7 @@ if TYPE_CHECKING:
     from flashferry.cli.probe import ProbeAsked
     from flashferry.cli.recover import RecoverAsked
     from flashferry.cli.stage import StageAsked
-    from flashferry.monitor.progress import Roster
 
-T = TypeVar("T")
 _OFFERED_WITHIN_S = 20.0
 """Time within which the service stores a plan that it made; it checks every two seconds."""
 
@@ -81,8 +69,8 @@ class AtService:
         """Check devices."""
         body = chosen_devices(which) | {"image": image_name(asked.image), "transport": asked.transport or ""}
         body |= {"reach": asked.reach, "reason": asked.reason}
-        job = self._job_to_its_end("/checks", body, "the check", "checks the devices")
-        return self._result(job, "check", _devices_as(tuple[CheckRecord, ...]))
+        job = job_to_its_end(self._client, "/checks", body, "the check", "checks the devices")
+        return document_result(result_of(self._client, job), "check", devices_as(tuple[CheckRecord, ...]))
 
     def probe(self, which: FleetOptions, server: ServerPlace, asked: ProbeAsked, to: Watching) -> Result[RunReport]:
         """Time copies to `null:`."""
@@ -95,7 +83,7 @@ class AtService:
             say(f"job {follower.job.job_id} measures copies")
             with watching("restore", devices=0) as view:
                 job = follower.follow(view)
-        return self._result(job, "probe", _run_in)
+        return document_result(result_of(self._client, job), "probe", run_in)
 
     def plan(self, which: FleetOptions, chosen: dict[str, object], asked: PlanAsked) -> Result[FleetPlan]:
         """Make a plan at the service, kept there as a draft."""
@@ -109,76 +97,25 @@ class AtService:
         body = devices | chosen | {"image": image_name(asked.image), "golden": asked.golden}
         body |= {"window": asked.window or "", "title": asked.title}
         with leaving_alone(continues("the planning")):
-            job = self._kept(self._started("/plans/make", body, "makes a plan"))
+            job = self._kept(started(self._client, "/plans/make", body, "makes a plan"))
         if job.digest is not None and asked.out is not None:
             _write(self._client.plan_file(job.digest), asked.out)
-        return self._result(
-            job, "plan", lambda document: as_agreed(FleetPlan, dict(document)), after=lambda doc: self._next(doc, job)
+        return document_result(
+            result_of(self._client, job),
+            "plan",
+            lambda document: as_agreed(FleetPlan, dict(document)),
+            after=lambda doc: self._next(doc, job),
         )
 
     def stage(
-        self,
-        which: FleetOptions,
-        chosen: dict[str, object],
-        server: ServerPlace,
-        asked: StageAsked,
-        to: Watching,
+        self, which: FleetOptions, chosen: dict[str, object], server: ServerPlace, asked: StageAsked, to: Watching
     ) -> Result[object]:
         """Start an approved plan and follow its run; or resume one, or rehearse."""
-        until, transport = chosen.pop("until", None), chosen.pop("transport", "")
-        devices = chosen_devices(which)
-        check_stage(asked, is_choice=bool(asked.image or transport or any(devices.values())))
-        times: dict[str, object] = {} if until is None else {"until": api_time(until)}
-        times |= (
-            {}
-            if asked.not_before is None
-            else {"not_before": api_time(parse_until(asked.not_before, datetime.now().astimezone()))}
-        )
-        if (times or chosen) and (asked.dry_run or asked.resume is not None):
-            names = ("--not-before", "--until", *(one.on for one in AT_THE_START))
-            raise ConfigInvalid(f"{' and '.join(names)} are for the run of a plan", hint="Leave them out")
-        if asked.dry_run:
-            body = devices | {"image": image_name(asked.image), "transport": transport, "reason": asked.reason}
-            return self._dry_run(
-                body if asked.plan is None else {"plan": planned(self._client, asked.plan, asked.title).digest}
-            )
-        if asked.plan is not None:
-            with leaving_alone(lambda: "nothing was started; the plan is at the service as it was"):
-                plan = planned(self._client, asked.plan, asked.title)
-                digest: str | None = approved(self._client, plan, waits=asked.wait).digest
-            path, body = "/runs", times | chosen | {"plan": digest, "reason": asked.reason}
-        else:
-            known = [run.run_id for run in reversed(self._client.runs()) if run.verb == "stage"]
-            run_id = chosen_run(str(asked.resume), known)
-            path, body = f"/runs/{run_id}/resume", {"reason": asked.reason}
-            digest = self._client.run(run_id).plan_digest
-        roster = roster_of_plan(self._client, digest)
-        with leaving_alone(lambda: run_continues(None)):
-            job = self._client.begin(path, body)
-        if asked.detach:
-            words = f"job {job.job_id} is {job.state}; '{command('status')}' shows its run"
-            content = {"job": job}
-            return Result(
-                verb="job",
-                code=ExitCode.OK,
-                content=content,
-                value=lambda: job,
-                meaning="the job was started",
-                sentence=words,
-            )
-        say(f"job {job.job_id} carries it out: {counted(len(roster.devices), 'device')}")
-        return self._followed(job, roster)
+        return StagingAtService(self._client).stage(which, chosen, asked)
 
     def follow(self, run: str) -> Result[RunReport]:
         """Follow a run of the service until it ends."""
-        found = self._client.run(self._runs.run_named(run))
-        jobs = [job for job in found.jobs if job.kind in {"stage", "resume"}]
-        if not jobs:
-            raise ConfigInvalid(
-                f"run {found.run_id}: expected a staging that the service started, found another",
-                hint=here(f"'flashferry run show {found.run_id}' shows where it stands"),
-            )
-        return self._followed(jobs[-1], roster_of_plan(self._client, found.plan_digest))
+        return StagingAtService(self._client).follow(run)
 
     def recover(self, which: FleetOptions, asked: RecoverAsked) -> Result[tuple[RecoveryRecord, ...]]:
         """Restore devices that killed runs of the service left tuned."""
@@ -191,22 +128,10 @@ class AtService:
         with leaving_alone(continues("the recovery")):
             for run_id in left:
                 path, body = f"/runs/{run_id}/recover", {"reason": asked.reason}
-                found.append(result_of(self._client, self._started(path, body, f"restores what run {run_id} left")))
-        return _shown(gathered(found), "recover", _devices_as(tuple[RecoveryRecord, ...]))
-
-    def _started(self, path: str, body: Mapping[str, object], does: str) -> RemoteJob:
-        """Start a job that changes no device, and return it once it has ended."""
-        job = self._client.begin(path, body)
-        say(f"job {job.job_id} {does}")
-        return job_ended(self._client, job)
-
-    def _job_to_its_end(self, path: str, body: Mapping[str, object], what: str, does: str) -> RemoteJob:
-        with leaving_alone(continues(what)):
-            return self._started(path, body, does)
-
-    def _dry_run(self, body: Mapping[str, object]) -> Result[object]:
-        job = self._job_to_its_end("/dry-runs", body, "the dry run", "finds out what would be done")
-        return self._result(job, "dry-run", _devices_as(tuple[DryRecord, ...]))
+                found.append(
+                    result_of(self._client, started(self._client, path, body, f"restores what run {run_id} left"))
+                )
+        return document_result(gathered(found), "recover", devices_as(tuple[RecoveryRecord, ...]))
 
     def _kept(self, job: RemoteJob) -> RemoteJob:
         """Wait until the service has stored the job's plan or reported why not; return the job."""
@@ -230,60 +155,6 @@ class AtService:
             return
         yield f"It is a draft at the service; someone else must approve it: {page}"
         yield f"Then '{command(f'stage --plan {job.digest[:12]}')}' carries it out"
-
-    def _followed(self, job: RemoteJob, roster: Roster) -> Result[RunReport]:
-        """Follow a run to its end."""
-        follower = Follower(self._client, job)
-        with leaving_alone(lambda: run_continues(follower.run_id)):
-            with watching("restore", devices=len(roster.devices), roster=roster) as view:
-                job = follower.follow(view)
-            if job.exit_code is None and job.run_id is not None:
-                resume = command(f"stage --resume {job.run_id} --reason WHY")
-                raise ServiceUnusable(
-                    f"run {job.run_id} died and was not resumed: {job.sentence or 'no reason was given'}",
-                    hint=f"'{command(f'run show {job.run_id}')}' shows where its devices stand; '{resume}' resumes it",
-                )
-            return self._result(job, "stage", _run_in)
-
-    def _result(
-        self,
-        job: RemoteJob,
-        verb: str,
-        value: Callable[[Document], T],
-        after: Callable[[Document], Iterator[str]] | None = None,
-    ) -> Result[T]:
-        return _shown(result_of(self._client, job), verb, value, after)
-
-
-def _shown(
-    document: Document,
-    verb: str,
-    value: Callable[[Document], T],
-    after: Callable[[Document], Iterator[str]] | None = None,
-) -> Result[T]:
-    """Return a verb's JSON document as its result.
-
-    Raises:
-        ServiceUnusable: The document is not of this verb, or of another release.
-    """
-    return Result(
-        verb=verb,
-        code=code_of(document, verb),
-        content=document,
-        value=lambda: value(document),
-        is_document=True,
-        error=error_in(document),
-        after=tuple(after(document)) if after is not None and not error_in(document) else (),
-    )
-
-
-def _devices_as(kind: type[T]) -> Callable[[Document], T]:
-    """Return a function that reads the devices of a document as records of a type."""
-    return lambda document: as_agreed(kind, document.get("devices"))
-
-
-def _run_in(document: Document) -> RunReport:
-    return as_agreed(RunReport, document.get("run"))
 
 
 def _write(content: bytes, out: Path) -> None:

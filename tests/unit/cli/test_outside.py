@@ -70,7 +70,7 @@ from flashferry.nightly.history import keep as keep_night
 from flashferry.nightly.night import Fault, Night, NightStep, StepOutcome
 from flashferry.nightly.runner import NightResult
 from flashferry.pilot.facts import FACTS, Finding, Verdict
-from flashferry.pilot.steps import PilotResult, Status, Step, StepResult
+from flashferry.pilot.step_results import PilotResult, Status, Step, StepResult
 from flashferry.planning.inspection import CheckRecord
 from flashferry.planning.readiness import ReadyRecord
 from flashferry.run.clean import CleanRecord
