@@ -1,6 +1,6 @@
 """Replacement of names, addresses and numbers that identify a network in device output. Pure.
 
-An original has the same replacement in all texts of a pilot. Facts behind the rules:
+An original has the same replacement in all texts of a pilot. Facts that the rules rest on:
 
 * The blocks for documentation (RFC 5737, RFC 3849) and benchmarks (RFC 2544) are not routed. The last octet of an IPv4
   address stays, so that addresses of one /24 still share one; masks, wildcards and loopback addresses stay unchanged.

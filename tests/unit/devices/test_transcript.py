@@ -209,11 +209,11 @@ def test_a_folder_that_takes_no_file_is_refused(tmp_path, monkeypatch, case):
         assert list(folder.iterdir()) == []
 
 
-def test_a_disk_that_is_full_later_is_told_once(tmp_path, monkeypatch):
-    """No session has an error; people are told once, and a later session is tried again."""
-    told: list[str] = []
+def test_a_disk_that_is_full_later_is_reported_once(tmp_path, monkeypatch):
+    """No session has an error; the operator is notified once, and a later session is tried again."""
+    notices: list[str] = []
     refused: list[int] = []
-    made = Transcripts(tmp_path, notify=told.append)
+    made = Transcripts(tmp_path, notify=notices.append)
     full, write = threading.Event(), os.write
     full.set()
 
@@ -228,11 +228,11 @@ def test_a_disk_that_is_full_later_is_told_once(tmp_path, monkeypatch):
     for _ in range(100):
         for one in recorders:
             one.came("x" * 60_000 + "\r\n")
-    until(lambda: told and len(refused) >= len(recorders), "a refused write of each session")
+    until(lambda: notices and len(refused) >= len(recorders), "a refused write of each session")
     full.clear()
     talk(Recorder(Recent(), made.of("r9")))
     made.close()
-    assert told == [
+    assert notices == [
         f"warning: transcript in {tmp_path} cannot be written: No space left on device; devices are not held up by it"
     ]
     (last,) = tmp_path.glob("*-r9-*")
