@@ -20,7 +20,7 @@ from flashferry.model.exit_codes import ExitCode
 
 
 def list_held(catalogue: CatalogueOption = None, state_dir: StateOption = None, json: JsonOption = False) -> None:
-    """List the images of the catalogue, and what is under way. An image is read only if its file changed."""
+    """List the images of the catalogue, incomplete ones too. An image is read only if its file changed."""
     found = api.depot_list(catalogue=catalogue, state=state_dir)
     content: dict[str, object] = {"images": [_row(one) for one in found]}
     finish("depot-list", ExitCode.OK, content, as_json=json, human=lambda: _print(found))
@@ -32,9 +32,9 @@ def verify(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Read images anew, and hold them against their proofs; one that is damaged loses its name.
+    """Read images again and compare them with their digests; a damaged one loses its name.
 
-    What is right of it is kept under a hidden name: the next sync fetches its bad chunks alone.
+    Its intact parts are kept under a hidden name: the next sync fetches only the damaged ones.
     """
     with stop_on_signals(announce=_print_stopping) as stop, file_bars() as bars:
         reading = _Reading(bars, stop.is_set)

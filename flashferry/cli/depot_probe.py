@@ -170,7 +170,7 @@ def probe(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Measure the path from a source to this host: ceilings, every way of copying, what binds each, and the best."""
+    """Measure the path from a source to this host: its limits, every copy method, what limits each, and the best."""
     access = None if ssh is None else access_of(ssh, identity, known_hosts)
     if show:
         _show(access, write, state_dir, json=json)

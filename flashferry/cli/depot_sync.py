@@ -77,9 +77,9 @@ def sync(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Fetch images from a source; a name is there only once its image is proven, and a sync that broke is gone on with.
+    """Fetch images from a source; each gets its name once it is verified, and an interrupted sync is continued.
 
-    What is there and proven is not fetched again; of what is damaged its bad chunks are.
+    Verified images are not fetched again; of damaged ones only the damaged parts are.
     """
     request = api.SyncRequest(
         source=_source(source, user, ca, _ssh(rsync, ssh_port, identity, known_hosts)),

@@ -40,9 +40,9 @@ def record(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write down the shape of a controller's answers, and what in it was not known. By default it only looks.
+    """Record the shape of a controller's answers, and what in it was unknown. By default nothing is changed there.
 
-    The file has figures, states and the controller's own refusals in it, no names, addresses, accounts, configurations.
+    The file has figures, states and the controller's refusals, but no names, addresses, accounts or configurations.
     """
     if node is not None and not with_lab:
         raise ConfigInvalid("--node: expected --with-lab with it, found none", hint="Give both, or leave both out")

@@ -41,7 +41,7 @@ def verify(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look at every entry: numbers without a gap, hashes, times. Exit code 3 where it is not whole."""
+    """Check every entry: numbers without a gap, hashes, times. Exit code 3 if the audit is not complete."""
     known = [parsed_head(head) for head in heads or ()]
     with opened(config, state_dir) as (service, _), service.database.reading() as database:
         found = verify_audit(database, known)

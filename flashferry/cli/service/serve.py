@@ -63,7 +63,7 @@ def serve(
     ] = None,
     state_dir: StateOption = None,
 ) -> None:
-    """Serve pages and an API for a team until Ctrl-C or SIGTERM; runs go on by themselves."""
+    """Serve pages and an API for a team until Ctrl-C or SIGTERM; runs continue by themselves."""
     check_installed()
     if ctx.invoked_subcommand is not None:
         _check_place(ctx)

@@ -59,7 +59,7 @@ def list_runs(runs: RunsOption = LATEST_RUNS, state_dir: StateOption = None, jso
 
 
 def show_run(run: RunArgument = "latest", state_dir: StateOption = None, json: JsonOption = False) -> None:
-    """Show where a run stands at each site, what its devices came to, and who wanted what. Reads the ledger only."""
+    """Show a run's state at each site, the outcomes of its devices, and who asked for what. Reads the ledger only."""
     ledger = ledger_of(state_dir)
     found = run_overview(ledger, run_in(ledger, run))
     finish("sites-run", ExitCode.OK, {"run": found}, as_json=json, human=lambda: print_site_run(found))
