@@ -14,7 +14,6 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import published_digests
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.policy import ServerPlace, StagePolicy
-from flashferry.model.probe_result import SweepOptions
 from flashferry.monitor.events import Emit, silent
 from flashferry.planning.inspection import check_fleet
 from flashferry.planning.local_images import wanted_image
@@ -31,6 +30,7 @@ ALL = "all"
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
+    from flashferry.model.probe_result import SweepOptions
     from flashferry.model.record import RunReport
     from flashferry.planning.inspection import CheckRecord
     from flashferry.run.probe import SpeedTest

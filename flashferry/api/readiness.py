@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.image import Digests
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.plan_file import check_against, read_plan
 from flashferry.monitor.events import Emit, silent
@@ -26,6 +25,7 @@ from inventory.image_rules import ImageChoice, ImageRules
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
+    from flashferry.images.image import Digests
     from flashferry.planning.readiness import ReadyRecord
     from flashferry.run.clean import CleanRecord, Confirm
     from tasks.check import TargetImage

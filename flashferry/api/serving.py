@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
@@ -33,13 +34,15 @@ from flashferry.fileserver import (
 )
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError, ImageUnreadable
-from flashferry.images.image import ImageFile
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.transports import transport
 from flashferry.transports.scp import describe_host_keys
 from flashferry.transports.serving import HOST_KEYS, Listening, listening_error, usable_addresses
-from flashferry.transports.transport import Transport
 from inventory.host_view import DEFAULT_CAP_SHARE
+
+if TYPE_CHECKING:
+    from flashferry.images.image import ImageFile
+    from flashferry.transports.transport import Transport
 
 _TEACHING = frozenset({EventKind.LOGIN, EventKind.DONE, EventKind.FAILED})
 

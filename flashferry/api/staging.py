@@ -19,7 +19,6 @@ from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import MOST_WAIT_S, FleetPlan, PlanWindow, WindowState, next_countdown_s
 from flashferry.model.plan_file import load_plan
 from flashferry.model.policy import ServerPlace, StagePolicy
-from flashferry.model.record import RunReport
 from flashferry.monitor.events import Emit, Event, silent
 from flashferry.run.dry_run import DryRecord, dry_run_fleet, excluded_dry_record
 from flashferry.run.run import run_waves
@@ -27,6 +26,7 @@ from flashferry.run.run import run_waves
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
+    from flashferry.model.record import RunReport
     from flashferry.run.control import Approve
     from flashferry.store.journal import Journal
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flashferry.api.fleet_options import FleetOptions
+from flashferry.api import FleetOptions, ServerPlace
 from flashferry.cli.backend import backend_of
 from flashferry.cli.options.fleet import fleet_options
 from flashferry.cli.options.policy import Md5Option, Sha512Option
@@ -22,7 +22,6 @@ from flashferry.cli.options.shared import (
 )
 from flashferry.cli.result import show
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.policy import ServerPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,10 +14,12 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import ShownTable, console
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
-from flashferry.images.image import ImageFile
 from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from flashferry.images.catalogue import Catalogue
+    from flashferry.images.image import ImageFile
 
 app = App(help="What a folder of images offers.")
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of images, or one image file.")]

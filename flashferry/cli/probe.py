@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.api.fleet_options import FleetOptions
+from flashferry.api import FleetOptions, ServerPlace
 from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import HERE, SERVER, Offered
 from flashferry.cli.options.fleet import fleet_options
@@ -22,7 +22,6 @@ from flashferry.cli.options.shared import (
     options_of,
 )
 from flashferry.cli.result import Watching, show
-from flashferry.model.policy import ServerPlace
 from flashferry.model.probe_result import COPIES
 from flashferry.tcp.speed_test_size import TARGET_S
 

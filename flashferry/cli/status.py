@@ -9,7 +9,6 @@ from rich.text import Text
 
 from flashferry.cli.backend import runs_of
 from flashferry.cli.options.shared import CatalogueOption, DepotOption, JsonOption, RunsOption, StateOption
-from flashferry.cli.result import StatusPage
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
 from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, progress, state_text, tally
@@ -23,6 +22,7 @@ from inventory.transport_policy import USUAL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from flashferry.cli.result import StatusPage
     from flashferry.depot.catalogue.folder import CatalogueSummary
     from flashferry.store.status import DeviceStatus, RunStatus, Status
 

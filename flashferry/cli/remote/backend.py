@@ -30,11 +30,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.fleet_plan import Action, FleetPlan
-from flashferry.model.record import RunReport
 from flashferry.planning.inspection import CheckRecord
 from flashferry.run.recover import RecoveryRecord
 from flashferry.service.client.client import ServiceClient, as_agreed
-from flashferry.service.client.values import RemoteJob
 
 if TYPE_CHECKING:
     from flashferry.api import FleetOptions, ServerPlace
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
     from flashferry.cli.probe import ProbeAsked
     from flashferry.cli.recover import RecoverAsked
     from flashferry.cli.stage import StageAsked
+    from flashferry.model.record import RunReport
+    from flashferry.service.client.values import RemoteJob
 
 _OFFERED_WITHIN_S = 20.0
 """Time within which the service stores a plan that it made; it checks every two seconds."""

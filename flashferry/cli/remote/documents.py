@@ -17,10 +17,9 @@ from flashferry.cli.result import Result
 from flashferry.cli.terminal.output import say
 from flashferry.model.record import RunReport
 from flashferry.service.client.client import ServiceClient, as_agreed
-from flashferry.service.client.values import RemoteJob
 
 if TYPE_CHECKING:
-    pass
+    from flashferry.service.client.values import RemoteJob
 
 T = TypeVar("T")
 

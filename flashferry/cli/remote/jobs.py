@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from flashferry.api.watching import View
 from flashferry.cli.terminal.output import command, report_to_programs, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
@@ -23,8 +22,11 @@ from flashferry.model.plan_file import plan_from
 from flashferry.monitor.progress import Expected, Roster
 from flashferry.service.client.client import ApprovalWanted, ServiceClient, ServiceRefused, ServiceUnusable
 from flashferry.service.client.stream import MOST_DEVICES, PATIENCE_S, run_events
-from flashferry.service.client.values import RemoteJob, RemotePlan
 from flashferry.store.reader import RunState
+
+if TYPE_CHECKING:
+    from flashferry.api.watching import View
+    from flashferry.service.client.values import RemoteJob, RemotePlan
 
 Document = Mapping[str, Any]
 

@@ -26,16 +26,16 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.limits import parse_until
-from flashferry.model.record import RunReport
 from flashferry.run.dry_run import DryRecord
 from flashferry.service.client.client import ServiceClient, ServiceUnusable
-from flashferry.service.client.values import RemoteJob
 from flashferry.store.reader import chosen as chosen_run
 
 if TYPE_CHECKING:
     from flashferry.api import FleetOptions
     from flashferry.cli.stage import StageAsked
+    from flashferry.model.record import RunReport
     from flashferry.monitor.progress import Roster
+    from flashferry.service.client.values import RemoteJob
 
 
 class StagingAtService:

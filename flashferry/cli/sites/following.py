@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from flashferry.cli.command_line import App
 from flashferry.cli.invocation import asker
 from flashferry.cli.options.shared import (
     EventsOption,
@@ -27,7 +26,7 @@ from flashferry.sites.centre.centre import run_in
 from flashferry.sites.centre.following import ALL_POLL_S, FleetFollower
 
 if TYPE_CHECKING:
-    pass
+    from flashferry.cli.command_line import App
 
 
 def register(app: App) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from flashferry.cli.command_line import App
 from flashferry.cli.invocation import asker
 from flashferry.cli.options.shared import JsonOption, ReasonOption, StateOption, carried
 from flashferry.cli.sites.centre import RunArgument, SettingsOption, SiteOption, centre_of
@@ -24,6 +23,7 @@ from flashferry.store.control_requests import SteerKind
 from flashferry.store.sites.runs import orders_to_send
 
 if TYPE_CHECKING:
+    from flashferry.cli.command_line import App
     from flashferry.sites.centre.centre import Centre
 
 _PATIENCE_S = 10.0

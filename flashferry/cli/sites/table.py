@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
 from flashferry.cli.sites.centre import RunArgument, SettingsOption, centre_of, ledger_of, settings_of
 from flashferry.cli.terminal.output import finish, say
@@ -17,6 +16,9 @@ from flashferry.sites.broker import BrokerUnreachable
 from flashferry.sites.centre.centre import run_in
 from flashferry.sites.centre.overview import overview, run_overview, run_overviews
 from flashferry.store.reader import LATEST_RUNS
+
+if TYPE_CHECKING:
+    from flashferry.cli.command_line import App
 
 
 def register(app: App) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -19,10 +20,12 @@ from flashferry.core.value_description import counted
 from flashferry.model.fleet_plan import Action, DepotAdvice, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.link_rates import STATED
 from flashferry.model.policy import carried
-from flashferry.model.waves import Wave
-from flashferry.monitor.events import Event
 from flashferry.planning.forecast import clock
 from inventory.transport_policy import USUAL
+
+if TYPE_CHECKING:
+    from flashferry.model.waves import Wave
+    from flashferry.monitor.events import Event
 
 EVERY_S = 2.0
 FEW = 10
