@@ -21,7 +21,7 @@ from flashferry.run.connectivity import reach_fleet
 from flashferry.run.probe import SpeedTestOptions, SshSweepTest, TransportComparison, probe_fleet
 from flashferry.run.request import RunOptions
 from flashferry.tcp.speed_test_size import TARGET_S, TYPICAL_IMAGE_BYTES
-from flashferry.transports.choice import ssh_transport_names
+from flashferry.transports.transport_selection import ssh_transport_names
 from inventory.transport_policy import AS_USUAL, AUTO
 
 ALL = "all"
