@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
-from inventory import values
+from inventory import value_readers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Key:
 
     Attributes:
         name: Its name.
-        read: Reader of its value, see `inventory.values`; called with None if the key is absent.
+        read: Reader of its value, see `inventory.value_readers`; called with None if the key is absent.
         meaning: Its meaning, in Markdown, for the table of docs/inventory.md.
         values: Unit and range, for that table.
         default: Default, for that table.
@@ -46,14 +46,14 @@ class Key:
 KEYS = (
     Key(
         name="site",
-        read=values.read_word,
+        read=value_readers.read_word,
         meaning="name of the site, whose link its devices share",
         values="one word",
         default="none: its link is shared with no other device",
     ),
     Key(
         name="link_rate_bps",
-        read=values.read_rate,
+        read=value_readers.read_rate,
         meaning="rate of the site's WAN link; window, cap and predicted time come from it",
         values="bit/s, 1,000 to 10^12",
         default="unknown: no cap, copies find their pace themselves",
@@ -64,7 +64,7 @@ KEYS = (
     ),
     Key(
         name="cap_share",
-        read=values.read_share,
+        read=value_readers.read_share,
         meaning="share of the link that all copies of the site may take together; stated, it holds for a learned rate "
         "too",
         values="0.01 to 1",
@@ -76,7 +76,7 @@ KEYS = (
     ),
     Key(
         name="max_copies",
-        read=values.read_copies,
+        read=value_readers.read_copies,
         meaning="copies over the site's link at once",
         values="1 to 10,000",
         default="as the run has it",
@@ -87,7 +87,7 @@ KEYS = (
     ),
     Key(
         name="depot",
-        read=values.read_depot,
+        read=value_readers.read_depot,
         meaning="the site's depot: images go over the WAN once, to it, and the devices pull over the LAN",
         values="host name, or URL without a login",
         default="none",
@@ -97,7 +97,7 @@ KEYS = (
     ),
     Key(
         name="neighbours",
-        read=values.read_flag,
+        read=value_readers.read_flag,
         meaning="devices of the site serve each other an image that one of them has proven, see "
         "[neighbours.md](neighbours.md); a `depot` goes before it",
         values="`true`, `false`",
@@ -108,7 +108,7 @@ KEYS = (
     ),
     Key(
         name="lan_rate_bps",
-        read=values.read_rate,
+        read=value_readers.read_rate,
         meaning="rate of the LAN between depot or neighbours and devices; forecasts go by it",
         values="bit/s, 1,000 to 10^12",
         default="assumed: 100 Mbit/s, and the plan says so",
@@ -119,7 +119,7 @@ KEYS = (
     ),
     Key(
         name="windows",
-        read=values.read_windows,
+        read=value_readers.read_windows,
         meaning="when the site may be worked at, see below",
         values="list, at least one",
         default="at any time",
@@ -133,7 +133,7 @@ KEYS = (
     ),
     Key(
         name="server_address",
-        read=values.read_word,
+        read=value_readers.read_word,
         meaning="our address as the devices reach it",
         values="one word",
         default="near end of the SSH session",
@@ -143,7 +143,7 @@ KEYS = (
     ),
     Key(
         name="vrf",
-        read=values.read_word,
+        read=value_readers.read_word,
         meaning="VRF through which the devices reach us",
         values="one word",
         default="none",
@@ -152,7 +152,7 @@ KEYS = (
     ),
     Key(
         name="source_interface",
-        read=values.read_interface,
+        read=value_readers.read_interface,
         meaning="interface of the devices' client, whichever transport it is; set for the copy, and restored",
         values="such as `Loopback0`",
         default="as the device has it",
@@ -161,7 +161,7 @@ KEYS = (
     ),
     Key(
         name="transports",
-        read=values.read_transports,
+        read=value_readers.read_transports,
         meaning="by which protocols the devices may fetch, the preferred one first, see below",
         values="list of `ftp`, `http`, `scp`, `https`, `sftp`, `push`",
         default="all but `push`, in that order",
@@ -170,7 +170,7 @@ KEYS = (
     ),
     Key(
         name="clear_text",
-        read=values.read_clear_text,
+        read=value_readers.read_clear_text,
         meaning="whether login and image may cross in clear text; `false` forbids FTP and HTTP",
         values="`true`, `false`",
         default="`true`",
@@ -179,7 +179,7 @@ KEYS = (
     ),
     Key(
         name="image",
-        read=values.read_image,
+        read=value_readers.read_image,
         meaning="the image of this device; goes before all rules",
         values="file name, or a path; see below",
         default="by the rules",
@@ -188,7 +188,7 @@ KEYS = (
     ),
     Key(
         name="console_access",
-        read=values.read_flag,
+        read=value_readers.read_flag,
         meaning="someone can reach the console should the device not come back from a restart; without it `activate` "
         "wants `--i-have-console-access`",
         values="`true`, `false`",
@@ -198,7 +198,7 @@ KEYS = (
     ),
     Key(
         name="upstream",
-        read=values.read_flag,
+        read=value_readers.read_flag,
         meaning="others are reached through it: `activate` restarts it after them, one of a site at a time",
         values="`true`, `false`",
         default="`false`",
@@ -207,14 +207,14 @@ KEYS = (
     ),
     Key(
         name="host_keys",
-        read=values.read_policy,
+        read=value_readers.read_policy,
         meaning="a device whose SSH host key is not known: refuse, or remember the key",
         values="`strict`, `accept-new`",
         default="`accept-new`",
     ),
     Key(
         name="known_hosts",
-        read=values.read_path,
+        read=value_readers.read_path,
         meaning="file of known SSH host keys",
         values="path below the state folder, where a relative one starts",
         default="`known_hosts` there",
@@ -222,7 +222,7 @@ KEYS = (
     ),
     Key(
         name="enable_secret",
-        read=values.read_secret,
+        read=value_readers.read_secret,
         meaning="enable secret, better given by environment",
         values="one line of text",
         default="none",

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import is_secret_key
-from flashferry.core.safe_quote import SHORTEST_SECRET
+from flashferry.core.value_description import SHORTEST_SECRET
 from inventory.host_view import OWN_KEYS, check_fault
 from inventory.keys import KEYS
 from inventory.platforms import platform_of
@@ -40,6 +41,11 @@ _PUBLIC = frozenset(
 """Keys whose values may be quoted in messages; the values of the operator's own keys may be secrets."""
 _KEY = re.compile(r"[A-Za-z][A-Za-z_-]*[0-9]{0,2}")
 """Keys that may be quoted in messages: `password:word`, without the space, is a key in YAML."""
+
+
+def sample_directory() -> Path:
+    """Return the folder of the sample fleet that ships with flashferry."""
+    return Path(__file__).with_name("sample")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

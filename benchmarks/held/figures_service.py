@@ -146,7 +146,7 @@ def transcript_disk_hangs_s() -> float:
         return write(number, data)
 
     with _folder() as folder, mock.patch.object(os, "write", slow):
-        made = Transcripts(folder, tell=lambda _: None)
+        made = Transcripts(folder, notify=lambda _: None)
         recorder = Recorder(Recent(), made.of("r1"))
         recorder.came("first\r\n")
         hangs.wait(PATIENCE_S)

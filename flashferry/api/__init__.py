@@ -1,9 +1,9 @@
-"""The jobs as functions: check, probe, plan, stage, resume, recover, report, and what runs do and did.
+"""Python API: check, probe, plan, stage, resume, recover, report, and runs past and present.
 
-They take frozen values and callables for events, and return values: nothing here parses a command line, prints or ends
-the process. The command line is made of them, and so is whatever else drives flashferry. docs/api.md shows each.
+Functions take frozen values and callables for events, and return values; nothing here parses a command line, prints,
+or ends the process. docs/api.md has an example of each.
 
-A name is imported when it is asked for: a reader of reports does not wait for the import of what talks to devices.
+A name is imported when it is first used: reading reports does not import the code that contacts devices.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
         probe_depot_path,
     )
     from flashferry.api.fleet import (
-        FleetOptions,
         journal_in,
         open_fleet,
-        state_folder,
         transcripts_reported_by,
         whole_fleet,
         with_credentials,
     )
+    from flashferry.api.fleet_options import FleetOptions, state_folder
     from flashferry.api.jobs import (
         StageJob,
         dead_run_notices,
@@ -51,8 +50,8 @@ if TYPE_CHECKING:
         resume,
         resume_failure_code,
     )
+    from flashferry.api.report_format import ReportFormat
     from flashferry.api.reports import (
-        ReportFormat,
         check_is_no_plan,
         report,
         report_exit_code,
@@ -74,7 +73,7 @@ if TYPE_CHECKING:
     from flashferry.depot.sync.filling import SyncPhase, SyncProgress
     from flashferry.depot.sync.rsync import RsyncSource
     from flashferry.depot.sync.source import Login, Source
-    from flashferry.images.files import checked_image
+    from flashferry.images.safe_open import checked_image
     from flashferry.model.exit_codes import ExitCode, run_exit_code
     from flashferry.model.plan_file import load_plan, save_plan
     from flashferry.model.policy import ServerPlace, StagePolicy, check_resumable
@@ -116,11 +115,10 @@ _PLACES = {
         "clean",
         "ready",
     ),
+    "fleet_options": ("FleetOptions", "state_folder"),
     "fleet": (
-        "FleetOptions",
         "journal_in",
         "open_fleet",
-        "state_folder",
         "transcripts_reported_by",
         "whole_fleet",
         "with_credentials",
@@ -145,7 +143,8 @@ _PLACES = {
         "resume",
         "resume_failure_code",
     ),
-    "reports": ("ReportFormat", "check_is_no_plan", "report", "report_exit_code", "report_text", "write_report"),
+    "report_format": ("ReportFormat",),
+    "reports": ("check_is_no_plan", "report", "report_exit_code", "report_text", "write_report"),
     "runs": (
         "DeviceHistory",
         "Steered",
@@ -215,7 +214,7 @@ _PLACES = {
         "ExitCode",
         "run_exit_code",
     ),
-    "flashferry.images.files": ("checked_image",),
+    "flashferry.images.safe_open": ("checked_image",),
     "flashferry.model.plan_file": (
         "load_plan",
         "save_plan",
@@ -233,7 +232,7 @@ _PLACES = {
     ),
     "flashferry.run.request": ("RunOptions",),
 }
-"""Public names by the module that has them: one of this package, or of a room below it."""
+"""Public names by module: a module of this package, or a full name."""
 
 _MODULES = {
     name: module if "." in module else f"{__name__}.{module}" for module, names in _PLACES.items() for name in names
@@ -354,7 +353,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Return a public name, of the module that has it.
+        """Import and return a public name.
 
         Raises:
             AttributeError: There is no such name.

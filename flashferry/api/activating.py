@@ -1,4 +1,4 @@
-"""Activation: the devices of a plan that are ready are restarted into their images, round by round."""
+"""Activation: reload the devices of a plan that are ready into their images, in rounds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.fleet import journal_in
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.activation import ActivationLimits
+from flashferry.model.plan_file import check_against, read_plan
 from flashferry.monitor.events import Emit, silent
+from flashferry.planning.activation_order import ActivationMember, activation_rounds
+from flashferry.planning.readiness import planned_images
+from flashferry.run.activation.fleet import ActivationRequest, activate_fleet, check_limits
+from inventory.host_view import view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,13 +26,12 @@ if TYPE_CHECKING:
     from flashferry.model.fleet_plan import PlannedDevice
     from flashferry.model.record import RunReport
     from flashferry.model.waves import Wave
-    from flashferry.planning.activation_order import ActivationMember
     from flashferry.store.journal import Journal
     from inventory.host_view import HostView
     from tasks.check import TargetImage
 
 LEAST_DIGEST = 8
-"""So many digits of a plan's digest distinguish it from every other plan at hand."""
+"""Number of digest digits that identify a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +39,15 @@ class ActivationOptions:
     """How a plan is activated.
 
     Attributes:
-        limits: How long things may take.
-        per_site: Devices of one site that are restarted at the same time, >= 1.
-        at_a_time: Devices that are restarted at the same time, >= 1.
+        limits: Time limits.
+        per_site: Devices of one site reloaded at the same time, >= 1.
+        at_a_time: Devices reloaded at the same time, >= 1.
         canary: Whether one device of each model goes first.
-        max_failures: So many failed devices are borne, >= 0; one more, and nothing new begins.
-        signature: Whether devices verify the vendor's signature once more.
-        has_console_access: Whether the console of every device can be reached; else the inventory has to say so
-            of each (`console_access`).
+        max_failures: Tolerated number of failed devices, >= 0; one more, and no further device is started.
+        signature: Whether devices verify the vendor's signature again.
+        has_console_access: Whether every device's console can be reached; otherwise the inventory must state it per
+            device
+            (`console_access`).
     """
 
     limits: ActivationLimits = field(default_factory=ActivationLimits)
@@ -56,16 +61,16 @@ class ActivationOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationPlan:
-    """Who is restarted when, into which image; for people to read before they approve it.
+    """Which device is reloaded when, into which image; shown for approval.
 
     Attributes:
         path: The plan's file.
-        digest: Its SHA-256, which an approval names.
+        digest: SHA-256 of the file, named by the approval.
         nornir: The devices that take part, with credentials.
-        rounds: Who goes when.
-        images: The image of each device, by its name.
-        identities: What devices called themselves when the plan was made.
-        sites: Site of each device, by its name.
+        rounds: Devices by round.
+        images: Image by device name.
+        identities: What each device identified itself as when the plan was made.
+        sites: Site by device name.
         options: How it is activated.
     """
 
@@ -80,7 +85,7 @@ class ActivationPlan:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Return the devices, in the order in which they go."""
+        """Return the devices in the order in which they are reloaded."""
         return tuple(host for one in self.rounds for host in one.hosts)
 
     def image_of(self, host: str) -> str:
@@ -93,22 +98,16 @@ class ActivationPlan:
 
 
 def activation_plan(nornir: Nornir, plan: Path, options: ActivationOptions | None = None) -> ActivationPlan:
-    """Return who would be restarted when. Nothing is sent to any device.
+    """Return which devices would be reloaded when. Contacts no device.
 
     Args:
-        nornir: The devices, with credentials; those that the plan does not have take no part.
-        plan: The file of the plan that was staged.
+        nornir: The devices, with credentials; those that are not in the plan take no part.
+        plan: File of the plan that was staged.
         options: How it is activated.
 
     Raises:
-        ConfigInvalid: Plan, inventory or limits are wrong, or the console of a device cannot be reached.
+        ConfigInvalid: Plan, inventory or limits are invalid, or a device's console cannot be reached.
     """
-    from flashferry.model.plan_file import check_against, read_plan
-    from flashferry.planning.activation_order import activation_rounds
-    from flashferry.planning.readiness import planned_images
-    from flashferry.run.activation.fleet import check_limits
-    from inventory.host_view import view
-
     said = options or ActivationOptions()
     check_limits(said.limits)
     found = read_plan(plan)
@@ -133,9 +132,7 @@ def activation_plan(nornir: Nornir, plan: Path, options: ActivationOptions | Non
 
 
 def _member(device: PlannedDevice, seen: HostView) -> ActivationMember:
-    """Return what decides about a device's round: by the plan, and by the inventory."""
-    from flashferry.planning.activation_order import ActivationMember
-
+    """Return what determines a device's round."""
     return ActivationMember(
         host=device.host,
         site=seen.site,
@@ -163,24 +160,22 @@ def activate(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> RunReport:
-    """Restart the devices of a plan into their images, those that are ready, each once at most.
+    """Reload the devices of a plan that are ready into their images, each at most once.
 
     Args:
-        plan: Who goes when.
-        approved: The digest of the plan that was approved, or its first digits, LEAST_DIGEST at least.
-        state: An open journal, the folder that it is in, or None: where the command line has it.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: nothing new begins, what was restarted is followed to its end.
+        plan: Which device is reloaded when.
+        approved: Digest of the approved plan, or at least its first LEAST_DIGEST digits.
+        state: An open journal or its folder; None: the default folder.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop: no further device is started, reloading ones are followed to their end.
 
     Returns:
-        A record per device. A device's fault is in its record, never raised.
+        A record per device, with its error if it failed.
 
     Raises:
-        ConfigInvalid: It is not this plan that was approved; no device was touched.
-        JournalUnusable: The journal cannot be written; no device was touched.
+        ConfigInvalid: Another plan was approved; no device was contacted.
+        JournalUnusable: The journal cannot be written; no device was contacted.
     """
-    from flashferry.run.activation.fleet import ActivationRequest, activate_fleet
-
     _check_approval(plan, approved)
     options = plan.options
     request = ActivationRequest(

@@ -1,4 +1,4 @@
-"""Looks and speed tests: whether devices are fit for an image, and how fast they take one. Flash is never written."""
+"""Checks and speed tests: whether devices are fit for an image, and how fast they copy it. Flash is never written."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import journal_in, state_folder
+from flashferry.api.fleet import journal_in
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import published_digests
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.policy import ServerPlace, StagePolicy
-from flashferry.model.probe_result import SweepOptions
 from flashferry.monitor.events import Emit, silent
-from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
+from flashferry.planning.inspection import check_fleet
+from flashferry.planning.local_images import wanted_image
+from flashferry.run.connectivity import reach_fleet
+from flashferry.run.probe import SpeedTestOptions, SshSweepTest, TransportComparison, probe_fleet
+from flashferry.run.request import RunOptions
+from flashferry.tcp.speed_test_size import TARGET_S, TYPICAL_IMAGE_BYTES
+from flashferry.transports.transport_selection import ssh_transport_names
 from inventory.transport_policy import AS_USUAL, AUTO
 
 ALL = "all"
@@ -24,6 +30,7 @@ ALL = "all"
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
+    from flashferry.model.probe_result import SweepOptions
     from flashferry.model.record import RunReport
     from flashferry.planning.inspection import CheckRecord
     from flashferry.run.probe import SpeedTest
@@ -33,11 +40,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What a look at devices found.
+    """Result of a check.
 
     Attributes:
-        devices: What was found of each, in the order of the inventory.
-        exit_code: What that comes to: OK, DEVICES_FAILED, REFUSED, INTERRUPTED, or INTERNAL for a fault of ours.
+        devices: A record per device, in inventory order.
+        exit_code: OK, DEVICES_FAILED, REFUSED, INTERRUPTED, or INTERNAL for a fault of flashferry.
     """
 
     devices: tuple[CheckRecord, ...]
@@ -52,20 +59,18 @@ def read_image(
     any_image: bool = False,
     emit: Emit = silent,
 ) -> TargetImage:
-    """Return an image with its size and digests, to be handed to `check`: for several checks it is hashed once.
+    """Return an image with its size and digests, so that several checks hash it only once.
 
     Args:
         image: The file.
-        md5: What the vendor published for it, in hexadecimal.
-        sha512: The same.
-        any_image: Whether it is wanted also on a platform that it is not for.
-        emit: Takes events about how far it is hashed, where that takes more than a second.
+        md5: MD5 published by the vendor, in hexadecimal.
+        sha512: SHA-512 published by the vendor, in hexadecimal.
+        any_image: Whether to accept it on a platform that it is not made for.
+        emit: Receives progress events if hashing takes more than a second.
 
     Raises:
-        ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
+        ConfigInvalid: The file is missing, empty or unreadable, or differs from a published digest.
     """
-    from flashferry.planning.local_images import wanted_image
-
     return wanted_image(Path(image), published_digests(md5, sha512), is_insisted=any_image, emit=emit)
 
 
@@ -80,36 +85,32 @@ def check(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> CheckResult:
-    """Look at devices: platform, room, TCP lines, whether the image is there already. Changes nothing.
+    """Check devices: platform, free space, TCP lines, whether the image is there already. Changes nothing.
 
     Args:
-        nornir: The devices, with credentials: of `open_fleet`, or of whatever inventory plugin.
-        image: The image that they are to have, a file or what `read_image` returned; None: a look without one.
-        reach: Whether each device fetches a tiny file to `null:` besides: path, login and mode, and its own SYN.
-        server: Where they fetch it from.
-        transport: By what they fetch: `usual`, `auto`, or a name; see `flashferry.api.StagePolicy`.
-        state: Folder of journal and history, read only; None: where the command line has them.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices under way are ended, others not started.
+        nornir: The devices, with credentials, from `open_fleet` or any inventory plugin.
+        image: The image to check for, a file or the result of `read_image`; None: check without an image.
+        reach: Whether each device also copies a tiny file to `null:`, which tests path, login, transfer mode, and its
+            SYN.
+        server: Where devices copy it from.
+        transport: How they copy it: `usual`, `auto`, or a name; see `flashferry.api.StagePolicy`.
+        state: Folder of journal and history, read only; None: the default.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop: running checks are ended, no further device is started.
 
     Returns:
-        A record per device. A device's fault is in its record, never raised.
+        A record per device, with its error if it failed.
 
     Raises:
-        ConfigInvalid: The inventory or the image is wrong, the journal cannot be read, or the server cannot start.
+        ConfigInvalid: The inventory or image is invalid, the journal cannot be read, or the server cannot start.
     """
     target = read_image(image, emit=emit) if isinstance(image, Path | str) else image
     folder = state_folder(state)
     if reach:
-        from flashferry.run.connectivity import reach_fleet
-        from flashferry.run.request import RunOptions
-
         policy = StagePolicy(transport=transport)
         options = RunOptions(verb="check", policy=policy, server=server or ServerPlace())
         records = reach_fleet(nornir, target, options, state=folder, emit=emit, interrupted=interrupted)
     else:
-        from flashferry.planning.inspection import check_fleet
-
         records = check_fleet(nornir, target, state=folder, emit=emit, interrupted=interrupted)
     code = exit_code((record.outcome for record in records), interrupted=interrupted())
     return CheckResult(devices=records, exit_code=code)
@@ -117,18 +118,19 @@ def check(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeOptions:
-    """What a speed test is to find out.
+    """What a speed test measures.
 
     Attributes:
         as_is: Whether to time a copy with the device's own settings.
-        tuned: Whether to time one while tuned.
-        image_bytes: Size of the image that is to follow: times are forecast for it.
-        seconds: What a copy should take, 2 to 60; its size follows.
-        server: Where the device fetches from.
-        transport: By what it fetches: `usual`, `auto`, or a name; see `flashferry.api.StagePolicy`.
-        transports: What to compare, `all` that are allowed or names with commas between them: one timed copy by each,
-            tuned as a run would, in place of both copies by one; empty: no comparison.
-        ssh_sweep: How SSH's ciphers and MACs are to be compared, in place of both copies; None: not at all.
+        tuned: Whether to time a copy while tuned.
+        image_bytes: Size of the image that the duration is forecast for.
+        seconds: Intended duration of a copy, 2 to 60; determines its size.
+        server: Where the device copies from.
+        transport: How it copies: `usual`, `auto`, or a name; see `flashferry.api.StagePolicy`.
+        transports: Transports to compare, `all` allowed ones or names with commas: one timed copy each, tuned as in a
+            run,
+            instead of the copies above; empty: no comparison.
+        ssh_sweep: How to compare SSH ciphers and MACs, instead of the copies above; None: no comparison.
     """
 
     as_is: bool = True
@@ -149,26 +151,22 @@ def probe(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> RunReport:
-    """Time copies to `null:`: as devices are, then tuned, each restored at once and proven. No flash is written.
+    """Time copies to `null:`: as devices are, then tuned; each is restored at once and verified. Writes no flash.
 
     Args:
         nornir: The devices, with credentials.
-        options: What is to be found out; both copies by default.
-        state: An open journal, the folder that it is in, or None: where the command line has it.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices under way are restored, others not started.
+        options: What to measure; None: both copies.
+        state: An open journal or its folder; None: the default folder.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop: devices in progress are restored, no further device is started.
 
     Returns:
-        A record per device, with its `probe`; `run_exit_code` says what they come to.
+        A record per device with its `probe`; `run_exit_code` maps the report to an exit code.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, or the server cannot start; no device was touched.
-        JournalUnusable: The journal cannot be opened; no device was touched.
+        ConfigInvalid: The inventory is invalid, or the server cannot start; no device was contacted.
+        JournalUnusable: The journal cannot be opened; no device was contacted.
     """
-    from flashferry.run.probe import SpeedTestOptions, SshSweepTest, TransportComparison, probe_fleet
-    from flashferry.run.request import RunOptions
-    from flashferry.transports.choice import ssh_transport_names
-
     asked = options or ProbeOptions()
     if not (asked.as_is or asked.tuned):
         raise ConfigInvalid(

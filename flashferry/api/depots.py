@@ -1,4 +1,4 @@
-"""A depot's catalogue filled, listed and verified, and the path to its source measured."""
+"""A depot's image catalogue: sync it, list it, verify it, and measure the path to its source."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind, kind_of
 from flashferry.core.state_folder import make_private_directory
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.depot.catalogue.part import Held, HeldState
 from flashferry.depot.options import catalogue_in
+from flashferry.depot.probing.path import probe_path
 from flashferry.depot.sync.filling import OnProgress, SourceChanged, SourceUnreachable, SyncStopped, silent
 from flashferry.depot.sync.syncing import GIVE_UP_S, Offered, Synced, offered_as, offered_by, patiently, sync_image
 from flashferry.images.image import published_digests
 from flashferry.model.exit_codes import ExitCode
+from flashferry.store.bulk_paths import BulkPaths
 
 if TYPE_CHECKING:
     from flashferry.depot.probing.findings import PathFound, ProbeAsked
@@ -26,22 +28,22 @@ if TYPE_CHECKING:
 
 _MOST_CHANGES = 3
 
-"""So often an image may change at the source while it is fetched, until that is a fault."""
+"""How often an image may change at the source during its fetch before that is an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """What a catalogue is to have.
+    """Images to fetch into a catalogue.
 
     Attributes:
         source: Where images come from.
-        images: Their names; empty: all that the source offers.
-        sha512: Published SHA-512 of the one image; another one is not fetched.
-        catalogue: The folder, or None: in the state folder.
-        give_up_s: So long without a byte a broken line is waited for, in seconds, from 0.
+        images: Their names; empty: all images of the source.
+        sha512: Published SHA-512 of the single image; an image with another digest is not fetched.
+        catalogue: The catalogue's folder; None: the one in the state folder.
+        give_up_s: Seconds without data after which a broken connection is given up, >= 0.
 
     Raises:
-        ConfigInvalid: A digest is given for several images, or is none.
+        ConfigInvalid: The digest is invalid, or given for several images.
     """
 
     source: AnySource
@@ -51,7 +53,7 @@ class SyncRequest:
     give_up_s: float = GIVE_UP_S
 
     def __post_init__(self) -> None:
-        """Check that no two values contradict each other."""
+        """Check the values against each other."""
         published_digests(sha512=self.sha512)
         if self.sha512 is not None and len(self.images) != 1:
             raise ConfigInvalid(
@@ -61,15 +63,15 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncedImage:
-    """What became of an image.
+    """Result of syncing an image.
 
     Attributes:
-        name: Its name.
-        synced: What was done, where it is proven now.
-        kind: The kind of what went wrong; empty where it is proven.
-        error: The same in a sentence.
-        hint: What to do about that, or None.
-        held: What there is of it now, where it is not proven; None where there is nothing.
+        name: The image's name.
+        synced: What was done; None if the image is not verified.
+        kind: Kind of the error; empty if there is none.
+        error: The error as a sentence.
+        hint: What to do about it, or None.
+        held: The incomplete image in the catalogue; None if there is nothing of it, or the image is verified.
     """
 
     name: str
@@ -81,17 +83,17 @@ class SyncedImage:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the operator stopped the sync while it was under way."""
+        """Whether the operator stopped the sync during this image."""
         return self.kind == Kind.SYNC_STOPPED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncResult:
-    """What became of images.
+    """Result of a sync.
 
     Attributes:
-        images: Each, in the order in which they were selected; those that were not started are not among them.
-        exit_code: OK: all are proven; DEVICES_FAILED: some are not; INTERRUPTED: the operator stopped it.
+        images: Each image that was started, in the order of selection.
+        exit_code: OK: all are verified; DEVICES_FAILED: some are not; INTERRUPTED: the operator stopped the sync.
     """
 
     images: tuple[SyncedImage, ...]
@@ -100,10 +102,10 @@ class SyncResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
-    """What images that were read anew are.
+    """Result of verifying images.
 
     Attributes:
-        images: Each, as it was found.
+        images: The state of each.
         exit_code: OK: none is damaged or missing; DEVICES_FAILED: some are.
     """
 
@@ -118,22 +120,22 @@ def depot_sync(
     on_progress: OnProgress = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> SyncResult:
-    """Have images of a source in a catalogue, each under its name only once it is proven to the byte.
+    """Fetch images of a source into a catalogue. An image gets its name only once every byte is verified.
 
     Args:
-        request: What is selected.
-        state: The state folder, where no catalogue is named; None: where the command line has it.
-        on_progress: Takes what arrives.
-        interrupted: Whether the caller wants to stop: what is verified is kept.
+        request: What to fetch.
+        state: The state folder, used if no catalogue is named; None: the default.
+        on_progress: Receives progress.
+        interrupted: Whether to stop: verified chunks are kept.
 
     Returns:
-        What became of each. What went wrong with one is in its result, never raised.
+        The result of each image, with its error if it failed.
 
     Raises:
-        SourceUnreachable: Nothing answers at the source, or not in time where it had answered.
-        SourceRefused: It refuses, or is not who it should be.
-        SourceWrong: What it says that it offers is not of the agreed form.
-        ConfigInvalid: It does not offer an image that is selected.
+        SourceUnreachable: The source does not answer, or no longer answers in time.
+        SourceRefused: The source refuses the login, or its identity is wrong.
+        SourceWrong: The source's list of images is malformed.
+        ConfigInvalid: The source does not offer a selected image.
     """
     catalogue = CatalogueFolder(catalogue_in(state_folder(state), request.catalogue))
     done: list[SyncedImage] = []
@@ -152,20 +154,20 @@ def depot_sync(
                 code = ExitCode.INTERRUPTED
             code = code or ExitCode.DEVICES_FAILED
             if isinstance(error, SyncStopped | SourceUnreachable):
-                # The next one would be waited for as long again.
+                # The source is down; the next image would wait as long again.
                 break
     return SyncResult(images=tuple(done), exit_code=code)
 
 
 def depot_list(*, catalogue: Path | None = None, state: Path | str | None = None) -> tuple[Held, ...]:
-    """Return what a catalogue has; an image is read only where its file changed since it was proven.
+    """Return the images of a catalogue. An image is read only if its file changed since it was verified.
 
     Args:
-        catalogue: The folder, or None: in the state folder.
-        state: The state folder; None: where the command line has it.
+        catalogue: The folder; None: the one in the state folder.
+        state: The state folder; None: the default.
 
     Raises:
-        ConfigInvalid: It cannot be read.
+        ConfigInvalid: The catalogue cannot be read.
     """
     return CatalogueFolder(catalogue_in(state_folder(state), catalogue)).list()
 
@@ -177,17 +179,17 @@ def depot_verify(
     state: Path | str | None = None,
     on_read: Callable[[str, int, int], None] | None = None,
 ) -> VerifyResult:
-    """Read images of a catalogue anew; one that is damaged loses its name, and the next sync fetches what is wrong.
+    """Read images of a catalogue again. A damaged one loses its name; the next sync fetches its damaged chunks.
 
     Args:
         images: Their names; empty: all.
-        catalogue: The folder, or None: in the state folder.
-        state: The state folder; None: where the command line has it.
-        on_read: Takes a name, bytes read and size; what it raises ends the reading.
+        catalogue: The folder; None: the one in the state folder.
+        state: The state folder; None: the default.
+        on_read: Receives name, bytes read and size; an exception from it ends the reading.
 
     Raises:
-        CatalogueBusy: Another process fills it.
-        ConfigInvalid: An image is not in it, or it cannot be read or written.
+        CatalogueBusy: Another process is filling the catalogue.
+        ConfigInvalid: An image is not in the catalogue, or the catalogue cannot be read or written.
     """
     found = CatalogueFolder(catalogue_in(state_folder(state), catalogue)).verify(images, on_read=on_read)
     is_bad = any(one.state in {HeldState.DAMAGED, HeldState.MISSING} for one in found)
@@ -206,7 +208,7 @@ def _selected(request: SyncRequest, on_progress: OnProgress, interrupted: Callab
 
     def ask() -> tuple[Offered, ...]:
         if names and source.by == "rsync":
-            # A folder by rsync need not have a list of what is in it.
+            # An rsync folder may have no list of its images.
             return tuple(offered_as(source, name, interrupted=interrupted) for name in names)
         return offered_by(source, interrupted=interrupted)
 
@@ -227,7 +229,7 @@ def _fetched(
     on_progress: OnProgress,
     interrupted: Callable[[], bool],
 ) -> Synced:
-    """Have one image in the catalogue: the new one where it changes at the source, unless it was named."""
+    """Fetch an image. If the source replaces it meanwhile, fetch the new one, unless the image was named."""
     pinned = published_digests(sha512=request.sha512).sha512
     expected = one if not pinned else Offered(name=one.name, size_bytes=0, sha512=pinned)
     for _ in range(_MOST_CHANGES - 1):
@@ -252,27 +254,24 @@ def probe_depot_path(
     asked: ProbeAsked,
     *,
     state: Path | str | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> PathFound:
-    """Measure the path from a source to here, and keep the best way of copying for it.
+    """Measure the path from a source to this host, and save the fastest copy method for it.
 
     Args:
-        asked: What is asked.
-        state: Folder of the journal, where it is kept; None: where the command line has it.
-        tell: Takes lines of progress.
-        interrupted: Whether to break off; then nothing is kept.
+        asked: What to measure.
+        state: The state folder in which the result is saved; None: the default.
+        notify: Receives lines of progress.
+        interrupted: Whether to stop; nothing is saved then.
 
     Raises:
-        ConfigInvalid: What was asked makes no sense, or the source cannot be reached or used.
+        ConfigInvalid: The request is invalid, or the source cannot be reached or used.
     """
-    from flashferry.depot.probing.path import probe_path
-    from flashferry.store.bulk_paths import BulkPaths
-
     folder = state_folder(state)
-    # A file that cannot be read is reported before an hour of copies, not after it.
+    # Report an unreadable file before an hour of copies.
     BulkPaths.read(folder)
-    found = probe_path(asked, tell=tell, interrupted=interrupted)
+    found = probe_path(asked, tell=notify, interrupted=interrupted)
     kept = found.kept()
     if found.is_whole and kept is not None:
         try:
@@ -287,11 +286,9 @@ def probe_depot_path(
 
 
 def known_depot_paths(state: Path | str | None = None) -> tuple[BulkPath, ...]:
-    """Return what earlier probes have kept, by source.
+    """Return the saved results of earlier probes, by source.
 
     Raises:
         ConfigInvalid: The file cannot be read.
     """
-    from flashferry.store.bulk_paths import BulkPaths
-
     return BulkPaths.read(state_folder(state)).all

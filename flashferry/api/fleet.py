@@ -1,53 +1,56 @@
-"""The devices that a job is about, and where state is kept."""
+"""The devices of a command with their credentials, and the location of journal and history."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashferry.api.fleet_options import FleetOptions, state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import descriptor_of
-from inventory.access import (
+from flashferry.devices.connection import TRANSCRIPTS
+from flashferry.devices.credentials import (
+    ENABLE,
+    PASSWORD,
+    CommandSource,
+    Environment,
+    KeyringSource,
+    apply_credentials,
+)
+from flashferry.devices.transcript import Transcripts, transcripts_in
+from flashferry.store.journal import Journal
+from inventory.host_key_rules import (
     HOST_KEYS,
     KNOWN_HOSTS,
     confine_known_hosts,
     known_hosts_in,
     state_directory,
 )
-from inventory.selection import SAMPLE, Selection, narrowed
-from inventory.values import HostKeyPolicy
+from inventory.nornir_loader import open_inventory
+from inventory.selection import SAMPLE, narrowed
+from inventory.sites import check_addresses
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
     from flashferry.devices.credentials import Refused, Source
-    from flashferry.devices.transcript import Transcripts
     from flashferry.store.control_requests import Origin
-    from flashferry.store.journal import Journal
-
-
-def state_folder(state: Path | str | None) -> Path:
-    """Return the folder of journal and history: the one given, else where the command line has it."""
-    return state_directory(None if state is None else Path(state))
 
 
 @contextmanager
 def journal_in(state: Journal | Path | str | None, origin: Origin | None = None) -> Iterator[Journal]:
-    """Yield a journal: one that is open stays so, another is opened for as long as the block runs.
+    """Yield a journal: an open one stays open, another is opened for the block.
 
     Args:
-        state: The journal, or its folder; None: where the command line has it.
-        origin: Origin of the runs that are started with it, where it is opened here; None: unknown.
+        state: An open journal or its folder; None: the default folder.
+        origin: Origin of the runs started with it, if it is opened here; None: unknown.
 
     Raises:
-        JournalUnusable: It cannot be opened, or is of a later release.
+        JournalUnusable: The journal cannot be opened, or is from a later release.
     """
-    from flashferry.store.journal import Journal
-
     if isinstance(state, Journal):
         yield state
         return
@@ -56,90 +59,45 @@ def journal_in(state: Journal | Path | str | None, origin: Origin | None = None)
 
 
 _TAKEN: dict[str, str] = {}
+"""Secrets removed from our environment."""
 
-"""Secrets that stood in our environment, and were taken out of it."""
-
-Tell = Callable[[str], None]
-
-"""Takes a sentence for people."""
+Notify = Callable[[str], None]
+"""Receives a notice."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetOptions:
-    """Which devices, and how they are logged in to.
-
-    Attributes:
-        inventory: Folder of the inventory, a Nornir configuration file, or `sample` for the lab's fleet.
-        selection: Which of its devices; all by default.
-        host_keys: What becomes of a device whose host key is not known; None leaves it to the inventory.
-        known_hosts: File of known host keys; None leaves it to the inventory.
-        keyring: Whether the system's keyring is asked for credentials.
-        secrets_command: Program that prints a device's credentials, with its arguments as in a shell.
-        transcript: Folder for transcripts of the sessions, secrets masked; None for none.
-        state_dir: Folder of our state where another than the usual one is meant; known host keys are kept there too.
-        at_depot: Whether this host is the depot of its devices' sites: images go to them over the LAN.
-    """
-
-    inventory: Path | str
-    selection: Selection = field(default_factory=Selection)
-    host_keys: HostKeyPolicy | None = None
-    known_hosts: Path | None = None
-    keyring: bool = False
-    secrets_command: str | None = None
-    transcript: Path | None = None
-    state_dir: Path | None = None
-    at_depot: bool = False
-
-    @property
-    def has_selection(self) -> bool:
-        """Return whether devices were chosen: by name, group or filter."""
-        return self.selection != Selection()
-
-    @property
-    def folder(self) -> Path:
-        """Return the folder in which rules and images may lie beside the inventory."""
-        path = _path(self.inventory)
-        # A Nornir configuration file stands for the folder that it is in.
-        return path if path.is_dir() else path.parent
-
-
-def open_fleet(options: FleetOptions, *, ask: Source | None = None, tell: Tell | None = None) -> Nornir:
-    """Return the devices that are meant, with their credentials.
+def open_fleet(options: FleetOptions, *, ask: Source | None = None, notify: Notify | None = None) -> Nornir:
+    """Return the selected devices with their credentials.
 
     Args:
-        options: Which devices, and how they are logged in to.
-        ask: Asked last for what no other source knows, such as a prompt; None: no one is asked.
-        tell: Takes a notice where a transcript cannot be written any more; None: there is no notice.
+        options: Which devices, and how to log in to them.
+        ask: Last source of credentials, such as a prompt; None: none.
+        notify: Receives a notice when a transcript can no longer be written; None: no notice.
 
     Raises:
-        ConfigInvalid: The inventory is wrong or empty, nothing fits the selection, two devices have one address, or a
+        ConfigInvalid: The inventory is invalid or empty, no device is selected, two devices share an address, or a
             source of credentials cannot be used.
     """
-    from inventory.sites import check_addresses
-
-    selected = narrowed(whole_fleet(options, tell=tell), options.selection)
+    selected = narrowed(whole_fleet(options, notify=notify), options.selection)
     check_addresses(selected.inventory.hosts.values())
     return with_credentials(selected, options, ask=ask)
 
 
-def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
-    """Return all devices of an inventory with the rules for host keys, without credentials; there may be none.
+def whole_fleet(options: FleetOptions, *, notify: Notify | None = None) -> Nornir:
+    """Return all devices of an inventory, perhaps none, with host key rules and without credentials.
 
     Args:
-        options: Where the inventory is; its selection does not count here.
-        tell: As for `open_fleet`.
+        options: Where the inventory is; its selection is ignored.
+        notify: As for `open_fleet`.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, the known hosts cannot be read, or no transcript can be written.
+        ConfigInvalid: The inventory is invalid, the known hosts cannot be read, or no transcript can be written.
     """
-    from inventory.load import open_inventory
-
     if not options.inventory:
         raise ConfigInvalid(
             "no inventory: expected --inventory PATH",
             hint=f"'flashferry init' writes a first one; '{SAMPLE}' is the lab's fleet",
         )
-    nornir = open_inventory(_path(options.inventory))
+    nornir = open_inventory(options.path)
     rules: dict[str, object] = {}
     if options.host_keys is not None:
         rules[HOST_KEYS] = options.host_keys.value
@@ -148,18 +106,18 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
     else:
         confine_known_hosts(nornir.inventory, state_directory(options.state_dir))
     if options.state_dir is not None:
-        # What the inventory says itself goes before.
+        # Values of the inventory have priority.
         nornir.inventory.defaults.data.setdefault(KNOWN_HOSTS, known_hosts_in(options.state_dir).absolute())
     for data in (nornir.inventory.defaults.data, *(host.data for host in nornir.inventory.hosts.values())):
         data.update(rules)
     if options.at_depot:
         _seen_from_depot(nornir)
     if options.transcript is not None:
-        record_sessions(nornir, options.transcript, tell or _dropped)
+        record_sessions(nornir, options.transcript, notify or _dropped)
     return nornir
 
 
-def record_sessions(nornir: Nornir, folder: Path, report: Tell) -> Transcripts:
+def record_sessions(nornir: Nornir, folder: Path, report: Notify) -> Transcripts:
     """Write sessions that are opened with the devices from now on into a folder, with secrets masked.
 
     Args:
@@ -170,67 +128,51 @@ def record_sessions(nornir: Nornir, folder: Path, report: Tell) -> Transcripts:
     Raises:
         ConfigInvalid: No file can be written there.
     """
-    from flashferry.devices.connection import TRANSCRIPTS
-    from flashferry.devices.transcript import transcripts_in
-
-    made = transcripts_in(folder, tell=report)
+    made = transcripts_in(folder, notify=report)
     nornir.config.user_defined[TRANSCRIPTS] = made
     return made
 
 
 def _seen_from_depot(nornir: Nornir) -> None:
-    """Make devices with a depot look as the depot sees them: on its LAN, and no other server brings their images.
+    """Change the inventory's values to those seen from a depot: devices are on its LAN, and no other server is used.
 
-    Windows stay, and so does the share of the rate. On a LAN of unknown rate copies find their pace.
+    Time windows and the share of the rate stay. With an unknown LAN rate, copies find their own pace.
     """
     for host in nornir.inventory.hosts.values():
         if host.get("depot") is not None:
             host.data |= {"link_rate_bps": host.get("lan_rate_bps"), "depot": None, "neighbours": False}
 
 
-def transcripts_reported_by(nornir: Nornir, tell: Tell) -> None:
-    """Report a transcript that cannot be written any more by another function: a live view has the terminal.
+def transcripts_reported_by(nornir: Nornir, notify: Notify) -> None:
+    """Send notices about unwritable transcripts to another function, as while a live view has the terminal.
 
     Args:
         nornir: The devices.
-        tell: Takes a sentence for people.
+        notify: Receives a sentence.
     """
-    from flashferry.devices.connection import TRANSCRIPTS
-    from flashferry.devices.transcript import Transcripts
-
     found = nornir.config.user_defined.get(TRANSCRIPTS)
     if isinstance(found, Transcripts):
-        found.report_by(tell)
+        found.report_by(notify)
 
 
 def with_credentials(
     nornir: Nornir, options: FleetOptions, *, ask: Source | None = None, failed: Refused | None = None
 ) -> Nornir:
-    """Fill in the credentials of all devices; return the same Nornir.
+    """Fill in the credentials of all devices, and return the same Nornir.
 
-    The inventory's own come first, then those of the environment, of the keyring, of the secrets command, and what is
-    asked for. Passwords are taken out of the process's environment, so that no other program started from here inherits
-    them.
+    Sources in order: inventory, environment, keyring, secrets command, `ask`. Passwords are removed from the process's
+    environment, so that child processes do not inherit them.
 
     Args:
         nornir: The devices.
-        options: How they are logged in to.
+        options: How to log in.
         ask: As for `open_fleet`.
-        failed: Takes the failures of single devices; without it the first one is raised.
+        failed: Receives the failures of single devices; None: the first failure is raised.
 
     Raises:
         ConfigInvalid: A source of credentials cannot be used.
     """
-    from flashferry.devices.credentials import (
-        ENABLE,
-        PASSWORD,
-        CommandSource,
-        Environment,
-        KeyringSource,
-        apply_credentials,
-    )
-
-    # The operator's own program gets what the operator gave.
+    # The secrets command gets the whole environment, with the passwords.
     everything = dict(os.environ) | _TAKEN
     for name in (PASSWORD, ENABLE):
         if (found := os.environ.pop(name, None)) is not None:
@@ -245,16 +187,8 @@ def with_credentials(
     return apply_credentials(nornir, sources, failed=failed)
 
 
-def _path(inventory: Path | str) -> Path:
-    if inventory != SAMPLE:
-        return Path(inventory)
-    from inventory.load import sample_directory
-
-    return sample_directory()
-
-
 def _readable(path: Path) -> Path:
-    """Return the path of a known_hosts file; it need not exist, for it is made with the first key."""
+    """Check that a known_hosts file can be read if it exists, and return its path."""
     try:
         os.close(descriptor_of(path))
     except FileNotFoundError:
@@ -268,4 +202,4 @@ def _readable(path: Path) -> Path:
 
 
 def _dropped(text: str) -> None:
-    """Drop a text."""
+    """Ignore a notice."""

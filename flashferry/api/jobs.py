@@ -1,4 +1,4 @@
-"""What a run is to do, made from an image or a plan: ready to begin, with nothing sent or journaled yet."""
+"""A run before it starts, made from an image or a plan; nothing is sent or journaled yet."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.images.files import checked_image
+from flashferry.images.safe_open import checked_image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow, Supply, WindowState, limited_to
 from flashferry.model.link_rates import LinkRates, pace_notice
 from flashferry.model.policy import ServerPlace, StagePolicy
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from flashferry.store.journal import Journal
 
 INVENTORY = "inventory"
-"""Key under which a run's request keeps where its inventory is."""
+"""Key in a run's request for the location of its inventory."""
 
 PLAN = "plan"
-"""Key under which it keeps the path and the digest of the plan that it carries out."""
+"""Key in a run's request for path and digest of its plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageJob:
-    """A run that is ready to begin: nothing of it is sent or journaled yet.
+    """A run before it starts: nothing is sent or journaled yet.
 
     Attributes:
         nornir: The devices, with credentials.
         request: Which of them get which image, in which waves.
-        options: How it is done.
-        elsewhere: Sites whose depots a plan counts on, where the images of this run are not a depot's.
-        not_chosen: Devices that a plan stages and the run leaves alone, for others were chosen.
-        has_no_canary: Whether the plan's canaries are all among these.
+        options: How the run works.
+        elsewhere: Sites for which the plan counts on a depot, but this run's images come from here.
+        not_chosen: Devices that the plan stages and that were not selected for this run.
+        has_no_canary: Whether the selection left out all of the plan's canaries.
     """
 
     nornir: Nornir
@@ -61,9 +61,9 @@ class StageJob:
 
     @property
     def window(self) -> PlanWindow:
-        """Return from when on a device of it may be worked on, by its plan and by the sites' windows, and its end.
+        """Return the time span in which devices may be worked on, from the plan and the sites' windows.
 
-        A run that is resumed exists already: it waits within, as for a site that opens later than the first one.
+        A resumed run exists already: it waits by itself, as for a site that opens later than the first one.
         """
         if self.request.resumed is not None or not self.request.images:
             return PlanWindow()
@@ -76,7 +76,7 @@ class StageJob:
 
     @property
     def sizes_bytes(self) -> dict[str, int]:
-        """Return the size of each device's image, where its file is there."""
+        """Return the image size by device, for images whose file exists."""
         return {host: path.stat().st_size for host, path in self.request.images.items() if path.is_file()}
 
 
@@ -89,18 +89,18 @@ def job_for_image(
     inventory: Path | str | None = None,
     state: Path | str | None = None,
 ) -> StageJob:
-    """Return the job to give all devices an image; one that names its own in the inventory gets that.
+    """Return a job that stages an image to all devices; a device with an image in the inventory gets that one.
 
     Args:
         nornir: The devices, with credentials.
         image: The image of all others.
-        policy: How the run goes about it; None: by the defaults.
+        policy: Settings of the run; None: defaults.
         server: Where our server listens.
-        inventory: Where the inventory is: kept for `resume`, and its folder may hold the images that devices name.
-        state: Folder of the history, read only; None: where the command line has it.
+        inventory: Where the inventory is: stored for `resume`, and its folder may hold the images that devices name.
+        state: Folder of the history, read only; None: the default.
 
     Raises:
-        ConfigInvalid: Inventory, image or policy are wrong.
+        ConfigInvalid: Inventory, image or policy are invalid.
     """
     options = RunOptions(policy=policy or StagePolicy(), server=server or ServerPlace())
     request = request_for_image(
@@ -123,21 +123,23 @@ def job_for_plan(
     inventory: Path | str | None = None,
     is_part: bool = False,
 ) -> StageJob:
-    """Return the job to carry a plan out.
+    """Return a job that carries out a plan.
 
     Args:
         nornir: The devices, with credentials.
         plan: The plan.
-        policy: How the run goes about it; None: as the plan says. `plan.run_policy.changed` overrides a setting of it.
+        policy: Settings of the run; None: the plan's. `plan.run_policy.changed` overrides single settings.
         server: Where our server listens.
-        path: Where the plan's file is, which the run then keeps.
-        inventory: Where the inventory is: kept for `resume`.
-        is_part: Whether the devices were chosen by the operator: all others of the plan are left alone. Else one
-            that the plan stages and that is missing is refused.
+        path: The plan's file, stored with the run.
+        inventory: Where the inventory is: stored for `resume`.
+        is_part: Whether the operator selected the devices, so that others of the plan are left alone; otherwise a
+            missing
+            device is refused.
 
     Raises:
-        ConfigInvalid: The plan's window is over, an image changed, a device is not in the inventory any more, or none
-            of the chosen ones is to be staged.
+        ConfigInvalid: The plan's window is over, an image changed, a device is no longer in the inventory, or no
+            selected
+            device is to be staged.
     """
     whole, plan = plan, _chosen_of(plan, nornir) if is_part else plan
     now = datetime.now().astimezone()
@@ -164,7 +166,7 @@ def job_for_plan(
 
 
 def _chosen_of(plan: FleetPlan, nornir: Nornir) -> FleetPlan:
-    """Return a plan with those of its devices that were chosen.
+    """Return the plan limited to the selected devices.
 
     Raises:
         ConfigInvalid: It stages none of them.
@@ -180,7 +182,7 @@ def _chosen_of(plan: FleetPlan, nornir: Nornir) -> FleetPlan:
 
 
 def _at_other_depots(plan: FleetPlan, request: FleetRequest) -> tuple[str, ...]:
-    """Return the sites whose devices a plan has pull from a depot, and which get the image from here now.
+    """Return the sites for which the plan counts on a depot, but whose images come from here.
 
     A run at the depot itself has its images in the depot's catalogue.
     """
@@ -192,17 +194,16 @@ def _at_other_depots(plan: FleetPlan, request: FleetRequest) -> tuple[str, ...]:
 
 
 def pace_notices(job: StageJob, state: Path | str | None = None) -> tuple[str, ...]:
-    """Return which links have no cap, and which carry more than was planned, in a sentence each.
-
-    A link without a cap is refused before any device is asked, where copies would not find a pace either.
+    """Return a sentence for each link without a rate limit, and for each with more load than planned.
 
     Args:
         job: The run.
-        state: Folder of learned link rates, read only; None: where the command line has it.
+        state: Folder of learned link rates, read only; None: the default.
 
     Raises:
-        ConfigInvalid: A link has no cap, its copies could not find a pace on this host either, and uncapped copies
-            were not asked for.
+        ConfigInvalid: A link has no rate limit, copies cannot find their own pace on this host, and uncapped copies
+            were
+            not asked for.
     """
     devices = [view(job.nornir.inventory.hosts[name]) for name in job.request.images]
     notice = pace_notice(devices, LinkRates(state_folder(state)), uncapped=job.options.policy.uncapped)
@@ -219,7 +220,7 @@ def _more_than_planned(job: StageJob) -> Iterator[str]:
 
 
 def dead_run_notices(journal: Journal) -> Iterator[str]:
-    """Yield a warning where dead runs have devices in their hands, which no other run will touch."""
+    """Yield a warning for devices still leased by dead runs; no other run touches them."""
     if left := pending(journal):
         hosts = ", ".join(device.host for device in left)
         yield f"warning: a dead run had {hosts} in its hands; run 'flashferry recover'"

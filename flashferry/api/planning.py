@@ -16,7 +16,8 @@ from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
-from flashferry.transports.choice import NotServed, not_served_by
+from flashferry.planning.fleet_planner import plan_fleet
+from flashferry.transports.transport_selection import NotServed, not_served_by
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
-    """A plan that was made.
+    """Result of planning.
 
     Attributes:
         plan: The plan; `plan.fit` says whether it fits, and what would help.
-        exit_code: What its devices come to. Of INTERRUPTED some devices were not looked at: half a fleet is no plan.
+        exit_code: From its devices; INTERRUPTED: some were not checked, so the plan is incomplete.
     """
 
     plan: FleetPlan
@@ -47,22 +48,22 @@ class PlanResult:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all devices were looked at, so that it is worth keeping (`save_plan`)."""
+        """Return whether all devices were checked, so that the plan can be saved (`save_plan`)."""
         return self.exit_code is not ExitCode.INTERRUPTED
 
 
 def image_rules(
     folder: Path, rules: Path | None = None, *, has_image: bool = False
 ) -> tuple[ImageRules, tuple[Path, ...]]:
-    """Return the rules that give each device its image, and the folders in which their images are looked for.
+    """Return the rules that map devices to images, and the folders in which images are looked up.
 
     Args:
-        folder: The inventory's folder; what lies in it under the usual name counts where no file is named.
-        rules: A file of rules.
-        has_image: Whether there is one image for all: what merely lies in the folder does not count then.
+        folder: The inventory's folder; its rules file under the default name is used if no file is given.
+        rules: A rules file.
+        has_image: Whether one image is given for all; then only a given rules file is used.
 
     Raises:
-        ConfigInvalid: The rules are wrong, or the file cannot be read.
+        ConfigInvalid: The rules are invalid, or the file cannot be read.
     """
     if rules is not None:
         return load_image_rules(rules, NAMES), (rules.parent, folder)
@@ -77,21 +78,20 @@ def plan(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> PlanResult:
-    """Look at every device and plan a run: images, waves, minutes, load on the links. Changes nothing.
+    """Check every device and plan a run: images, waves, minutes, load on the links. Changes nothing.
 
     Args:
         nornir: The devices, with credentials.
-        request: What is to be planned.
-        now: The present, in the time zone of what is shown; None: this moment, in the local one.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop; devices not checked by then are unreachable in the plan.
+        request: What to plan.
+        now: Present time, in the time zone for display; None: now, in the local zone.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop; devices not checked by then are unreachable in the plan.
 
     Raises:
-        ConfigInvalid: No image is given anywhere; the inventory, an image or a rule is wrong; or copies would have
-            neither a cap nor a pace; or a depot was insisted on and does not report what it serves.
+        ConfigInvalid: No image is given; inventory, image or rule is invalid; copies would have neither a rate limit
+            nor
+            a pace of their own; or a required depot does not report what it serves.
     """
-    from flashferry.planning.fleet_planner import plan_fleet
-
     check_some_image(nornir, request)
     moment = now or datetime.now().astimezone()
     not_served, note = _not_served(request)
@@ -103,13 +103,13 @@ def plan(
 
 
 def _not_served(request: PlanRequest) -> tuple[NotServed | None, str]:
-    """Ask the depot that a run would use what it does not serve.
+    """Ask the depot that a run would use which images it does not serve.
 
     Returns:
-        That, or None where a run would bring a server of its own; and a notice about it.
+        These, or None if the run would start its own server; and a notice.
 
     Raises:
-        ConfigInvalid: It was insisted on, and does not report what it serves.
+        ConfigInvalid: The depot was required, and does not report what it serves.
     """
     depot = find_depot(request.state_directory, request.depot)
     if depot is None:
@@ -122,7 +122,7 @@ def _not_served(request: PlanRequest) -> tuple[NotServed | None, str]:
 
 
 def check_some_image(nornir: Nornir, request: PlanRequest) -> None:
-    """Check that there is any image to plan: else every device would be logged in to for nothing.
+    """Check that there is an image to plan, before logging in to any device.
 
     Raises:
         ConfigInvalid: There is none.

@@ -1,4 +1,4 @@
-"""Readiness to boot images, and the deletion of old ones."""
+"""Readiness to boot images, and deletion of old images."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.image import Digests
 from flashferry.model.exit_codes import ExitCode, exit_code
+from flashferry.model.plan_file import check_against, read_plan
 from flashferry.monitor.events import Emit, silent
-from inventory.image_rules import ImageRules
+from flashferry.planning.image_hasher import image_hasher
+from flashferry.planning.readiness import Asking, by_plan, by_rules, planned_images, ready_fleet
+from flashferry.run.clean import Cleaning, clean_fleet
+from flashferry.store.leases import leases
+from flashferry.store.staged import doubts, last_staged
+from flashferry.store.status import last_hash_speeds
+from inventory.image_rules import ImageChoice, ImageRules
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
+    from flashferry.images.image import Digests
     from flashferry.planning.readiness import ReadyRecord
     from flashferry.run.clean import CleanRecord, Confirm
     from tasks.check import TargetImage
@@ -26,16 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyRequest:
-    """What is asked of devices.
+    """What readiness is checked for.
 
     Attributes:
-        image: The image for all devices that have no explicit one, or None: by the rules.
-        vendor: What the vendor published for it.
+        image: Image of all devices without one of their own; None: by the rules.
+        vendor: Digests published by the vendor.
         rules: Which image for which device.
-        folders: Where images written without a folder are looked for.
-        plan: File of a plan whose devices are asked about, each for the plan's image; in place of the others.
-        signature: Whether devices are to verify the vendor's signature too, where the image has one.
-        at_a_time: Devices asked at the same time, >= 1; None: 100.
+        folders: Where images without a folder in their name are looked up.
+        plan: File of a plan whose devices and images are checked, in place of the above.
+        signature: Whether devices verify the vendor's signature too, if the image has one.
+        at_a_time: Devices checked at the same time, >= 1; None: 100.
     """
 
     image: Path | None = None
@@ -52,10 +59,11 @@ class ReadyResult:
     """Whether devices are ready.
 
     Attributes:
-        ready: The answer for all of them together: whether each is ready, or runs its image already.
-        devices: The answer of each, in the order of the inventory.
-        plan: Digest of the plan that was asked about, or None.
-        exit_code: OK: all are; REFUSED: some are not, or it is unknown; DEVICES_FAILED: some could not be looked at.
+        ready: Whether every device is ready or already runs its image.
+        devices: The answer of each, in inventory order.
+        plan: Digest of the plan, or None.
+        exit_code: OK: all are ready; REFUSED: some are not, or it is unknown; DEVICES_FAILED: some could not be
+            checked.
     """
 
     ready: bool
@@ -72,28 +80,21 @@ def ready(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> ReadyResult:
-    """Ask devices whether they are ready to boot their images, and what changed since these were staged.
+    """Check whether devices are ready to boot their images, and what changed since these were staged.
 
     Args:
-        nornir: The devices, with credentials; of a plan those that the inventory has besides take no part.
-        request: What is asked.
-        state: Folder of journal and history, read only; None: where the command line has them.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices under way are ended, others not started.
+        nornir: The devices, with credentials; devices that are not in the request's plan take no part.
+        request: What to check.
+        state: Folder of journal and history, read only; None: the default.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop: running checks are ended, no further device is started.
 
     Returns:
-        An answer per device. A device's fault is in its record, never raised.
+        An answer per device, with its error if it failed.
 
     Raises:
-        ConfigInvalid: The inventory, an image, the rules or the plan are wrong, or the journal cannot be read.
+        ConfigInvalid: Inventory, image, rules or plan are invalid, or the journal cannot be read.
     """
-    from flashferry.planning.image_hasher import image_hasher
-    from flashferry.planning.readiness import Asking, by_plan, by_rules, ready_fleet
-    from flashferry.store.leases import leases
-    from flashferry.store.staged import doubts, last_staged
-    from flashferry.store.status import last_hash_speeds
-    from inventory.image_rules import ImageChoice
-
     folder = state_folder(state)
     digest: str | None = None
     with ExitStack() as stack:
@@ -106,7 +107,7 @@ def ready(
             everyone = None
             if request.image is not None:
                 everyone = ImageChoice(image=request.image.name, reason="given for all", path=request.image)
-                # A wrong file is reported at once, and not once per device.
+                # Report an invalid file once, not per device.
                 hasher.begin(request.image).result()
             choose = by_rules(request.rules, everyone, hasher)
         asking = Asking(
@@ -125,10 +126,7 @@ def ready(
 
 
 def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, TargetImage], str]:
-    """Return the devices of a plan, the image of each, and the plan's digest."""
-    from flashferry.model.plan_file import check_against, read_plan
-    from flashferry.planning.readiness import planned_images
-
+    """Return a plan's devices, the image of each, and the plan's digest."""
     plan = read_plan(path)
     images = planned_images(plan)
     if not images:
@@ -139,11 +137,11 @@ def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, TargetImage]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanRequest:
-    """What is asked for.
+    """Which files to delete.
 
     Attributes:
-        files: Names of the files that may go; empty: all that could.
-        only_shown: Whether they are only shown.
+        files: File names that may be deleted; empty: all that are eligible.
+        only_shown: Whether to only list them.
         at_a_time: Devices at the same time, >= 1.
     """
 
@@ -154,12 +152,12 @@ class CleanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanResult:
-    """What became of devices.
+    """Result of cleaning.
 
     Attributes:
-        devices: Each, in the order of the inventory.
-        exit_code: OK: all that was confirmed was done, or shown; UNFINISHED: some was not confirmed; REFUSED:
-            some are unknown, or must not be touched; DEVICES_FAILED: some did not get to the end.
+        devices: Each, in inventory order.
+        exit_code: OK: everything confirmed was done, or listed; UNFINISHED: some was not confirmed; REFUSED: some files
+            are unknown or must not be deleted; DEVICES_FAILED: some devices failed.
     """
 
     devices: tuple[CleanRecord, ...]
@@ -175,26 +173,22 @@ def clean(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> CleanResult:
-    """Delete images older than what runs, which nothing on the device names, and which this journal did not stage.
+    """Delete images that are older than the running one, named nowhere on the device, and not staged by this journal.
 
     Args:
         nornir: The devices, with credentials.
-        request: What is asked for.
-        confirm: Returns of a device whether all that was found there is to be deleted; called for one after the other.
-        state: Folder of journal and history, read only; None: where the command line has them.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: the file under way is ended, no other is started.
+        request: What to delete.
+        confirm: Returns whether all files found on a device are to be deleted; called for one device at a time.
+        state: Folder of journal and history, read only; None: the default.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop: the deletion in progress is finished, no other is started.
 
     Returns:
-        What became of each device. A device's fault is in its record, never raised.
+        A result per device, with its error if it failed.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, or the journal cannot be read.
+        ConfigInvalid: The inventory is invalid, or the journal cannot be read.
     """
-    from flashferry.run.clean import Cleaning, clean_fleet
-    from flashferry.store.leases import leases
-    from flashferry.store.staged import last_staged
-
     folder = state_folder(state)
     kept: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
     for host, image in last_staged(folder, frozenset(nornir.inventory.hosts)):

@@ -1,4 +1,4 @@
-"""After a run died or was stopped: restore what it left, prove it, and go on with what it had not done."""
+"""Recovery after a run was killed or stopped: restore its devices, verify that, and resume the run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 
-from flashferry.api.fleet import FleetOptions, journal_in, whole_fleet, with_credentials
+from flashferry.api.fleet import journal_in, whole_fleet, with_credentials
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.api.jobs import INVENTORY, StageJob, pace_notices
 from flashferry.api.staging import carry_out
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.errors import Interrupted, RestoreIncomplete
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.policy import Chosen, ServerPlace, StagePolicy, check_resumable
@@ -32,7 +33,7 @@ from inventory.selection import Selection, narrowed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flashferry.api.fleet import Tell
+    from flashferry.api.fleet import Notify
     from flashferry.devices.credentials import Source
     from flashferry.model.lease import LeasedDevice
     from flashferry.model.record import RunReport
@@ -43,11 +44,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryResult:
-    """What a recovery came to.
+    """Result of a recovery.
 
     Attributes:
-        devices: What was done for each device that dead runs had in their hands.
-        exit_code: OK where each is proven to be what it was, was accepted or let go of; else RESTORE_INCOMPLETE.
+        devices: What was done for each device leased by a dead run.
+        exit_code: OK if each is proven restored, accepted or released; otherwise RESTORE_INCOMPLETE.
     """
 
     devices: tuple[RecoveryRecord, ...]
@@ -58,42 +59,42 @@ def recover(
     fleet: FleetOptions | Nornir,
     *,
     run: str | None = None,
-    vouched: Iterable[str] = (),
+    confirmed: Iterable[str] = (),
     accepted: Iterable[str] = (),
     state: Journal | Path | str | None = None,
     ask: Source | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> RecoveryResult:
-    """Find every device that dead runs left tuned, restore it and prove it.
+    """Restore every device that dead runs left tuned, and verify it.
 
     Args:
-        fleet: Where credentials come from: an inventory, of which only the devices to recover are asked about, or a
-            Nornir object that has them. A device that has left it is reached at the address in the journal.
-        run: Only what this dead run left, its beginning or end where that is unique, or `latest`; None: all of them.
-        vouched: Names of devices of which the caller says that what answers there is the one that is meant, and that
-            its run is not alive elsewhere.
-        accepted: Names of devices that the caller takes as they are, once what is ours was taken back.
-        state: An open journal, the folder that it is in, or None: where the command line has it.
-        ask: Asked last for credentials that no other source knows; None: no one is asked.
-        tell: Takes a notice where a transcript cannot be written any more; None: there is no notice.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices in hand are finished, others left for the next time.
+        fleet: Source of credentials: an inventory, of which only the devices to recover are used, or a Nornir object. A
+            device that is no longer in it is reached at the address in the journal.
+        run: Only devices of this dead run, by a unique beginning or end of its id, or `latest`; None: all dead runs.
+        confirmed: Devices that the caller confirms to be the right ones at their addresses, and whose run is not alive
+            elsewhere.
+        accepted: Devices to accept as they are, once our own lines are removed.
+        state: An open journal or its folder; None: the default folder.
+        ask: Last source of credentials; None: none.
+        notify: Receives a notice when a transcript can no longer be written; None: no notice.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop: devices in progress are finished, others are left for the next recovery.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, another recovery is running, no dead run left a device that was confirmed
-            for or accepted, or the run is unknown or alive.
+        ConfigInvalid: The inventory is invalid, another recovery is running, no dead run holds a confirmed or accepted
+            device, or the run is unknown or alive.
         JournalUnusable: The journal cannot be opened.
     """
     taken = frozenset(accepted)
     with journal_in(state) as journal:
         only = None if run is None else _dead_run(journal, run)
-        everything = fleet if isinstance(fleet, Nornir) else whole_fleet(fleet, tell=tell)
+        everything = fleet if isinstance(fleet, Nornir) else whole_fleet(fleet, notify=notify)
         nornir = only_pending(everything, pending(journal, only))
         unusable: dict[str, FlashferryError] = {}
         if isinstance(fleet, FleetOptions) and nornir.inventory.hosts:
-            # No password is asked for before there is something to recover.
+            # Ask for passwords only if there is something to recover.
             with_credentials(nornir, fleet, ask=ask, failed=unusable.setdefault)
         records = recovery.recover(
             nornir,
@@ -102,10 +103,10 @@ def recover(
             interrupted=interrupted,
             unusable=unusable,
             only=only,
-            vouched=frozenset(vouched),
+            confirmed=frozenset(confirmed),
             accepted=taken,
         )
-    # Untouched: the configuration of a device whose activation came to its end with the new image.
+    # UNTOUCHED: an activation that ended with the new image running.
     is_whole = all(
         record.restored in {Restored.RESTORED, Restored.UNTOUCHED} or (record.host in taken and record.failure is None)
         for record in records
@@ -114,10 +115,10 @@ def recover(
 
 
 def _dead_run(journal: Journal, run: str) -> str:
-    """Return the dead run that is meant; one that the journal lost is known by its whole name.
+    """Return the id of a dead run. A run that the journal lost must be given by its whole id.
 
     Raises:
-        ConfigInvalid: No run, or more than one, is meant, or it is alive.
+        ConfigInvalid: No run, or more than one, matches, or it is alive.
     """
     lost = {entry.run_id for entry in journal.damaged_entries()}
     found = run if run in lost else find_run(journal.directory, run)
@@ -130,14 +131,14 @@ def _dead_run(journal: Journal, run: str) -> str:
 
 
 def forget(names: Iterable[str], *, state: Journal | Path | str | None = None) -> RecoveryResult:
-    """Let go of devices that dead runs left: they were exchanged, or set right by hand. Nothing is sent to them.
+    """Release devices left by dead runs that were replaced or repaired by hand. Nothing is sent to them.
 
     Args:
-        names: Their names in the inventory at that time, or `RUN/NAME` where several runs left one.
+        names: Their names in the inventory at that time, or `RUN/NAME` if several runs left one.
         state: As for `recover`.
 
     Raises:
-        ConfigInvalid: No dead run holds a device of that name, or several do; nothing was let go of.
+        ConfigInvalid: No dead run holds such a device, or several do; nothing was released.
         JournalUnusable: The journal cannot be opened.
     """
     with journal_in(state) as journal:
@@ -145,9 +146,9 @@ def forget(names: Iterable[str], *, state: Journal | Path | str | None = None) -
 
 
 def only_pending(nornir: Nornir, devices: Iterable[LeasedDevice]) -> Nornir:
-    """Return a Nornir with the journal's devices alone, those that the inventory does not know any more included.
+    """Return a Nornir with only the journal's devices, including those that the inventory no longer has.
 
-    What a source of credentials has to say of any other device is nothing to a recovery.
+    A credential source's failure for any other device does not matter to a recovery.
     """
     known, defaults = nornir.inventory.hosts, nornir.inventory.defaults
     hosts = Hosts()
@@ -170,27 +171,27 @@ def resume(
     interrupted: Callable[[], bool] = lambda: False,
     approve: Approve | None = None,
 ) -> RunReport:
-    """Go on with a run that died or was stopped: its devices are restored first, then what it had not done is done.
+    """Resume a run that was killed or stopped: restore its devices, then stage those that were not finished.
 
     Args:
-        fleet: The devices; of those that are not done, the ones that its selection leaves out take no part. Without
-            an inventory the run's own is opened.
-        run: The run; its beginning or end where that is unique, or `latest`.
-        chosen: Settings that are different now, by name: limits, the end, and more leave. All else is as it was.
-        server: Where our server listens now; what it does not say is as it was.
+        fleet: The devices; unfinished ones that its selection leaves out take no part. Without an inventory, the run's
+            own is opened.
+        run: The run, by a unique beginning or end of its id, or `latest`.
+        chosen: Changed settings by name, such as limits, the end, or further permissions; all others stay.
+        server: Where our server listens now; unset values stay as they were.
         state: As for `recover`.
         ask: As for `recover`.
-        emit: Takes events of recovery and run; called from several threads.
-        interrupted: Asked about once a second; once it says True, all is ended and restored.
+        emit: Receives events of recovery and run; called from several threads.
+        interrupted: Whether to stop, polled once a second; then everything is ended and restored.
         approve: As for `carry_out`.
 
     Returns:
-        A record per device of the whole run; `run_exit_code` says what they come to.
+        A record per device of the whole run; `run_exit_code` maps it to an exit code.
 
     Raises:
-        ConfigInvalid: The run is unknown, alive, or cannot be gone on with; nothing was touched.
-        Interrupted: It was stopped during the recovery; the run can be gone on with.
-        RestoreIncomplete: None of its devices could be restored, and no selection names those to go on with.
+        ConfigInvalid: The run is unknown, alive, or cannot be resumed; no device was contacted.
+        Interrupted: It was stopped during the recovery; the run can be resumed.
+        RestoreIncomplete: None of its devices could be restored, and no selection names those to continue with.
         JournalUnusable: The journal cannot be opened.
     """
     with journal_in(state) as journal:
@@ -209,43 +210,43 @@ def job_for_resume(
     *,
     server: ServerPlace | None = None,
     ask: Source | None = None,
-    tell: Tell = lambda text: None,  # noqa: ARG005 -- the signature
+    notify: Notify = lambda text: None,  # noqa: ARG005 -- the signature
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> StageJob:
-    """Return the job to go on with a run, once its devices are restored.
+    """Restore a run's devices, and return the job that resumes it.
 
     Args:
-        fleet: The devices, and how they are logged in to.
+        fleet: The devices, and how to log in to them.
         run: The run.
-        chosen: Settings that are different now, by name.
+        chosen: Changed settings by name.
         journal: The journal.
-        server: Where our server listens now; what it does not say is as it was.
-        ask: Asked last for credentials that no other source knows; None: no one is asked.
-        tell: Takes sentences for people: what is restored first, and a transcript that cannot be written any more.
-        emit: Takes the events of the recovery.
-        interrupted: Whether the caller wants to stop.
+        server: Where our server listens now; unset values stay as they were.
+        ask: Last source of credentials; None: none.
+        notify: Receives notices: what is restored first, and a transcript that can no longer be written.
+        emit: Receives the recovery's events.
+        interrupted: Whether to stop.
 
     Raises:
-        ConfigInvalid: The run is unknown, alive, or cannot be gone on with, or a setting is chosen that it settled when
-            it started (`check_resumable`); nothing was touched.
-        Interrupted: It was stopped during the recovery; the run can be gone on with.
-        RestoreIncomplete: No device could be restored, and no selection names those to go on with.
+        ConfigInvalid: The run is unknown, alive, or cannot be resumed, or a changed setting is fixed once a run has
+            started (`check_resumable`); no device was contacted.
+        Interrupted: It was stopped during the recovery; the run can be resumed.
+        RestoreIncomplete: No device could be restored, and no selection names those to continue with.
     """
     check_resumable(chosen)
     run_id = find_run(journal.directory, run, verb="stage")
     kept = kept_request(journal, run_id, emit)
     if not fleet.inventory:
         fleet = replace(fleet, inventory=str(kept.more.get(INVENTORY) or ""))
-    everything = whole_fleet(fleet, tell=tell)
+    everything = whole_fleet(fleet, notify=notify)
     left = _left_to_do(journal, run_id, kept.request)
     _check_known(run_id, left, everything)
     selection = fleet.selection
     if selection == Selection():
-        # Where devices are named, others are not meant.
+        # With devices named, no others take part.
         left = (*left, *_may_serve(kept.request, left, everything))
     nornir = with_credentials(narrowed(everything, replace(selection, hosts=selection.hosts or left)), fleet, ask=ask)
-    recovered = _restored_first(run_id, everything, fleet, journal, ask, tell, emit, interrupted)
+    recovered = _restored_first(run_id, everything, fleet, journal, ask, notify, emit, interrupted)
     if interrupted():
         raise Interrupted(
             f"stopped while the devices of run {run_id} were being restored, before it was gone on with",
@@ -264,10 +265,10 @@ def job_for_resume(
 
 
 def resume_failure_code(error: FlashferryError, journal: Journal) -> ExitCode:
-    """Return what it comes to that a run was not gone on with: whether a device is still in a dead run's hands.
+    """Return the exit code of a failed resume: it depends on whether a dead run still holds a device.
 
     Args:
-        error: What `job_for_resume` raised: RestoreIncomplete or Interrupted.
+        error: RestoreIncomplete or Interrupted, as raised by `job_for_resume`.
         journal: The journal.
     """
     is_held = isinstance(error, RestoreIncomplete) or bool(pending(journal))
@@ -275,10 +276,10 @@ def resume_failure_code(error: FlashferryError, journal: Journal) -> ExitCode:
 
 
 def check_any_restored(run_id: str, records: Sequence[RecoveryRecord]) -> None:
-    """Check that a run may go on behind its recovery: not from where none of its devices could be restored.
+    """Check that at least one device was restored before a run is resumed.
 
     Raises:
-        RestoreIncomplete: None of them could: most likely this is the wrong place or inventory for the others too.
+        RestoreIncomplete: None was: most likely this is the wrong host or inventory for the other devices too.
     """
     failures = [(record.host, record.failure) for record in records if record.failure is not None]
     if not failures or len(failures) < len(records):
@@ -299,11 +300,11 @@ def _restored_first(
     fleet: FleetOptions,
     journal: Journal,
     ask: Source | None,
-    notify: Tell,
+    notify: Notify,
     emit: Emit,
     interrupted: Callable[[], bool],
 ) -> tuple[RecoveryRecord, ...]:
-    """Restore what a run left in its hands, whichever devices are chosen to go on with."""
+    """Restore all devices that the run left, whichever of them are selected."""
     held = pending(journal, run_id)
     if not held:
         return ()
@@ -315,20 +316,20 @@ def _restored_first(
 
 
 def _still(policy: StagePolicy) -> StagePolicy:
-    """Return the policy that a run had, without an end that is past: that was another night's."""
+    """Return the policy without an end that is past."""
     is_past = policy.until is not None and policy.until <= datetime.now(UTC)
     return replace(policy, until=None) if is_past else policy
 
 
 def _left_to_do(journal: Journal, run_id: str, request: FleetRequest) -> tuple[str, ...]:
-    """Return the devices that are not proven done; all where there is none: what is done may leave the inventory."""
+    """Return the devices that are not proven done, or all if none is left; finished ones may leave the inventory."""
     run = read_run(journal.directory, run_id, with_transfers=False)
     done = {device.host for device in run.devices if is_done(device)}
     return tuple(host for host in request.images if host not in done) or tuple(request.images)
 
 
 def _may_serve(request: FleetRequest, left: tuple[str, ...], everything: Nornir) -> tuple[str, ...]:
-    """Return those of a run's other devices that may serve those left: they have the image by now."""
+    """Return the run's other devices that may serve the image to the remaining ones, as they have it by now."""
     return may_serve((host for host in request.images if host not in left), left, everything.inventory.hosts)
 
 

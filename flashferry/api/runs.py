@@ -1,4 +1,4 @@
-"""What runs do and did, and their reports."""
+"""Runs past and present: status, history, and requests to a run."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.store.control import control_request, may_approve
+from flashferry.store.history import History
 from flashferry.store.reader import LATEST_RUNS, find_run, is_run_alive
+from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
-from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
+from flashferry.tcp.speed_test_size import TYPICAL_IMAGE_BYTES
 
 if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest
     from flashferry.store.control_requests import Asker
-    from flashferry.store.history import Expectation, History, Measurement
+    from flashferry.store.history import Expectation, Measurement
     from flashferry.store.status import Status
     from flashferry.store.stored_run import StoredRun
 
 
 def status(last: int = LATEST_RUNS, *, state: Path | str | None = None) -> Status:
-    """Return which runs are alive, what they hold, what is left to recover, and how the last ones ended.
+    """Return which runs are alive, which devices they lease, what is left to recover, and the results of the last runs.
 
     Args:
-        last: How many runs, from 1; those that hold a device are there in any case.
-        state: Folder of the journal, read only; None: where the command line has it.
+        last: Number of runs, >= 1; runs that lease a device are always included.
+        state: Folder of the journal, read only; None: the default.
 
     Raises:
         ConfigInvalid: The journal cannot be read.
     """
-    from flashferry.store.status import read_status
-
     return read_status(state_folder(state), last)
 
 
 def history(*, state: Path | str | None = None) -> History:
-    """Return the timed copies of all devices, and what the next ones may be expected to do.
+    """Return the timed copies of all devices, and forecasts for the next ones.
 
     Args:
         state: As for `status`.
@@ -47,21 +47,19 @@ def history(*, state: Path | str | None = None) -> History:
     Raises:
         ConfigInvalid: The journal cannot be read.
     """
-    from flashferry.store.history import History
-
     return History.read(state_folder(state))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportHistory:
-    """What the history of a device says of one transport: a series of its own, for copies by others show nothing of it.
+    """A device's history with one transport.
 
     Attributes:
         transport: Its name.
-        copies: How many timed copies of the device went by it.
-        expected_tuned: What a copy of half a gigabyte by it may be expected to do while tuned; None where unknown.
+        copies: Number of timed copies.
+        expected_tuned: Forecast for a copy of half a gigabyte while tuned; None: unknown.
         expected_as_it_is: The same with the device's own settings.
-        shown_not_to_gain: Why tuning the device gains nothing by it, where that was measured.
+        shown_not_to_gain: Why tuning the device gains nothing, if that was measured.
     """
 
     transport: str
@@ -78,12 +76,12 @@ class DeviceHistory:
     Attributes:
         device: Its name in the inventory.
         measurements: The last copies, the oldest first.
-        expected_tuned: What a copy of half a gigabyte may be expected to do while tuned, by the transport of the newest
-            copy; None where unknown.
+        expected_tuned: Forecast for a copy of half a gigabyte while tuned, by the newest copy's transport; None:
+            unknown.
         expected_as_it_is: The same with the device's own settings.
-        shown_not_to_gain: Why tuning it gains nothing, where that was measured.
-        by_transport: The same of each transport that any of its copies went by, that of the newest copy first.
-        damaged: How many records of the journal were left out, for damage.
+        shown_not_to_gain: Why tuning it gains nothing, if that was measured.
+        by_transport: The same for each transport used, the newest copy's first.
+        damaged: Number of damaged journal records left out.
     """
 
     device: str
@@ -96,15 +94,15 @@ class DeviceHistory:
 
 
 def device_history(found: History, device: str, last: int = 20) -> DeviceHistory:
-    """Return what a history says of one device.
+    """Return the history of one device.
 
     Args:
-        found: What `history` returned.
+        found: Result of `history`.
         device: Its name in the inventory.
-        last: How many copies, from 1.
+        last: Number of copies, >= 1.
 
     Raises:
-        ConfigInvalid: The history has no copy of it; the sentence has names that are like it.
+        ConfigInvalid: The history has no copy of it; the message has similar names.
     """
     copies = found.of(device)
     if not copies:
@@ -148,10 +146,10 @@ def _unknown(device: str, found: History) -> ConfigInvalid:
 
 
 def stored_run(run: str = "latest", *, state: Path | str | None = None) -> tuple[StoredRun, ControlRequest]:
-    """Return where a run and each of its devices stand, and what operators want of it.
+    """Return the state of a run and its devices, and the operators' requests for it.
 
     Args:
-        run: The run; its beginning or end where that is unique, or `latest`.
+        run: The run, by a unique beginning or end of its id, or `latest`.
         state: As for `status`.
 
     Raises:
@@ -163,12 +161,12 @@ def stored_run(run: str = "latest", *, state: Path | str | None = None) -> tuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steered:
-    """A run that was steered; it reads its requests about once a second.
+    """A request to a run; the run reads requests about once a second.
 
     Attributes:
         run_id: The run.
-        control: All that is wanted of it now.
-        wave: The wave that was approved; None where none was.
+        control: All present requests.
+        wave: The wave that was approved, or None.
     """
 
     run_id: str
@@ -184,18 +182,18 @@ def steer(
     asker: Asker | None = None,
     state: Path | str | None = None,
 ) -> Steered:
-    """Have a run that is under way pause, continue, or stop.
+    """Pause, continue or stop a run that is under way.
 
     Args:
-        run: The run; its beginning or end where that is unique, or `latest`.
-        paused: True: no further device begins, those under way go on to their end; False: go on; None: as it is.
-        stopping: True: end what is under way, restore every device and report; None: as it is.
-        asker: Who wants it and why, which the journal keeps; None: not given.
-        state: Folder of the journal; None: where the command line has it.
+        run: The run, by a unique beginning or end of its id, or `latest`.
+        paused: True: start no further device, finish those in progress; False: continue; None: no change.
+        stopping: True: end what is in progress, restore every device and report; None: no change.
+        asker: Who asks and why, stored in the journal; None: not given.
+        state: Folder of the journal; None: the default.
 
     Raises:
         ConfigInvalid: The run is unknown, or not alive.
-        JournalUnusable: The journal cannot be used; the run was not steered.
+        JournalUnusable: The journal cannot be used; no request was made.
     """
     return _steered(run, state, paused=paused, stopping=stopping, asker=asker)
 
@@ -203,17 +201,20 @@ def steer(
 def approve(
     run: str, wave: int | None = None, *, asker: Asker | None = None, state: Path | str | None = None
 ) -> Steered:
-    """Let the next wave of a run begin; the result says which one that is.
+    """Approve the next wave of a run.
 
     Args:
         run: As for `steer`.
-        wave: Up to this wave, from 0; None: the one that waits, else the next that has not started.
+        wave: Approve up to this wave, >= 0; None: the one that waits, or else the next that has not started.
         asker: As for `steer`.
         state: As for `steer`.
 
+    Returns:
+        The request, with the approved wave.
+
     Raises:
         ConfigInvalid: The run is unknown or not alive, has no such wave, or none is left to approve.
-        JournalUnusable: The journal cannot be used; the run was not steered.
+        JournalUnusable: The journal cannot be used; no request was made.
     """
     directory = state_folder(state)
     run_id = _alive(directory, run)
@@ -231,17 +232,18 @@ def _steered(
     approved_wave: int | None = None,
     asker: Asker | None = None,
 ) -> Steered:
-    from flashferry.store.journal import Journal
-
     directory = state_folder(state)
     run_id = _alive(directory, run)
+    # Imported here for the start time of `status`: the journal's records import nornir.
+    from flashferry.store.journal import Journal
+
     with Journal(directory) as journal:
         journal.set_control(run_id, paused=paused, stopping=stopping, approved_wave=approved_wave, asker=asker)
         return Steered(run_id=run_id, control=journal.control(run_id), wave=approved_wave)
 
 
 def _alive(directory: Path, run: str) -> str:
-    """Return the identifier of a run that is under way; asking for an unknown one makes no journal.
+    """Return the id of a run that is alive. Does not create a journal.
 
     Raises:
         ConfigInvalid: The run is unknown, or not alive.

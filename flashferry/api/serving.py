@@ -1,4 +1,4 @@
-"""A file server by itself: tickets for routers that are typed at, and link rates learned of transfers."""
+"""Standalone file server: tickets for copy commands typed on routers, and link rates learned from transfers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import link_rate
 from flashferry.devices.platforms.ios import IOS
@@ -33,25 +34,28 @@ from flashferry.fileserver import (
 )
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError, ImageUnreadable
-from flashferry.images.image import ImageFile
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.transports import transport
+from flashferry.transports.listeners import HOST_KEYS, Listening, listening_error, usable_addresses
 from flashferry.transports.scp import describe_host_keys
-from flashferry.transports.serving import HOST_KEYS, Listening, listening_error, usable_addresses
-from flashferry.transports.transport import Transport
 from inventory.host_view import DEFAULT_CAP_SHARE
+
+if TYPE_CHECKING:
+    from flashferry.images.image import ImageFile
+    from flashferry.transports.transport import Transport
 
 _TEACHING = frozenset({EventKind.LOGIN, EventKind.DONE, EventKind.FAILED})
 
 
 class LearnedRates:
-    """Learns from every transfer that ends what the link of its client's network carries.
+    """Learns the link rate of each client network from finished transfers.
 
     Args:
-        rates: What is known already.
+        rates: Rates known so far.
         wall: Wall-clock time in seconds since 1970.
-        set_link: Takes a network, and what its link carries as payload bytes per second; None for not known any more;
-            None where it is not needed.
+        set_link: Receives a network and its link's rate in payload bytes per second, or None if the rate has expired;
+            None:
+            not needed.
     """
 
     def __init__(
@@ -66,12 +70,12 @@ class LearnedRates:
         self._reported: dict[str, float] = {}
 
     def start(self) -> Iterator[str]:
-        """Yield what is known of all networks, in words."""
+        """Yield the known rates as sentences."""
         for site in self._rates.sites():
             yield from self._changes(site)
 
     def take(self, event: ServerEvent) -> Iterator[str]:
-        """Learn from the end of a transfer; at a login look again how old a rate is. Yield what changed, in words."""
+        """Learn from a finished transfer; at a login check whether the rate has expired. Yield changes as sentences."""
         if event.peer_address is None or event.kind not in _TEACHING:
             return
         site = network_of(event.peer_address)
@@ -96,25 +100,25 @@ class LearnedRates:
 
 
 def _dropped(network: str, link_bytes_per_s: int | None) -> None:
-    """Drop a rate."""
+    """Ignore a rate."""
 
 
 SITE = "serve"
 
-"""Site of all copies where they share one cap."""
+"""Site of all copies if they share one rate limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One image on offer.
+    """An image with the copy commands for it.
 
     Attributes:
         image: The image.
-        ticket: Its ticket, good by each of the transports.
-        expires_s: When that expires, monotonic seconds.
-        lines: What to paste into a router.
-        transports: Of each line, by what it fetches.
-        password: What to type where a router asks for it; empty where every line has it.
+        ticket: Its ticket, valid for each transport.
+        expires_s: When the ticket expires, in monotonic seconds.
+        lines: Commands to paste into a router.
+        transports: The transport of each line.
+        password: Password to type when a router asks; empty if every line contains it.
     """
 
     image: ImageFile
@@ -126,18 +130,18 @@ class Offer:
 
 
 class ManualTickets:
-    """Issues tickets for hand use. A ticket is good for one delivery, so each delivery brings a new line.
+    """Issues tickets for copy commands typed by hand. A ticket allows one transfer; each transfer brings a new command.
 
     Args:
         server: The server.
-        addresses: Ours, as routers reach us, by the name of the transport: devices are given other ones where TLS is.
-        transports: By what lines are given.
-        target: File system in the lines, or `null:`.
-        allow: Networks clients must come from; empty for any.
-        lifetime_s: How long a line is good.
-        capped: Whether all copies share one cap.
-        link_bytes_per_s: Payload that the routers' link carries, where that was stated: for the verdicts.
-        fixed: Credentials that are good besides, for every image.
+        addresses: Our addresses as routers reach us, by transport; with TLS they are names in the certificate.
+        transports: Transports to print commands for.
+        target: File system in the commands, or `null:`.
+        allow: Networks that clients must come from; empty: any.
+        lifetime_s: Lifetime of a ticket in seconds.
+        capped: Whether all copies share one rate limit.
+        link_bytes_per_s: Given payload rate of the routers' link, for the verdicts.
+        fixed: Additional credentials valid for every image.
     """
 
     def __init__(
@@ -168,9 +172,9 @@ class ManualTickets:
             server.admit(fixed)
 
     def renew(self) -> tuple[Offer, ...]:
-        """Issue tickets for images whose last one was used up or expired, or whose file was replaced.
+        """Issue tickets for images whose ticket was used or expired, or whose file was replaced.
 
-        With the first ones the server takes sessions: until then it knew neither them nor the fixed login.
+        The first call also makes the server accept sessions.
         """
         fresh = []
         for name in self._server.catalogue.names():
@@ -182,7 +186,7 @@ class ManualTickets:
                     if replaced and self._fixed is not None:
                         self._server.admit(self._fixed)
                 except ImageUnreadable:
-                    # Gone or being written: offered again when it is back. At the start it is the operator's to mend.
+                    # Missing or being written: offered again later. At the start it is an error.
                     if held is None:
                         raise
                     continue
@@ -193,7 +197,7 @@ class ManualTickets:
         return tuple(fresh)
 
     def fixed_lines(self) -> tuple[str, ...]:
-        """Return copy lines for the fixed credentials, with a word in place of the password; none without them."""
+        """Return copy commands for the fixed credentials, with a placeholder for the password; none without them."""
         if self._fixed is None:
             return ()
         image = self._server.catalogue.names()[0]
@@ -226,7 +230,7 @@ class ManualTickets:
         )
 
     def _lines(self, username: str, password: str, image: str) -> tuple[tuple[str, str], ...]:
-        """Return copy lines, each with the name of its transport."""
+        """Return copy commands, each with its transport."""
         target = self._target if self._target == "null:" else f"{self._target}{image}"
         return tuple(
             (
@@ -251,30 +255,30 @@ class ManualTickets:
 
 SIOCGIFADDR = 0x8915
 
-"""Asks for an interface's IPv4 address (linux/sockios.h)."""
+"""ioctl for an interface's IPv4 address (linux/sockios.h)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions(Listening):
-    """How our server is run by itself, besides how it listens and sends.
+    """Options of the standalone server besides `Listening`.
 
     Attributes:
         images: Folder of images, or one image file.
-        address: Our address in the copy lines, or None: those of this host's interfaces.
-        cap_bps: What all copies may take of the link together, in bit/s, > 0.
-        link_bps: Or the rate of the link in bit/s, > 0, of which they get four fifths.
-        site_rates: File that keeps link rates learned per client network between runs.
-        user: A fixed login besides the tickets.
-        allow: Networks that clients must come from; empty for any.
-        target: File system in the copy lines; `null:` for a speed test.
-        lifetime_s: How long a line is good, in seconds, > 0.
-        sample_hz: Readings of TCP_INFO per second, 0.02 to 20.
-        stream_samples: Whether each reading is an event of its own.
-        state: Folder that keeps digests between runs; None: where the command line has it.
+        address: Our address in the copy commands; None: those of this host's interfaces.
+        cap_bps: Rate limit of all copies together, in bit/s, > 0.
+        link_bps: Instead, the link's rate in bit/s, > 0; copies get four fifths of it.
+        site_rates: File that stores learned link rates per client network between runs.
+        user: User name of a fixed login besides the tickets.
+        allow: Networks that clients must come from; empty: any.
+        target: File system in the copy commands; `null:` for a speed test.
+        lifetime_s: Lifetime of a ticket in seconds, > 0.
+        sample_hz: TCP_INFO samples per second, 0.02 to 20.
+        stream_samples: Whether each sample is an event of its own.
+        state: Folder that stores digests between runs; None: the default.
 
     Raises:
-        ConfigInvalid: A cap and a link are given both, or a transport is unknown or lacks what it needs; or a port or
-            a certificate is given for what is not served.
+        ConfigInvalid: Both a cap and a link are given; a transport is unknown or lacks what it needs; or a port or
+            certificate is given for a transport that is not served.
     """
 
     images: Path
@@ -291,7 +295,7 @@ class ServeOptions(Listening):
     state: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check that no two options contradict each other."""
+        """Check the options against each other."""
         if self.cap_bps is not None and self.link_bps is not None:
             raise ConfigInvalid(
                 "--cap-mbps and --link-mbps: expected one of them; --link-mbps caps at 80 % of the link",
@@ -301,17 +305,17 @@ class ServeOptions(Listening):
 
     @property
     def is_capped(self) -> bool:
-        """Return whether all copies share one cap."""
+        """Return whether all copies share one rate limit."""
         return self.cap_bps is not None or self.link_bps is not None
 
     @property
     def cap_bytes_per_s(self) -> int | None:
-        """Return what all copies may take together, as payload; None where none was given."""
+        """Return the rate limit of all copies together as payload; None if there is none."""
         return payload_cap_bytes_per_s(self.link_bps * DEFAULT_CAP_SHARE if self.link_bps is not None else self.cap_bps)
 
     @property
     def cap_source(self) -> str:
-        """Return where that figure comes from, in words."""
+        """Return where the rate limit comes from, as text."""
         if self.link_bps is not None:
             return f"{DEFAULT_CAP_SHARE:.0%} of {link_rate(self.link_bps)}, given"
         assert self.cap_bps is not None, "asked where there is a cap"
@@ -319,23 +323,23 @@ class ServeOptions(Listening):
 
     @property
     def link_bytes_per_s(self) -> int | None:
-        """Return what the link carries as payload, where that was said: verdicts are held against it."""
+        """Return the link's given rate as payload, which verdicts are compared with; None: unknown."""
         return payload_cap_bytes_per_s(self.link_bps)
 
 
 class Serving:
-    """Our server while it runs by itself.
+    """The standalone server while it runs.
 
     Args:
         server: The server.
-        options: How it is run.
-        fixed: Credentials that are good besides the tickets, or None.
+        options: Its options.
+        fixed: Credentials valid besides the tickets, or None.
 
     Attributes:
-        server: The server: its events, its catalogue, and what it is sending.
-        port_notices: What is to be said of ports where none was asked for.
-        fingerprints: Of our host keys, as a device may show them that asks about them; none where none are shown.
-        host_keys: The same in words, a text for each key: its kind, and each fingerprint with what it is.
+        server: The server: its events, catalogue and transfers.
+        port_notices: Notices about ports that were chosen by default.
+        fingerprints: Host key fingerprints as devices may show them; empty if devices show none.
+        host_keys: The same as text, one per key.
     """
 
     def __init__(self, server: FileServer, options: ServeOptions, fixed: FixedLogin | None) -> None:
@@ -347,7 +351,7 @@ class Serving:
         self._options, self._fixed = options, fixed
 
     def tickets(self) -> ManualTickets:
-        """Return what issues tickets; from now on the cap and the fixed login hold."""
+        """Return what issues tickets, and apply rate limit and fixed login."""
         options = self._options
         if options.is_capped:
             self.server.set_site_cap(SITE, options.cap_bytes_per_s, options.cap_source)
@@ -364,27 +368,27 @@ class Serving:
         )
 
     def rates(self) -> LearnedRates | None:
-        """Return what learns the rates of links; None where all copies share a cap, for that hides them."""
+        """Return what learns link rates; None if copies share a rate limit, which hides the links' rates."""
         if self._options.is_capped:
             return None
         return LearnedRates(SiteRates(self._options.site_rates), set_link=self._set_link)
 
     def _set_link(self, network: str, link_bytes_per_s: int | None) -> None:
-        # A server that is gone judges nothing any more.
+        # A server that has ended computes no verdicts.
         with suppress(ServerGone):
             self.server.set_site_link(network, link_bytes_per_s)
 
 
 @contextmanager
 def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Serving]:
-    """Run our server for as long as the block lasts; a client with a ticket of it may fetch one image.
+    """Run the server for the block; a client with one of its tickets may fetch one image.
 
-    Its ports are its own from the start, and clients that connect wait until the first tickets are issued, for which
-    the images are hashed: the right login is not refused before it is known.
+    Ports are bound at once. Clients wait until images are hashed and the first tickets issued, so that a valid login is
+    never refused.
 
     Args:
-        options: How it is run.
-        password: The password of `options.user`, where there is one.
+        options: How to run it.
+        password: The password of `options.user`, if there is one.
 
     Raises:
         ConfigInvalid: It cannot start, an image cannot be read, or the fixed login has no password.
@@ -401,7 +405,26 @@ def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Ser
     except ServerStartFailed as error:
         raise listening_error(error, options.served) from None
     except (FileServerError, ImageError) as error:
-        raise ConfigInvalid(error.message, hint=error.hint) from None
+        raise ConfigInvalid(_with_option(error.message), hint=error.hint) from None
+
+
+_OPTIONS = {
+    "congestion_control: ": "--congestion-control: ",
+    "fixed login: expected an IP address": "--allow: expected an IP address",
+    "fixed login: ": "--user: ",
+    "images: ": "--image-dir: ",
+    "listen_address: ": "--listen: ",
+    "masquerade_address: ": "--masquerade: ",
+    "passive_ports: ": "--passive-ports: ",
+    "ticket: expected an IP address": "--allow: expected an IP address",
+}
+"""Starts of the server's error messages, and the same with the command-line option."""
+
+
+def _with_option(message: str) -> str:
+    """Return an error message with the command-line option in place of the server's name for a setting."""
+    start = next((one for one in _OPTIONS if message.startswith(one)), None)
+    return message if start is None else _OPTIONS[start] + message.removeprefix(start)
 
 
 def _settings(options: ServeOptions) -> ServerSettings:
@@ -418,10 +441,10 @@ def _settings(options: ServeOptions) -> ServerSettings:
 
 
 def given_addresses(options: ServeOptions) -> dict[str, tuple[str, ...]]:
-    """Return by the name of each transport the addresses that devices are given: TLS is for names of its certificate.
+    """Return our addresses for devices by transport; with TLS, names from the certificate.
 
     Raises:
-        ConfigInvalid: The certificate is for none of them.
+        ConfigInvalid: The certificate is for none of our addresses.
     """
     usual = (options.address,) if options.address else advertised_addresses(options.listen)
     return {one.name: usable_addresses(one, usual, options.certificate, options.key) for one in options.served}
@@ -440,14 +463,14 @@ def _fixed_login(options: ServeOptions, password: str | None) -> FixedLogin | No
 
 
 def image_catalogue(folder: Path, *, state: Path | None = None) -> Catalogue:
-    """Return what a folder of images offers; digests are computed when they are asked for, and kept.
+    """Return the images of a folder; digests are computed on demand and stored.
 
     Args:
         folder: Folder of images, or one image file.
-        state: Folder that keeps digests between runs; None: where the command line has it.
+        state: Folder that stores digests between runs; None: the default.
 
     Raises:
-        ConfigInvalid: It offers nothing, or cannot be read.
+        ConfigInvalid: There is no image, or the folder cannot be read.
     """
     try:
         return Catalogue((folder,), cache_path=_digest_cache(state))
@@ -456,14 +479,14 @@ def image_catalogue(folder: Path, *, state: Path | None = None) -> Catalogue:
 
 
 def _digest_cache(state: Path | None) -> Path:
-    """Return the file that keeps digests between runs; its folder is made if need be."""
+    """Return the file of stored digests; create its folder."""
     cache = state_folder(state) / "digests.json"
     cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return cache
 
 
 def advertised_addresses(listen: str) -> tuple[str, ...]:
-    """Return the addresses to print: the one listened on, or those of this host's interfaces but loopback."""
+    """Return the addresses to print: the one listened on, or those of this host's interfaces except loopback."""
     if listen not in {"0.0.0.0", "::"}:  # noqa: S104 -- compared, not bound
         return (listen,)
     found = tuple(address for _, name in socket.if_nameindex() if (address := _address_of(name)))

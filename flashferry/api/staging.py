@@ -1,4 +1,4 @@
-"""Staging: devices pull an image, are restored and proven; also the same without sending anything."""
+"""Staging: devices copy an image, are restored and verified; also as a rehearsal that changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.fleet import journal_in, state_folder
+from flashferry.api.fleet import journal_in
+from flashferry.api.fleet_options import state_folder
 from flashferry.api.jobs import StageJob, job_for_image, job_for_plan, pace_notices
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import rough_duration
@@ -18,7 +19,6 @@ from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import MOST_WAIT_S, FleetPlan, PlanWindow, WindowState, next_countdown_s
 from flashferry.model.plan_file import load_plan
 from flashferry.model.policy import ServerPlace, StagePolicy
-from flashferry.model.record import RunReport
 from flashferry.monitor.events import Emit, Event, silent
 from flashferry.run.dry_run import DryRecord, dry_run_fleet, excluded_dry_record
 from flashferry.run.run import run_waves
@@ -26,17 +26,18 @@ from flashferry.run.run import run_waves
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
+    from flashferry.model.record import RunReport
     from flashferry.run.control import Approve
     from flashferry.store.journal import Journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRunResult:
-    """What a run would do.
+    """Result of a rehearsal.
 
     Attributes:
-        devices: What it would send to each device, or why it would not.
-        exit_code: What that comes to.
+        devices: What a run would send to each device, or why it would not.
+        exit_code: The exit code of these results.
     """
 
     devices: tuple[DryRecord, ...]
@@ -59,18 +60,18 @@ def wait_for_window(
     now: Callable[[], datetime] = now_utc,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Wait until a job's window is open, with a countdown; the run does not exist meanwhile, and nothing is sent.
+    """Wait until a job's window opens, with a countdown. The run does not exist yet, and nothing is sent.
 
     Args:
         window: The window, `StageJob.window`.
-        emit: Takes an event now, by the hour, and 30, 10 and 1 min before the opening.
-        interrupted: Asked about once a second.
+        emit: Receives an event at once, every hour, and 30, 10 and 1 min before the opening.
+        interrupted: Whether to stop, polled once a second.
         now: Returns the present time, with a time zone.
-        sleep: Waits for so many seconds, one at most.
+        sleep: Sleeps for the given seconds, at most one.
 
     Raises:
         ConfigInvalid: The window is over, or opens more than 24 h from now.
-        Interrupted: The operator stopped it before the window opened.
+        Interrupted: The operator stopped the wait.
     """
     if window.opens_in_s(now()) > MOST_WAIT_S and window.state(now()) is WindowState.BEFORE:
         raise ConfigInvalid(
@@ -102,26 +103,27 @@ def carry_out(
     interrupted: Callable[[], bool] = lambda: False,
     approve: Approve | None = None,
 ) -> RunReport:
-    """Take the devices of a job through their run; each is restored and proven, whatever happens.
+    """Run a job: stage its devices, and restore and verify each, whatever happens.
 
-    Where the job has a window, of its plan or its sites, that is not open yet, this waits for it (`wait_for_window`).
+    Waits for the window of plan or sites first if it is not open yet (`wait_for_window`).
 
     Args:
-        job: What `job_for_image`, `job_for_plan` or `job_for_resume` returned.
-        state: An open journal, the folder that it is in, or None: where the command line has it.
-        emit: Takes events; called from several threads.
-        interrupted: Asked about once a second; once it says True, all is ended and restored.
-        approve: Asked whether a wave may begin, where waves are approved: yes, no, or None for no answer yet. Without
-            it `flashferry run approve` alone answers.
+        job: The result of `job_for_image`, `job_for_plan` or `job_for_resume`.
+        state: An open journal or its folder; None: the default folder.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop, polled once a second; then everything is ended and restored.
+        approve: Returns whether a wave may start, if waves need approval: yes, no, or None for no answer yet. Without
+            it,
+            only `flashferry run approve` approves.
 
     Returns:
-        A record per device; `run_exit_code` says what they come to. A device's fault is in its record, never raised.
+        A record per device, with its error if it failed; `run_exit_code` maps the report to an exit code.
 
     Raises:
-        ConfigInvalid: The inventory or an image is wrong, the server cannot start, or the plan's window is over or far
-            off; no device was touched.
-        Interrupted: It was stopped before the plan's window opened; there is no run.
-        JournalUnusable: The journal cannot be opened; no device was touched.
+        ConfigInvalid: Inventory or image is invalid, the server cannot start, or the plan's window is over or more than
+            24 h away; no device was contacted.
+        Interrupted: It was stopped before the window opened; there is no run.
+        JournalUnusable: The journal cannot be opened; no device was contacted.
     """
     wait_for_window(job.window, emit=emit, interrupted=interrupted)
     with journal_in(state) as journal:
@@ -143,16 +145,16 @@ def dry_run(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> DryRunResult:
-    """Return what a run would send to each device; nothing is changed, no server is started, no journal is written.
+    """Return what a run would send to each device. Changes nothing, starts no server, writes no journal.
 
     Args:
-        job: What `job_for_image` or `job_for_plan` returned.
-        state: Folder of learned link rates, read only; None: where the command line has it.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the caller wants to stop: devices under way are ended, others not started.
+        job: The result of `job_for_image` or `job_for_plan`.
+        state: Folder of learned link rates, read only; None: the default.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop: checks in progress are ended, no further device is started.
 
     Raises:
-        ConfigInvalid: The inventory or an image is wrong.
+        ConfigInvalid: Inventory or image is invalid.
     """
     records = dry_run_fleet(
         job.nornir,
@@ -181,25 +183,25 @@ def stage(
     interrupted: Callable[[], bool] = lambda: False,
     approve: Approve | None = None,
 ) -> RunReport:
-    """Have devices pull an image, or what a plan gives each; the configuration is put back, and that is proven.
+    """Stage an image or a plan: devices copy their image, then their configuration is restored and verified.
 
     Args:
         nornir: The devices, with credentials.
         what: An image file for all devices, or a plan (`load_plan` reads one from its file).
-        policy: How the run goes about it; None: as the plan says, else by the defaults.
+        policy: Settings of the run; None: the plan's, or else defaults.
         server: Where our server listens.
-        inventory: Where the inventory is, so that `resume` finds it; and its folder may hold images that devices name.
+        inventory: Where the inventory is: stored for `resume`, and its folder may hold images that devices name.
         state: As for `carry_out`.
         emit: As for `carry_out`.
         interrupted: As for `carry_out`.
         approve: As for `carry_out`.
 
     Returns:
-        A record per device; `run_exit_code` says what they come to. A device's fault is in its record, never raised.
+        A record per device, with its error if it failed; `run_exit_code` maps the report to an exit code.
 
     Raises:
-        ConfigInvalid: Something given is wrong; no device was touched.
-        JournalUnusable: The journal cannot be opened; no device was touched.
+        ConfigInvalid: An argument is invalid; no device was contacted.
+        JournalUnusable: The journal cannot be opened; no device was contacted.
     """
     with journal_in(state) as journal:
         folder = journal.directory
@@ -223,24 +225,25 @@ def stage_fleet(
     interrupted: Callable[[], bool] = lambda: False,
     **chosen: object,
 ) -> RunReport:
-    """Have all devices of a Nornir object pull an image; each is restored and proven, whatever happens.
+    """Stage an image or a plan to all devices of a Nornir object; each is restored and verified, whatever happens.
 
     Args:
-        nornir: The devices, with credentials: whatever its inventory plugin is. Narrow it with `nornir.filter`.
-        image: The image file for all devices that name none in the inventory.
-        plan: Or a plan, or its file: images and settings come from it unless they are given here.
-        server_address: Our address as devices reach it, or None: as their SSH connection shows it.
-        ftp_port: Port of our FTP server, or None: 21 where that is allowed and free, else 2121, else any.
-        state_dir: Where journal and history are, or None: where the command line has them.
-        emit: Takes events; called from several threads.
-        interrupted: Asked about once a second; once it says True, all is ended and restored.
-        chosen: Settings of the run by the names that docs/plan.md lists, such as `add=True` or `tune="always"`.
+        nornir: The devices, with credentials, of any inventory plugin. Select some with `nornir.filter`.
+        image: The image file for all devices without one in the inventory.
+        plan: Instead, a plan or its file: images and settings come from it unless given here.
+        server_address: Our address as devices reach it; None: as seen in their SSH connection.
+        ftp_port: Port of our FTP server; None: 21 if permitted and free, else 2121, else any.
+        state_dir: Folder of journal and history; None: the default.
+        emit: Receives events; called from several threads.
+        interrupted: Whether to stop, polled once a second; then everything is ended and restored.
+        chosen: Settings of the run by the names in docs/plan.md, such as `add=True` or `tune="always"`.
 
     Returns:
-        A record per device. A device's fault is in its record, never raised.
+        A record per device, with its error if it failed.
 
     Raises:
-        ConfigInvalid: Something given is wrong; no device was touched.
+        ConfigInvalid: An argument is invalid; no device was contacted.
+        JournalUnusable: The journal cannot be opened; no device was contacted.
     """
     if (image is None) == (plan is None):
         raise ConfigInvalid("stage_fleet: expected either an image or a plan", hint="Give one of the two")

@@ -1,4 +1,4 @@
-"""The state folder looked after: backed up while runs go on, put back, looked through, rid of what is old."""
+"""Maintenance of the state folder: back it up while runs continue, restore it, check it, remove old runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.files import sync_folder
 from flashferry.core.state_folder import make_private_directory, scratch_folder, state_entries
@@ -35,10 +35,10 @@ _LEFT_OUT = frozenset({"runs", "scratch", "leases", "images", "jobs"})
 """Folders that no backup has: locks and scratch of the living; leases, which the journal has too; images, which are
 large and had elsewhere; and what jobs printed."""
 _PASSING = frozenset({"digests.json"})
-"""Files that no backup has: digests of images are found anew, and are of the files of this host at that time."""
+"""Files left out of backups: image digests belong to this host's files, and are computed again."""
 _KEPT = frozenset({"known_hosts", "link-rates.json", "ssh_preferences.json", "service.toml", "service.lock"})
 _OURS = _LEFT_OUT | _PASSING | _KEPT | {"recover.lock", "depot.sock", "server_host_keys", "events"}
-"""What a state folder may have in it that has no database yet."""
+"""Files that a state folder without a database may contain."""
 _LEAST_DAYS = 1
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _WHICH = "Check --state-dir; the first run makes the folder"
@@ -46,13 +46,13 @@ _WHICH = "Check --state-dir; the first run makes the folder"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A backup that was made.
+    """A backup.
 
     Attributes:
-        path: The archive; its owner alone may read it, for host keys and people's names are in it.
+        path: The archive; only its owner may read it, since it holds host keys and user names.
         size_bytes: Its size.
-        members: Files in it, by their names in the state folder.
-        removed: Older archives that were removed for it.
+        members: Its files, by name in the state folder.
+        removed: Older archives that were removed.
     """
 
     path: Path
@@ -63,11 +63,11 @@ class Backup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateCheck:
-    """What a look through a state folder, or a backup of one, found.
+    """Result of checking a state folder or a backup.
 
     Attributes:
-        looked_at: The databases that are there.
-        faults: What is wrong, a sentence each.
+        looked_at: The databases found.
+        faults: One sentence per fault.
     """
 
     looked_at: tuple[str, ...]
@@ -76,12 +76,12 @@ class StateCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What was, or would be, removed.
+    """Runs that were, or would be, removed.
 
     Attributes:
         before: Runs that ended before this time.
-        runs: The runs of the journal.
-        site_runs: Those of the centre's ledger of sites.
+        runs: Runs of the journal.
+        site_runs: Runs of the centre's ledger of sites.
     """
 
     before: datetime
@@ -90,7 +90,7 @@ class Pruned:
 
 
 def newest_backup(folder: Path) -> datetime | None:
-    """Return when the newest archive of ours in a folder was made; None where there is none, or it cannot be read."""
+    """Return when the newest of our archives in a folder was made; None if there is none or it is unreadable."""
     try:
         made = [found[1] for path in folder.iterdir() if (found := _NAME.fullmatch(path.name)) is not None]
         return max((datetime.strptime(one, "%Y%m%dT%H%M%S%z") for one in made), default=None)
@@ -99,17 +99,17 @@ def newest_backup(folder: Path) -> datetime | None:
 
 
 def back_up(folder: Path, *, keep: int | None = None, state: Path | str | None = None) -> Backup:
-    """Back a state folder up into an archive of a folder, while runs and the service go on.
+    """Write a backup of a state folder to an archive, while runs and the service continue.
 
-    Databases are copied as they are at one moment each; images, locks and what jobs printed are left out.
+    Each database is copied at one moment; images, locks and output of jobs are left out.
 
     Args:
-        folder: Where archives are kept; made, private, where it is not there. It may not lie in the state folder.
-        keep: Archives of ours that stay there, this one counted, from 1; None: all.
-        state: The state folder; None: where the command line has it.
+        folder: Folder of archives outside the state folder; created with mode 700 if missing.
+        keep: Number of our archives to keep, including this one, >= 1; None: all.
+        state: The state folder; None: the default.
 
     Raises:
-        ConfigInvalid: There is no state, or the archive cannot be written; no older archive is touched then.
+        ConfigInvalid: There is no state, or the archive cannot be written; no older archive was removed.
     """
     source = state_folder(state)
     if not source.is_dir():
@@ -142,15 +142,14 @@ def back_up(folder: Path, *, keep: int | None = None, state: Path | str | None =
 
 
 def check_state(*, archive: Path | None = None, state: Path | str | None = None) -> StateCheck:
-    """Look through the databases of a state folder, or of a backup, for damage. Changes nothing.
+    """Check the databases of a state folder, or of a backup, for damage. Changes nothing.
 
     Args:
         archive: A backup; None: the state folder itself.
         state: The state folder.
 
     Raises:
-        ConfigInvalid: It is not there, cannot be read, or is no backup of ours; or a folder without a database that
-            has files in it, none of which is ours.
+        ConfigInvalid: The folder or archive is missing, unreadable or not ours.
     """
     if archive is None:
         folder = state_folder(state)
@@ -164,16 +163,18 @@ def check_state(*, archive: Path | None = None, state: Path | str | None = None)
 
 
 def put_back(archive: Path, *, state: Path | str | None = None) -> tuple[str, ...]:
-    """Put a backup back into a state folder that has nothing in it yet; return the files.
+    """Restore a backup into an empty state folder, and return the restored files.
 
     Args:
-        archive: The backup. Each file in it is held against its digest, and each database looked through, before.
-            Digests of images, which older backups have, are not put back: they are of files of that time.
+        archive: The backup. The digest of each file and the integrity of each database are checked first. Image digests
+            in
+            older backups are not restored: they belong to files of that time.
         state: The state folder.
 
     Raises:
-        ConfigInvalid: The folder has something in it, or the archive is damaged or none of ours; nothing was written,
-            and no folder was made.
+        ConfigInvalid: The folder is not empty, or the archive is damaged or not ours; nothing was written, and no
+            folder
+            was created.
     """
     target = state_folder(state)
     _check_archive(archive)
@@ -194,7 +195,7 @@ def put_back(archive: Path, *, state: Path | str | None = None) -> tuple[str, ..
 
 
 def _whole(archive: Path, folder: Path) -> tuple[str, ...]:
-    """Look through what was unpacked of a backup; return the files that are to be put back.
+    """Check the unpacked files of a backup; return those to restore.
 
     Raises:
         ConfigInvalid: A database is damaged.
@@ -208,7 +209,7 @@ def _whole(archive: Path, folder: Path) -> tuple[str, ...]:
 
 @contextmanager
 def _gone_unless_whole(target: Path) -> Iterator[None]:
-    """Remove the folders that a block makes down to one, where it fails and leaves nothing in them."""
+    """If the block fails, remove the folders that it created down to `target`, as far as they are empty."""
     fresh = [path for path in (target, *target.parents) if not path.exists()]
     try:
         yield
@@ -220,13 +221,13 @@ def _gone_unless_whole(target: Path) -> Iterator[None]:
 
 
 def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned:
-    """Remove runs that ended long ago from journal and ledger of sites; how fast copies went stays, for forecasts.
+    """Remove old runs from the journal and the ledger of sites; copy speeds stay, as forecasts need them.
 
-    A run that holds a device, or has not ended, stays whatever its age.
+    A run that leases a device or has not ended stays whatever its age.
 
     Args:
-        days: Runs that ended more days ago than this, from 1.
-        is_dry: Whether they are only listed.
+        days: Remove runs that ended more than this many days ago, >= 1.
+        is_dry: Whether to only list them.
         state: The state folder.
 
     Raises:
@@ -245,11 +246,11 @@ def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned
 
 
 def _check_empty(target: Path, *, besides: Path | None = None) -> None:
-    """Check that a state folder has nothing in it but our own scratch folder, where we have one.
+    """Check that a state folder is empty except for our own scratch folder, if we have one.
 
     Raises:
-        ConfigInvalid: There are files in it, or another command is at work there.
-        OSError: It cannot be looked at.
+        ConfigInvalid: There are files in it, or another command is using it.
+        OSError: It cannot be read.
     """
     if any(state_entries(target, besides=besides)):
         raise ConfigInvalid(
@@ -259,10 +260,10 @@ def _check_empty(target: Path, *, besides: Path | None = None) -> None:
 
 
 def _move(folder: Path, target: Path) -> None:
-    """Move all that is in a folder into another one of the same disk, or nothing; what makes it a state comes last.
+    """Move all files of a folder to another one on the same disk, or none; the journal comes last.
 
     Raises:
-        OSError: Something could not be moved; nothing was then.
+        OSError: A file could not be moved; nothing was moved then.
     """
     moved: list[Path] = []
     try:
@@ -277,7 +278,7 @@ def _move(folder: Path, target: Path) -> None:
 
 
 def _to_copy(source: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
-    """Yield what a backup has: databases as copies of one moment, then the files of ours, by their names there."""
+    """Yield name and file of a backup's members: snapshots of databases, then our other files."""
     for name in DATABASES:
         if (source / name).is_file():
             copy_database(source / name, scratch / name)
@@ -291,7 +292,7 @@ def _to_copy(source: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_passing(path: Path) -> bool:
-    """Return whether a file is a database, which is copied otherwise, or one that belongs to the living."""
+    """Return whether a file is left out: a database, which is copied as a snapshot, or one of a running process."""
     name = path.name
     return any(name.startswith(known) for known in DATABASES) or name.endswith((".lock", ".part", ".sock"))
 
@@ -305,7 +306,7 @@ def _check_ours(folder: Path) -> None:
     """Check that a folder without a database is a state folder: empty, or with files of ours.
 
     Raises:
-        ConfigInvalid: It is not there, it is another program's by its contents, or it cannot be read.
+        ConfigInvalid: It is missing, unreadable, or has the content of another program.
     """
     try:
         names = {path.name for path in folder.iterdir()}
@@ -317,10 +318,10 @@ def _check_ours(folder: Path) -> None:
 
 
 def _check_archive(archive: Path) -> None:
-    """Check that a backup is a file, before anything is made for it.
+    """Check that a backup is a file.
 
     Raises:
-        ConfigInvalid: It is not there, or a folder.
+        ConfigInvalid: It is missing, or a folder.
     """
     if archive.is_dir():
         names = sorted(path.name for path in archive.glob("*.tar.gz") if _NAME.fullmatch(path.name))
@@ -331,7 +332,7 @@ def _check_archive(archive: Path) -> None:
 
 
 def _reason_and_hint(error: Exception) -> tuple[str, str]:
-    """Return what is wrong with an archive that could not be unpacked, and what to do."""
+    """Return why an archive could not be unpacked, and what to do."""
     text = str(error)
     if isinstance(error, EOFError) or "unexpected end of data" in text or "empty file" in text:
         return "the archive is cut short", "Take another backup"
@@ -344,7 +345,7 @@ def _reason_and_hint(error: Exception) -> tuple[str, str]:
 
 @contextmanager
 def _unpacked(archive: Path, *, beside: Path | None = None) -> Iterator[Path]:
-    """Yield a folder with the files of a backup, for the time of a block; each is what the manifest says."""
+    """Yield a temporary folder with the files of a backup, checked against its manifest."""
     with scratch_folder(beside or archive.absolute().parent) as folder:
         try:
             unpack(archive, folder)

@@ -1,4 +1,4 @@
-"""Who watches a run besides people: a file of events for programs, and metrics; and what is known beforehand."""
+"""Receivers of a run's events: the view for people, an event file, and metrics."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from flashferry.monitor.event_log import event_log
 from flashferry.monitor.events import Emit, Event
+from flashferry.monitor.metrics import run_metrics
+from flashferry.monitor.progress import Expected, Roster
+from flashferry.run.server import site_caps
+from inventory.host_view import view
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
-    from flashferry.monitor.progress import Roster
-
 
 def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None) -> Roster:
-    """Return which devices a run has, for a view of it.
+    """Return the devices of a run for a view.
 
     Args:
         nornir: The devices.
-        sizes_bytes: What each is to get, or by device what it is; one that is missing, or None, is not known.
+        sizes_bytes: Image size, one for all or by device; missing or None: unknown.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, or two devices of a site state different links.
+        ConfigInvalid: The inventory is invalid, or two devices of a site state different links.
     """
-    from flashferry.monitor.progress import Expected, Roster
-    from flashferry.run.server import site_caps
-    from inventory.host_view import view
-
     views = [view(host) for host in nornir.inventory.hosts.values()]
     return Roster(
         devices=tuple(
@@ -44,39 +43,39 @@ def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None
 
 
 class View(Protocol):
-    """Takes a run's events, and shows them to people."""
+    """Shows a run's events to people."""
 
     def __call__(self, event: Event) -> None:
-        """Take an event; called from several threads."""
+        """Receive an event; called from several threads."""
 
     def say(self, text: str) -> None:
-        """Show a line of another kind."""
+        """Show a notice."""
 
 
 class Watchers:
-    """Hands each event on to all who watch; none of them can keep it from the others.
+    """Passes each event to all receivers; an error in one does not affect the others.
 
     Args:
-        takers: Who takes events besides the view.
-        message: Takes what is said to people where there is no view.
-        view: What people see, or None.
+        takers: Receivers besides the view.
+        message: Receives notices if there is no view.
+        view: The view, or None.
     """
 
     def __init__(self, takers: tuple[Emit, ...], message: Callable[[str], None], view: View | None = None) -> None:
         self._takers, self._message, self._view = takers, message, view
 
     def over(self, view: View | None) -> Watchers:
-        """Return the same with a view for people."""
+        """Return the same with a view."""
         return Watchers(self._takers, self._message, view)
 
     def __call__(self, event: Event) -> None:
-        """Take an event; called from several threads."""
+        """Receive an event; called from several threads."""
         for take in (*self._takers, *((self._view,) if self._view is not None else ())):
             with suppress(Exception):
                 take(event)
 
     def say(self, text: str) -> None:
-        """Show a line of another kind."""
+        """Show a notice."""
         (self._view.say if self._view is not None else self._message)(text)
 
 
@@ -89,28 +88,24 @@ def watchers(
     events: Path | None = None,
     metrics: str | None = None,
 ) -> Iterator[Watchers]:
-    """Yield the receivers of a run's events, for as long as it lasts.
+    """Yield the receivers of a run's events, for the duration of the run.
 
     Args:
-        roster: Which devices the run has, at which sites, and what they are to get.
-        say: Takes what is said to people where no file of events does.
-        last_step: The step that ends a device's run where the run does not report it: `restore`, `reach`, `check`.
-        events: Where events go for programs, see `docs/events.md`; `-` is standard error; None for nowhere.
-        metrics: `[ADDRESS:]PORT` where metrics are to be had; None for nowhere.
+        roster: The run's devices with their sites and image sizes.
+        say: Receives notices, unless events go to standard error.
+        last_step: The step that ends a device's run if the run does not report its end: `restore`, `reach`, `check`.
+        events: File for events, see `docs/events.md`; `-`: standard error; None: none.
+        metrics: `[ADDRESS:]PORT` that serves metrics, or None.
 
     Raises:
-        ConfigInvalid: The file cannot be written, or the port cannot be listened on.
+        ConfigInvalid: The file cannot be written, or the port cannot be used.
     """
     takers: list[Emit] = []
     message = say
     with ExitStack() as stack:
         if metrics is not None:
-            from flashferry.monitor.metrics import run_metrics
-
             takers.append(stack.enter_context(run_metrics(metrics, roster, last_step)))
         if events is not None:
-            from flashferry.monitor.event_log import event_log
-
             log = stack.enter_context(event_log(events, devices=len(roster.devices)))
             takers.append(log)
             message = log.message

@@ -1,5 +1,4 @@
-"""The command line: one file per verb, thin: it parses, calls `flashferry.api` and shows what came of it.
+"""Command line: one thin module per verb, which parses options, calls `flashferry.api` and prints the result.
 
-Options that several verbs share are in `options`, tables and the live view in `view`, what a terminal does to a program
-in `terminal`. Options, exit codes and output are contracts, held by `tests/contract`.
+Options shared by several verbs are in `options`, tables and the live view in `view`, terminal handling in `terminal`.
 """

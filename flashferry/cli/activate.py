@@ -1,4 +1,4 @@
-"""`flashferry activate`: restart the devices of a plan that are ready into their images, after an approval."""
+"""`flashferry activate`: reload the devices of a plan that are ready into their images, after an approval."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import typer
 
 from flashferry import api
 from flashferry.api import FleetOptions
+from flashferry.cli.invocation import origin
 from flashferry.cli.options.fleet import fleet, fleet_options
-from flashferry.cli.options.shared import EventsOption, JsonOption, StateOption, origin
+from flashferry.cli.options.shared import EventsOption, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import finish, say, typed
+from flashferry.cli.view.activation_table import print_activation_plan, print_activations, to_be_restarted
+from flashferry.cli.view.live import watching
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.activation import LARGEST_TIMER_MIN, LEAST_TIMER_MIN, ActivationLimits
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.monitor.progress import Expected, Roster
@@ -99,7 +102,7 @@ def activate(
             rich_help_panel=_TIMES,
         ),
     ] = 5.0,
-    look_every_s: Annotated[
+    poll_s: Annotated[
         float,
         typer.Option(
             "--look-every-s", metavar="SECONDS", min=0.2, help="Pause between two looks.", rich_help_panel=_TIMES
@@ -110,14 +113,11 @@ def activate(
     json: JsonOption = False,
 ) -> None:
     """Restart devices that are proven ready into their images: in rounds, each device once, followed to its end."""
-    from flashferry.cli.view.activation_table import print_activation_plan, print_activations, to_be_restarted
-    from flashferry.cli.view.live import watching
-
     limits = ActivationLimits(
         timer_min=timer_min,
         boot_limit_s=boot_limit_min * 60,
         settle_s=settle_min * 60,
-        look_every_s=look_every_s,
+        look_every_s=poll_s,
     )
     options = api.ActivationOptions(
         limits=limits,
@@ -149,7 +149,7 @@ def activate(
 
 
 def _asked(found: ActivationPlan, above: Sequence[str], *, as_json: bool) -> str:
-    """Return what a person typed at the question; nothing typed is no approval, and the end of the command."""
+    """Ask for the approval and return what was typed; without input the command ends."""
     question = f"type {found.digest[:_DIGITS]} to restart {counted(len(found.hosts), 'device')}:"
     with stop_on_signals() as stop:
         approved = typed(above, question, stop.is_set)

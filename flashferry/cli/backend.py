@@ -1,4 +1,4 @@
-"""Who carries a verb out: this host, or a remote service. A verb parses, calls its backend, and shows the result."""
+"""Interface of what carries out a verb: this host or a remote service."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ T = TypeVar("T")
 
 
 class Backend(Protocol):
-    """What carries verbs out. Errors are those of the functions of `flashferry.api`, or of the service's client."""
+    """Carries out the verbs of the command line.
+
+    Methods raise the errors of the corresponding functions in `flashferry.api`, or of the service's client.
+    """
 
     def check(self, which: FleetOptions, server: ServerPlace, asked: CheckAsked) -> Result[tuple[CheckRecord, ...]]:
         """Check devices."""
@@ -47,50 +50,66 @@ class Backend(Protocol):
     def stage(
         self, which: FleetOptions, chosen: dict[str, object], server: ServerPlace, asked: StageAsked, to: Watching
     ) -> Result[object]:
-        """Stage, resume or rehearse a run; the result's verb says which: `stage`, `dry-run`, `job`."""
+        """Stage, resume or rehearse a run. The result's `verb` is `stage`, `dry-run` or `job`."""
 
     def recover(self, which: FleetOptions, asked: RecoverAsked) -> Result[tuple[RecoveryRecord, ...]]:
-        """Restore what runs that were killed left tuned."""
+        """Restore devices that killed runs left tuned."""
+
+
+class Runs(Protocol):
+    """Reads and steers runs. Errors as for `Backend`."""
 
     def status(self, last: int, depot: str, catalogue: Path | None) -> StatusPage:
-        """Return the latest runs and what is left to recover."""
+        """Return the latest runs and the devices left to recover."""
 
     def runs(self, last: int) -> tuple[RunStatus, ...]:
         """Return the latest runs."""
 
     def stored_run(self, run: str) -> tuple[StoredRun, ControlRequest]:
-        """Return a run with its devices, and what was asked of it."""
+        """Return a run with its devices, and the operators' requests for it."""
 
     def steer(self, run: str, what: SteerKind, reason: str) -> Steered:
-        """Have a run pause, continue or stop."""
+        """Pause, continue or stop a run."""
 
     def approve(self, run: str, wave: int | None, reason: str) -> Steered:
-        """Approve a run's waves up to one; None: the one that waits, or the next."""
+        """Approve a run's waves up to `wave`. None: the wave that waits for approval, or else the next one."""
 
     def history(self) -> History:
-        """Return the copies of all devices."""
+        """Return the timed copies of all devices."""
 
     def device_history(self, device: str, last: int) -> tuple[History, DeviceHistory]:
-        """Return the copies of a device."""
+        """Return the timed copies of one device."""
 
     def report(self, run: str) -> Report:
         """Return the report of a run."""
 
     def nothing(self, what: str) -> str:
-        """Return the sentence that there is nothing of a kind yet: `run`, `copy`."""
+        """Return the sentence for an empty result. what: `run` or `copy`."""
 
 
 def backend_of(ctx: typer.Context, state_dir: Path | None = None) -> AbstractContextManager[Backend]:
-    """Return what carries a verb out, open for the time of a block.
+    """Open the backend that the command line selects, and close it at the end of the block.
 
     Raises:
-        ConfigInvalid: The service's address is none, there is no token for it, or a file of it cannot be used.
+        ConfigInvalid: The service's address is invalid, its token is missing, or one of its files cannot be used.
     """
-    # Each imported where it is used: a verb of this host needs no HTTP, one at a service no journal.
+    # Imported here for the start time: this host needs no HTTP client, a service no journal.
     if not is_at_service(ctx):
         from flashferry.cli.this_host import ThisHost
 
         return nullcontext(ThisHost(state_dir))
-    from flashferry.cli.remote.backend import service_of
+    from flashferry.cli.remote.backend import at_service
 
-    return service_of(ctx.find_root().params)
+    return at_service(ctx.find_root().params)
+
+
+def runs_of(ctx: typer.Context, state_dir: Path | None = None) -> AbstractContextManager[Runs]:
+    """Open the runs of this host or of the service that the command line selects; as for `backend_of`."""
+    # Imported here for the start time, as above.
+    if not is_at_service(ctx):
+        from flashferry.cli.this_host_runs import RunsOfThisHost
+
+        return nullcontext(RunsOfThisHost(state_dir))
+    from flashferry.cli.remote.runs import runs_at_service
+
+    return runs_at_service(ctx.find_root().params)

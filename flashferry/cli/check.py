@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api import FleetOptions, ServerPlace
 from flashferry.cli.backend import backend_of
 from flashferry.cli.options.fleet import fleet_options
 from flashferry.cli.options.policy import Md5Option, Sha512Option
@@ -22,12 +22,11 @@ from flashferry.cli.options.shared import (
 )
 from flashferry.cli.result import show
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.policy import ServerPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckAsked:
-    """What a check is to find out."""
+    """Options of `flashferry check`."""
 
     image: ImageFileOption = None
     md5: Md5Option = None
@@ -51,7 +50,7 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Check devices: platform, free space, TCP lines, whether the image is there already. Changes nothing."""
-    from flashferry.cli.view.device_tables import print_checks
+    from flashferry.cli.view.device_tables import print_checks  # imports rich and nornir
 
     if not asked.reach and (given := next((one for one in SERVER_PARAMETERS if is_typed(ctx, one)), None)) is not None:
         raise ConfigInvalid(

@@ -1,4 +1,4 @@
-"""`flashferry clean`: delete old images that nothing names, file by file, with a yes per device."""
+"""`flashferry clean`: delete old images that are not in use, after a confirmation per device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from flashferry.cli.options.fleet import fleet, fleet_options
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import EventLines, agreed, finish, say
+from flashferry.cli.view.clean_table import print_clean, to_be_deleted
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 
 if TYPE_CHECKING:
     from tasks.clean import RemovableImages
@@ -47,7 +48,6 @@ def clean(
             "the question cannot be asked: standard input is no terminal",
             hint="Look with --dry-run first; --yes deletes without a question",
         )
-    from flashferry.cli.view.clean_table import print_clean, to_be_deleted
 
     nornir = fleet(which)
     request = api.CleanRequest(files=tuple(file or ()), only_shown=dry_run, at_a_time=at_a_time)

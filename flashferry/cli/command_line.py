@@ -1,6 +1,6 @@
-"""How commands take their words: help in groups, options of this host and of a service, errors that programs can read.
+"""Command classes on top of typer: grouped help, options for this host or a service, errors as JSON.
 
-An option shows its short names and its first long one. Further long names are its former ones: accepted, not shown.
+Help shows an option's short names and first long name; its other long names are accepted as former names.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ OUTPUT = "Output and state"
 UsageError: type[Exception] = next(
     one for one in typer.BadParameter.__mro__ if one.__name__ == "UsageError"
 )  # typer takes it from click or brings its own, and exports only what is derived from it
-"""What a wrong command line ends in."""
+"""Typer's exception for a usage error."""
 
 _OPTIONS = Subject.RUN.value
 _ORDER = (_OPTIONS, DEVICES, IMAGE, TUNING, SERVER, WAVES, OUTPUT)
-"""Of the groups, the same in all verbs."""
+"""Order of option groups in the help of all verbs."""
 _WIDEST = 28
-"""Longer words have their text on the next line, so that eighty columns have space for both."""
+"""Longer option names have their text on the next line, to fit into 80 columns."""
 _NO_LIMIT = 1000
 _EXPECTED = {
     "int_parsing": "a whole number",
@@ -47,13 +47,13 @@ _EXPECTED = {
     "greater_than_equal": "{ge} or more",
     "less_than_equal": "{le} at most",
 }
-"""What was expected, by the kind of fault that typer's check found."""
+"""What was expected, by typer's kind of error."""
 
 SERVICE_VARIABLE = "FLASHFERRY_SERVICE"
-"""Address of a remote service, in place of `--service`; never set for the job of a service."""
+"""Variable for the address of a remote service, as `--service`; never set for a service's jobs."""
 
 SERVICE_TOKEN_VARIABLE = "FLASHFERRY_SERVICE_TOKEN"  # noqa: S105 -- the name of a variable
-"""Holds the token for it, which never stands in the command line: every user of the host can read that."""
+"""Variable for the service's token; not an option, since any user can read command lines."""
 
 _WITH_VALUE = frozenset({"--service", "--service-ca", "--service-token-file"})
 """Options before the verb that take a value."""
@@ -78,13 +78,13 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """Where an option can be given, as metadata of its annotation; one without it can be given everywhere.
+    """Metadata of an option's annotation: where the option is accepted. Without it, everywhere.
 
     Attributes:
-        here: For this host.
-        at_service: For a remote service.
-        metavar: What stands for its value in the help of a service's verb; None: the same.
-        help: Its text there; None: the same.
+        here: Accepted on this host.
+        at_service: Accepted with a remote service.
+        metavar: Placeholder for the value in the help for a service; None: the same as on this host.
+        help: Help text for a service; None: the same as on this host.
     """
 
     here: bool = True
@@ -97,7 +97,7 @@ HERE, AT_SERVICE = Offered(at_service=False), Offered(here=False)
 
 
 def words_from_verb(arguments: Sequence[str]) -> list[str]:
-    """Return the words of a command line from the verb on, without the options before it and their values."""
+    """Return the arguments from the verb on, without the options before it."""
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         del rest[: 2 if rest[0] in _WITH_VALUE else 1]
@@ -105,7 +105,7 @@ def words_from_verb(arguments: Sequence[str]) -> list[str]:
 
 
 def service_named(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return the address of the service that a command line is for; empty: it is for this host."""
+    """Return the address of the service that a command line selects, or an empty string for this host."""
     found = environment.get(SERVICE_VARIABLE, "")
     before = list(arguments[: len(arguments) - len(words_from_verb(arguments))])
     for number, word in enumerate(before):
@@ -117,13 +117,13 @@ def service_named(arguments: Sequence[str], environment: Mapping[str, str]) -> s
 
 
 def is_at_service(ctx: Any) -> bool:
-    """Return whether a command is for a remote service."""
+    """Return whether a command is carried out by a remote service."""
     root = ctx.find_root()
     return bool(str(root.params.get("service", os.environ.get(SERVICE_VARIABLE, ""))).strip())
 
 
 def in_our_words(error: Any) -> Any:
-    """Return an error of words as one that says what was expected and what was found; one not known here as it is."""
+    """Translate a usage error to one that says what was expected and found; return unknown errors unchanged."""
     if (text := _expected(error)) is None:
         return error
     parameter = getattr(error, "param", None)
@@ -133,7 +133,7 @@ def in_our_words(error: Any) -> Any:
 
 
 def _expected(error: Any) -> str | None:
-    """Return what was expected and found, by typer's words or by those of the check below it; None: not known."""
+    """Return what was expected and found, from the text of typer or of our own check; None if it is unknown."""
     found, apart, choices = str(getattr(error, "message", "")).rpartition(" is not one of ")
     if apart and (words := re.findall(r"'([^']*)'", choices)):
         listed = " or ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else words[0]
@@ -145,16 +145,16 @@ def _expected(error: Any) -> str | None:
 
 
 class _PlainValues:
-    """Converts values of plain kinds; all others, and all errors, are left to typer.
+    """Convert parameters of plain types; leave all other types and all errors to typer.
 
-    Typer's own conversion imports pydantic, a fifth of the time until a command starts.
+    Typer's own conversion imports pydantic, which takes a fifth of the start time.
     """
 
     def __init__(self, parameter: Any) -> None:
         self._usual = parameter.get_runtime_param
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value of a parameter for the command's function."""
+        """Convert a parameter's value for the command's function."""
         kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
         is_many = param.multiple or param.nargs == -1
         if value is None:
@@ -168,10 +168,10 @@ class _PlainValues:
 
 
 def _plain(value: Any, kind: Any, info: Any) -> Any:
-    """Return a value as its kind has it.
+    """Convert a value to a plain type.
 
     Raises:
-        ValueError: The kind is not a plain one, or the value is none of it.
+        ValueError: The type is not plain, or the value does not fit it.
     """
     if info.parser is not None or isinstance(value, bool):
         raise ValueError(kind)
@@ -191,11 +191,11 @@ def _plain(value: Any, kind: Any, info: Any) -> Any:
 
 
 class _Parameters:
-    """The parameters of a command or a family: values of plain kinds, and only the options of the place they are for.
+    """Parameters of a command or command group: only those accepted here, with quick conversion of plain types.
 
     Args:
-        command: The command, of typer's.
-        usual: Returns the parameters that typer has for it.
+        command: Typer's command.
+        usual: Returns typer's own parameters.
     """
 
     def __init__(self, command: Any, usual: Callable[[Any], list[Any]]) -> None:
@@ -203,7 +203,7 @@ class _Parameters:
         self._at: dict[bool, list[Any]] = {}
 
     def here(self, ctx: Any) -> list[Any]:
-        """Return the parameters that can be given in this place."""
+        """Return the parameters accepted on this host or at the service, whichever is selected."""
         at_service = is_at_service(ctx)
         if at_service not in self._at:
             marks = marks_of(self._command)
@@ -216,10 +216,10 @@ class _Parameters:
         return self._at[at_service]
 
     def parsed(self, ctx: Any, args: list[str], parse: Callable[[Any, list[str]], list[str]]) -> list[str]:
-        """Read the words after the command, by typer's `parse`.
+        """Parse the arguments with typer's `parse`.
 
         Raises:
-            ConfigInvalid: One of them is an option of this host alone, and the command is for a service.
+            ConfigInvalid: An option is accepted only on this host, and a service is selected.
         """
         if _ALL in args:
             ctx.meta[_ALL] = True
@@ -235,10 +235,10 @@ class _Parameters:
 
 
 def marks_of(command: Any) -> dict[str, Offered]:
-    """Return where each parameter of a command can be given, by its name."""
+    """Return the `Offered` metadata of a command's parameters by name."""
     if command.callback is None:
         return {}
-    # Typer has wrapped the function; its annotations are those of the function itself.
+    # Typer's wrapper has no annotations of its own.
     parameters = inspect.signature(command.callback, eval_str=True).parameters
     return {name: _mark_of(one.annotation) for name, one in parameters.items()}
 
@@ -253,7 +253,7 @@ def _mark_of(kind: object) -> Offered:
 
 
 def _parameter_at(parameter: Any, mark: Offered | None, *, at_service: bool) -> Any:
-    """Return a parameter as it stands in the help of a place; None: it cannot be given there."""
+    """Return a parameter as the help shows it on this host or for a service; None if it is not accepted there."""
     if mark is None:
         return parameter
     if not (mark.at_service if at_service else mark.here):
@@ -274,7 +274,7 @@ def _not_at_service(ctx: Any, option: str, panel: str) -> ConfigInvalid:
 
 
 class Verb(TyperCommand):
-    """A command whose options are shown in groups; one that has `first` options shows these alone by `--help`."""
+    """Command whose help shows options in groups; with `first` options, `--help` shows only these."""
 
     first: tuple[str, ...] = ()
 
@@ -283,58 +283,58 @@ class Verb(TyperCommand):
         self._parameters = _Parameters(self, super().get_params)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters that can be given in this place."""
+        """Return the parameters accepted here."""
         return self._parameters.here(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words after the command; see `_Parameters.parsed`."""
+        """Parse the arguments, see `_Parameters.parsed`."""
         return self._parameters.parsed(ctx, args, super().parse_args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the groups, those without a name first."""
+        """Write the option groups, the unnamed group first."""
         shown_alone = () if ctx.meta.get(_ALL) or is_at_service(ctx) else self.first
         _write_options(self, ctx, formatter, shown_alone)
 
 
 def verb_with_first(*names: str) -> type[Verb]:
-    """Return the class of a command whose `--help` shows these options alone, and `--help-all` all of them."""
+    """Return a command class whose `--help` shows only these options, and `--help-all` all of them."""
     return type("Verb", (Verb,), {"first": names})
 
 
 class InterruptedByOperator(Exception):
-    """Ctrl-C where nothing waits for it; typer would end with 130 and no message."""
+    """Ctrl-C arrived while no handler was active. Typer would exit with 130 and without a message."""
 
 
 class Family(TyperGroup):
-    """A command with commands of its own, which are shown in groups too."""
+    """Command group, with its subcommands in groups too."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._parameters = _Parameters(self, super().get_params)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters that can be given in this place."""
+        """Return the parameters accepted here."""
         return self._parameters.here(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words after the command; see `_Parameters.parsed`."""
+        """Parse the arguments, see `_Parameters.parsed`."""
         return self._parameters.parsed(ctx, args, super().parse_args)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands that this place has."""
+        """Return the names of the commands available here."""
         return [name for name in super().list_commands(ctx) if self.get_command(ctx, name) is not None]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; None where this place has none of that name."""
+        """Return a command, or None if it is not available here."""
         found = super().get_command(ctx, cmd_name)
         only_at_service = getattr(getattr(found, "callback", None), "only_at_service", False)
         return None if only_at_service and not is_at_service(ctx) else found
 
     def invoke(self, ctx: Any) -> Any:
-        """Carry out what was typed.
+        """Run the command.
 
         Raises:
-            InterruptedByOperator: Ctrl-C came while nothing waited for it.
+            InterruptedByOperator: Ctrl-C arrived while no handler was active.
         """
         try:
             return super().invoke(ctx)
@@ -347,20 +347,20 @@ class Family(TyperGroup):
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, each with its whole first sentence."""
+        """Write each command with its whole first sentence."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         _write_groups({"Commands": [(name, one.get_short_help_str(_NO_LIMIT)) for name, one in found]}, formatter)
 
 
 def only_at_service(command: Callable[..., None]) -> Callable[..., None]:
-    """Mark a command of a family as one that only a remote service has."""
-    # Read by Family; typer's wrapper keeps what a function's dictionary has.
+    """Mark a command as available only at a remote service."""
+    # Read by Family; typer's wrapper copies the function's `__dict__`.
     vars(command)["only_at_service"] = True
     return command
 
 
 class App(typer.Typer):
-    """A command line, or a family of it, in our manner: no markup, no panels, `-h` as well as `--help`."""
+    """Typer application without markup and panels, with `-h` as well as `--help`."""
 
     def __init__(self, **options: Any) -> None:
         context = {"help_option_names": ["--help", "-h"]}
@@ -371,7 +371,7 @@ class App(typer.Typer):
         )
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
-        """Return what makes a command of a function."""
+        """Return the decorator that registers a function as a command."""
         return super().command(name, **{"cls": Verb, **options})
 
 
@@ -382,7 +382,7 @@ def _write_options(command: Any, ctx: Any, formatter: Any, first: Sequence[str] 
         if (record := parameter.get_help_record(ctx)) is None:
             continue
         if parameter.param_type_name == "argument":
-            # What has to be given comes before what can be.
+            # Required options come first.
             groups = {"Arguments": [], **groups} if "Arguments" not in groups else groups
             groups["Arguments"].append(record)
         elif not first:
@@ -400,7 +400,7 @@ def _write_options(command: Any, ctx: Any, formatter: Any, first: Sequence[str] 
 
 
 def _write_groups(groups: Mapping[str, list[tuple[str, str]]], formatter: Any) -> None:
-    """Write what is not empty, all texts in one column."""
+    """Write the groups that are not empty, with their texts aligned in one column."""
     widths = [len(words) for rows in groups.values() for words, _ in rows]
     widest = max((width for width in widths if width <= _WIDEST), default=0)
     for name, rows in groups.items():

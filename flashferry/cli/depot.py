@@ -1,7 +1,7 @@
-"""`flashferry depot`: one file server for all runs of this host, which share its port and the caps of their sites.
+"""`flashferry depot`: the shared file server of this host; all runs use its port and the rate limits of their sites.
 
-By itself it serves until a signal ends it; with a command behind it, it looks after the catalogue: what the depots of
-other sites fetch from here, or what this one has from elsewhere.
+Without a subcommand it serves until a signal arrives. Subcommands manage the image catalogue, which the depots of other
+sites can fetch from.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOG = logging.getLogger("flashferry.depot")
 
 
 class LogFormat(StrEnum):
-    """How the lines of a log file are written."""
+    """Format of log lines."""
 
     TEXT = "text"
     JSON = "json"
@@ -134,10 +134,10 @@ def depot(
 
 
 def _check_place(ctx: typer.Context) -> None:
-    """Refuse options that stand before a command: each command has its own.
+    """Refuse options before a subcommand: each subcommand has its own.
 
     Raises:
-        ConfigInvalid: One does.
+        ConfigInvalid: There are such options.
     """
     if given := [name for name in ctx.params if is_typed(ctx, name)]:
         option = f"--{given[0].replace('_', '-')}"
@@ -161,7 +161,7 @@ def _print_ready(running: Depot, *, as_json: bool) -> None:
 
 
 def _until_over(running: Depot, stop: threading.Event, notify: Callable[[str, str], None]) -> None:
-    """Print the depot's notices until it has ended; asked to end, let transfers finish, and asked again not."""
+    """Print the depot's notices until it ends; the first stop request lets transfers finish, the second does not."""
     is_ending = False
     while running.wait(POLL_EVERY_S):
         for text in running.new_notices():

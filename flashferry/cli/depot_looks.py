@@ -1,4 +1,4 @@
-"""`flashferry depot list` and `verify`: what the catalogue has, and whether it still is what was proven."""
+"""`flashferry depot list` and `verify`: the images of the catalogue, and whether their files are still intact."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.progress import Progress, TaskID
 
 from flashferry import api
 from flashferry.cli.depot_sync import ImagesArgument
+from flashferry.cli.images import file_bars
 from flashferry.cli.options.shared import CatalogueOption, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
@@ -19,7 +20,7 @@ from flashferry.model.exit_codes import ExitCode
 
 
 def list_held(catalogue: CatalogueOption = None, state_dir: StateOption = None, json: JsonOption = False) -> None:
-    """List the images of the catalogue, and what is under way. An image is read only if its file changed."""
+    """List the images of the catalogue, incomplete ones too. An image is read only if its file changed."""
     found = api.depot_list(catalogue=catalogue, state=state_dir)
     content: dict[str, object] = {"images": [_row(one) for one in found]}
     finish("depot-list", ExitCode.OK, content, as_json=json, human=lambda: _print(found))
@@ -31,12 +32,10 @@ def verify(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Read images anew, and hold them against their proofs; one that is damaged loses its name.
+    """Read images again and compare them with their digests; a damaged one loses its name.
 
-    What is right of it is kept under a hidden name: the next sync fetches its bad chunks alone.
+    Its intact parts are kept under a hidden name: the next sync fetches only the damaged ones.
     """
-    from flashferry.cli.images import file_bars
-
     with stop_on_signals(announce=_print_stopping) as stop, file_bars() as bars:
         reading = _Reading(bars, stop.is_set)
         result = api.depot_verify(tuple(images or ()), catalogue=catalogue, state=state_dir, on_read=reading)
@@ -45,17 +44,17 @@ def verify(
 
 
 class _Reading:
-    """Shows what is read, and ends it where the operator stops it."""
+    """Shows the progress of reading, and stops it if the operator asks for that."""
 
     def __init__(self, bars: Progress, interrupted: Callable[[], bool]) -> None:
         self._bars, self._interrupted = bars, interrupted
         self._tasks: dict[str, TaskID] = {}
 
     def __call__(self, name: str, done_bytes: int, size_bytes: int) -> None:
-        """Show how far one is.
+        """Show the progress of one image.
 
         Raises:
-            SyncStopped: The operator stopped it.
+            SyncStopped: The operator stopped the command.
         """
         if self._interrupted():
             raise SyncStopped("interrupted: nothing is said of what was not read", hint="The same command begins anew")
@@ -101,7 +100,7 @@ def _print(found: tuple[api.Held, ...]) -> None:
 
 
 def _cells(one: api.Held, *, is_full: bool) -> dict[str, str]:
-    """Return the cells of an image; on a narrow terminal its details stand in a line under the table."""
+    """Return the table cells of an image. On a narrow terminal its details go to a line below the table."""
     sha512 = one.sha512[:16] or "-"
     if not is_full:
         return {"image": one.name, "size": size(one.size_bytes), "state": one.state.value, "sha512": sha512}

@@ -1,4 +1,4 @@
-"""`flashferry depot probe`: what the path from a source to this depot carries, and the best way of copying over it."""
+"""`flashferry depot probe`: measure the path from a source to this depot, and find the fastest copy method."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flashferry import api
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.depot_sync import PASSWORD_VARIABLE
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
+from flashferry.cli.view.layout import console, show
 from flashferry.core import units
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid, reason_of
+from flashferry.depot.probing import findings
+from flashferry.depot.probing.findings import ProbeAsked
+from flashferry.depot.probing.methods import SshAccess
+from flashferry.depot.probing.web import WebSource
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -24,8 +30,6 @@ if TYPE_CHECKING:
 
     from flashferry.depot.probing.figures import Row, Spread
     from flashferry.depot.probing.findings import Group, PathFound
-    from flashferry.depot.probing.methods import SshAccess
-    from flashferry.depot.probing.web import WebSource
     from flashferry.store.bulk_paths import BulkPath
 
 SOURCE, MEASURING = "Source", "Measuring"
@@ -166,10 +170,7 @@ def probe(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Measure the path from a source to this host: ceilings, every way of copying, what binds each, and the best."""
-    from flashferry import api
-    from flashferry.depot.probing.findings import ProbeAsked
-
+    """Measure the path from a source to this host: its limits, every copy method, what limits each, and the best."""
     access = None if ssh is None else access_of(ssh, identity, known_hosts)
     if show:
         _show(access, write, state_dir, json=json)
@@ -189,7 +190,7 @@ def probe(
     if write is not None and access is None:
         raise ConfigInvalid("--write: expected --ssh with it, found none", hint="Give --ssh USER@HOST")
     with stop_on_signals(announce=_print_stopping) as stop:
-        found = api.probe_depot_path(asked, state=state_dir, tell=say, interrupted=stop.is_set)
+        found = api.probe_depot_path(asked, state=state_dir, notify=say, interrupted=stop.is_set)
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK if found.best else ExitCode.DEVICES_FAILED
     kept = found.kept()
     written = _written(kept, access, write) if code is ExitCode.OK else ""
@@ -198,13 +199,11 @@ def probe(
 
 
 def access_of(place: str, identity: Path | None, known_hosts: Path | None) -> SshAccess:
-    """Return how SSH reaches a place, `[USER@]HOST[:PORT]`; an IPv6 address with a port stands in brackets.
+    """Parse `[USER@]HOST[:PORT]` as SSH access. An IPv6 address with a port needs brackets.
 
     Raises:
-        ConfigInvalid: It is none, or a file of those named is not there.
+        ConfigInvalid: The text is invalid, or a named file does not exist.
     """
-    from flashferry.depot.probing.methods import SshAccess
-
     found = _PLACE.fullmatch(place)
     if found is None or not 0 < int(found["port"] or 1) <= _MOST_PORT or (found["user"] or "").startswith("-"):
         raise ConfigInvalid(
@@ -227,9 +226,7 @@ def _check_files(*named: tuple[str, Path | None]) -> None:
 
 
 def _web(url: str, user: str, password_file: Path | None, ca: Path | None) -> WebSource:
-    from flashferry.depot.probing.web import WebSource
-
-    # Taken out: the programs that copy are started from here.
+    # Removed from the environment: child processes inherit it.
     password = os.environ.pop(PASSWORD_VARIABLE, "")
     if password_file is not None:
         try:
@@ -243,9 +240,7 @@ def _web(url: str, user: str, password_file: Path | None, ca: Path | None) -> We
 
 
 def _show(access: SshAccess | None, write: Path | None, state_dir: Path | None, *, json: bool) -> None:
-    """Show what is known of paths, of one where it was named, and leave."""
-    from flashferry import api
-
+    """Print the known paths, or the path to one source, and exit."""
     paths = [one for one in api.known_depot_paths(state_dir) if access is None or one.source == access.shown]
     if access is not None and not paths:
         raise ConfigInvalid(f"{access.shown}: no probe of it is known here", hint="Measure it first, without --show")
@@ -264,10 +259,9 @@ def _show(access: SshAccess | None, write: Path | None, state_dir: Path | None, 
 
 
 def _written(kept: BulkPath | None, access: SshAccess | None, path: Path | None) -> str:
-    """Print the block and what it replaces, write it, and return it; empty: it was not asked for."""
+    """Write the measured path to a configuration file if asked to; return the printed block, or an empty string."""
     if path is None or kept is None or access is None:
         return ""
-    from flashferry.depot.probing import findings
 
     text = findings.block(kept, access)
     for line in (*text.rstrip().splitlines(), findings.replaces(path)):
@@ -277,9 +271,7 @@ def _written(kept: BulkPath | None, access: SshAccess | None, path: Path | None)
 
 
 def _say(text: str = "") -> None:
-    """Print a line for people; a long one is folded between words."""
-    from flashferry.cli.view.layout import console
-
+    """Print a line, folded between words."""
     console().print(text)
 
 
@@ -352,8 +344,6 @@ def _ceilings(found: PathFound) -> list[str]:
 
 
 def _print_group(group: Group) -> None:
-    from flashferry.cli.view.layout import show
-
     _say(_TITLES.get(group.name, group.name))
     show((_cells(row) for row in group.rows), _WIDE_ONLY, folds="method")
     login = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in group.login_s.items())

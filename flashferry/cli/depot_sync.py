@@ -1,4 +1,4 @@
-"""`flashferry depot sync`: images of a source into this depot's catalogue, each named only once it is proven."""
+"""`flashferry depot sync`: fetch images from a source into this depot's catalogue, and verify them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flashferry.depot.sync.syncing import AnySource
 
 PASSWORD_VARIABLE = "FLASHFERRY_DEPOT_PASSWORD"  # noqa: S105 -- the name of a variable
-"""Holds the password of `--user`; it never stands in the command line, which everybody on the host can read."""
+"""Variable for the password of `--user`; not an option, since any user can read command lines."""
 
 ImagesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="IMAGE", help="Names of images (default: all).", show_default=False)
@@ -77,9 +77,9 @@ def sync(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Fetch images from a source; a name is there only once its image is proven, and a sync that broke is gone on with.
+    """Fetch images from a source; each gets its name once it is verified, and an interrupted sync is continued.
 
-    What is there and proven is not fetched again; of what is damaged its bad chunks are.
+    Verified images are not fetched again; of damaged ones only the damaged parts are.
     """
     request = api.SyncRequest(
         source=_source(source, user, ca, _ssh(rsync, ssh_port, identity, known_hosts)),
@@ -116,7 +116,7 @@ def _source(url: str | None, user: str | None, ca: Path | None, rsync: api.Rsync
             raise ConfigInvalid("--rsync: expected neither --user nor --ca with it", hint="SSH has a key for that")
         return rsync
     assert url is not None
-    # Before anybody is asked for a password: is the rest any good?
+    # Check the other options before asking for a password.
     api.Source(url=url, ca=ca)
     login = None
     if user is not None:
@@ -124,7 +124,7 @@ def _source(url: str | None, user: str | None, ca: Path | None, rsync: api.Rsync
         login = api.Login(username=user, password=password)
     source = api.Source(url=url, login=login, ca=ca)
     if source.by == "http":
-        # Also without a login: what the image is to be comes by the same line.
+        # Refused without a login too: the expected digests come over the same connection.
         said = "what the images are to be" if login is None else "the password, and what the images are to be,"
         say(f"note: by http {said} crosses the line in clear text: take https, or a path that is trusted")
     return source

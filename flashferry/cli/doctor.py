@@ -1,14 +1,17 @@
-"""`flashferry doctor`: what this host grants, and what to do where it does not; the lab's packages among it."""
+"""`flashferry doctor`: what this host provides, and how to fix what is missing."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from flashferry import api
 from flashferry.cli.options.server import CertificateOption, KeyOption
 from flashferry.cli.options.shared import DepotOption, JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
+from flashferry.cli.view.layout import ShownTable, console
 from flashferry.core.extras import extra_hint
 from flashferry.model.exit_codes import ExitCode
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from flashferry.api import Finding
 
 PACKAGES = ("asyncssh", "pyroute2")
-"""By their names for `import` and for pip, which are the same."""
+"""Names of the packages, for `import` and pip alike."""
 
 
 def doctor(
@@ -34,17 +37,13 @@ def doctor(
 def _lab_reason() -> str | None:
     if missing := missing_packages():
         return f"{in_words(missing)}. {extra_hint('lab')}"
-    from flashferry.lab.namespaces import probe
+    from flashferry.lab.namespaces import probe  # needs the extra `lab`
 
     found = probe()
     return None if found.may_run else found.reason
 
 
 def _print(findings: tuple[Finding, ...]) -> None:
-    from rich.text import Text
-
-    from flashferry.cli.view.layout import ShownTable, console
-
     table = ShownTable(box=None, pad_edge=False, header_style="bold")
     for column in ("", "what", "found", "what to do"):
         table.add_column(column, overflow="fold")
@@ -55,10 +54,10 @@ def _print(findings: tuple[Finding, ...]) -> None:
 
 
 def missing_packages() -> tuple[str, ...]:
-    """Return what the lab needs and this environment has not."""
+    """Return the packages that the lab needs and this environment lacks."""
     return tuple(name for name in PACKAGES if find_spec(name) is None)
 
 
 def in_words(missing: tuple[str, ...]) -> str:
-    """Return what is missing."""
+    """Return the missing packages as a sentence."""
     return f"it needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"

@@ -1,4 +1,4 @@
-"""`flashferry history [DEVICE]`: a device's timed copies over time, and what is expected of the next one."""
+"""`flashferry history [DEVICE]`: a device's timed copies over time, and the forecast for the next one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.cli.backend import backend_of
+from flashferry.cli.backend import runs_of
 from flashferry.cli.command_line import Offered
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import milliseconds, short_duration
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.history import DELIVERED
-from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
+from flashferry.tcp.speed_test_size import TYPICAL_IMAGE_BYTES
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 30
 _LEAST = 3
-"""Copies that make a trend."""
+"""Least number of copies for a trend."""
 
 
 def history(
@@ -48,7 +48,7 @@ def history(
     json: JsonOption = False,
 ) -> None:
     """Show how fast a device took its copies over time; without a device, the newest copy of each."""
-    with backend_of(ctx, state_dir) as backend:
+    with runs_of(ctx, state_dir) as backend:
         if device is not None:
             found, one = backend.device_history(device, last)
             result = {name: getattr(one, name) for name in one.__slots__}
@@ -60,7 +60,7 @@ def history(
 
 
 def print_newest(found: History, without: str) -> None:
-    """Print the newest copies of each device; `without` where there is none."""
+    """Print the newest copies of each device, or the sentence `without` if there is none."""
     if not found.hosts:
         console().print(without)
     series = [copies for host in found.hosts for copies in _series(found.of(host))]
@@ -73,7 +73,7 @@ def print_newest(found: History, without: str) -> None:
 
 
 def print_device(one: DeviceHistory, found: History) -> None:
-    """Print a device's copies, their trend, and what is expected of the next one."""
+    """Print a device's copies, their trend, and the forecast for the next one."""
     copies, shown = found.of(one.device), one.measurements
     has_by = _has_choice(shown)
     show((_row(copy, has_by=has_by) for copy in shown), wide_only=frozenset({"control", "run"}))
@@ -108,7 +108,7 @@ def _print_damage(found: History) -> None:
 
 
 def _series(copies: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Return a device's copies apart by transport, that of the newest copy first: each is a series of its own."""
+    """Group a device's copies by transport, the transport of the newest copy first."""
     found: dict[str, list[Measurement]] = {one.transport: [] for one in reversed(copies)}
     for one in copies:
         found[one.transport].append(one)
@@ -116,7 +116,7 @@ def _series(copies: Sequence[Measurement]) -> list[list[Measurement]]:
 
 
 def _has_choice(copies: Iterable[Measurement]) -> bool:
-    """Return whether any copy was by another transport than the usual one."""
+    """Return whether any copy used a transport other than the default."""
     return any(one.transport != USUAL for one in copies)
 
 
@@ -141,7 +141,7 @@ def _row(one: Measurement, *, has_by: bool) -> dict[str, str | Text]:
 
 
 def _when(one: Measurement) -> str:
-    """Return the time of a copy in UTC; a narrow terminal leaves out the year."""
+    """Return the time of a copy in UTC, without the year on a narrow terminal."""
     at = one.at[:16].replace("T", " ")
     return at if is_wide() else at[5:]
 
@@ -153,9 +153,9 @@ def _size(size_bytes: int) -> str:
 
 
 def trend(copies: Sequence[Measurement]) -> Iterator[str]:
-    """Yield a line for each kind of copy of which there are several, the oldest copy on the left.
+    """Yield a line of speed blocks per kind of copy that occurs several times, the oldest copy on the left.
 
-    Copies by different transports are of different kinds, and where there are any the line says which.
+    Copies by different transports are different kinds; the line then names the transport.
 
     Args:
         copies: A device's copies, the oldest first.
@@ -175,6 +175,6 @@ def trend(copies: Sequence[Measurement]) -> Iterator[str]:
 
 
 def blocks(speeds: Sequence[float]) -> str:
-    """Return a block for each speed; the fastest is full, one of nothing would be empty."""
+    """Return one block character per speed, relative to the fastest."""
     top = max(speeds, default=0.0) or 1.0
     return "".join(_BLOCKS[min(int(speed / top * len(_BLOCKS)), len(_BLOCKS) - 1)] for speed in speeds)

@@ -1,9 +1,9 @@
-"""`flashferry images list|hash`: what a folder offers, and its digests."""
+"""`flashferry images list|hash`: the images of a folder and their digests."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,10 +14,12 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import ShownTable, console
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
-from flashferry.images.image import ImageFile
 from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from flashferry.images.catalogue import Catalogue
+    from flashferry.images.image import ImageFile
 
 app = App(help="What a folder of images offers.")
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of images, or one image file.")]
@@ -52,7 +54,7 @@ def print_left_out(catalogue: Catalogue) -> None:
 
 
 def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:
-    """Return all images with their digests, with a progress bar for what is hashed now.
+    """Return all images with their digests; show a progress bar for those that are hashed now.
 
     Raises:
         ConfigInvalid: An image cannot be read.
@@ -62,7 +64,7 @@ def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:
 
 
 def file_bars() -> Progress:
-    """Return bars for files that are read, on standard error; none where that is no terminal."""
+    """Return progress bars on standard error, disabled if it is not a terminal."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""`flashferry init`: a first inventory, of devices that are named by options, in a table, or at the terminal."""
+"""`flashferry init`: create a first inventory from options, a table, or answers at the terminal."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flashferry import api
 from flashferry.cli.command_line import DEVICES
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.terminal.questions import PromptSource, answered
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from inventory.first_devices import check_each_once, device_of, devices_of_table
+from inventory.first_files import check_new, texts, write
+from inventory.host_view import view
+from inventory.sites import check_addresses, sites_of
+from inventory.value_readers import read_line, read_word
 
 if TYPE_CHECKING:
     from inventory.first_devices import FirstDevice
 
 DEFAULT = Path("routers")
-"""The folder that is meant where none is named."""
+"""Default folder."""
 
 _MBPS = 1_000_000
 _NO_SITE = "-"
@@ -79,9 +85,6 @@ def init(
     Without --host and --csv it asks, on a terminal. No file is ever written over, and no password is written: those
     come from the environment, the keyring, a program or a prompt.
     """
-    from inventory.first_devices import check_each_once, device_of, devices_of_table
-    from inventory.first_files import check_new, texts, write
-
     check_new(folder)
     site, user = _site(site), _user(user)
     if host or table:
@@ -115,8 +118,6 @@ def _of_option(text: str, site: str, read: Callable[..., FirstDevice]) -> FirstD
 
 
 def _site(text: str) -> str:
-    from inventory.values import read_word
-
     try:
         return read_word(text.strip()) or ""
     except ConfigInvalid as error:
@@ -124,8 +125,6 @@ def _site(text: str) -> str:
 
 
 def _user(text: str | None) -> str | None:
-    from inventory.values import read_line
-
     try:
         return read_line((text or "").strip()) or None
     except ConfigInvalid as error:
@@ -133,14 +132,12 @@ def _user(text: str | None) -> str | None:
 
 
 def _check(folder: Path) -> None:
-    """Read an inventory as every verb does, up to what its sites share.
+    """Read the new inventory as every verb does, including the values shared by a site.
 
     Raises:
-        ConfigInvalid: It would not be taken.
+        ConfigInvalid: The inventory would be refused.
     """
-    from inventory.host_view import view
-    from inventory.load import open_inventory
-    from inventory.sites import check_addresses, sites_of
+    from inventory.nornir_loader import open_inventory  # imports nornir
 
     hosts = open_inventory(folder).inventory.hosts.values()
     check_addresses(hosts)
@@ -148,16 +145,14 @@ def _check(folder: Path) -> None:
 
 
 def _asked_devices(site: str) -> tuple[FirstDevice, ...]:
-    """Ask at the terminal for devices, then for the site of each.
+    """Ask for devices at the terminal, and for the site of each.
 
     Args:
-        site: The site of all of them; empty: each one's is asked for.
+        site: Site of all devices; empty: ask for each.
 
     Raises:
-        ConfigInvalid: There is no terminal, or no device was named.
+        ConfigInvalid: There is no terminal, or no device was entered.
     """
-    from inventory.first_devices import check_each_once, device_of
-
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigInvalid(
             "expected devices, found none", hint="Give them by --host NAME=ADDRESS or --csv FILE, or ask at a terminal"
@@ -204,9 +199,7 @@ def _is_yes(question: str) -> bool:
 
 
 def _test_login(folder: Path, name: str) -> None:
-    """Log in to a device of the new inventory, and print what it is or why that failed."""
-    from flashferry import api
-
+    """Log in to a device of the new inventory, and print its platform or why the login failed."""
     everything = api.FleetOptions(inventory=folder)
     which = replace(everything, selection=replace(everything.selection, hosts=(name,)))
     try:

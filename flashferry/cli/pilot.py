@@ -1,4 +1,4 @@
-"""`flashferry pilot`: one spare router taken through the verbs, with a consent before each step."""
+"""`flashferry pilot`: try all verbs on one spare router, with a confirmation before each step."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.options.fleet import device_options, prompt
-from flashferry.cli.options.server import TransportOption, asked_transport, server_options
+from flashferry.cli.options.server import TransportOption, server_options
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import EventLines, agreed, finish, here, say
+from flashferry.cli.transport_options import asked_transport
+from flashferry.cli.view.layout import BAD, GOOD, WARN, console
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import ServerPlace
+from flashferry.pilot.facts import Verdict
+from flashferry.pilot.step_results import ABOUT, PilotOptions, Status, Step
+from flashferry.pilot.steps import pilot as take_steps
 
 if TYPE_CHECKING:
-    from flashferry.pilot.steps import PilotResult
+    from flashferry.pilot.step_results import PilotResult
 
 STEPS = "check, reach, probe, tune, copy, kill"
 
@@ -50,9 +55,6 @@ def pilot(
     json: JsonOption = False,
 ) -> None:
     """Try one spare router: check, reach, probe, tune and restore, one copy, a kill and recover. Asks before each."""
-    from flashferry.pilot.steps import ABOUT, PilotOptions, Step
-    from flashferry.pilot.steps import pilot as take_steps
-
     named = frozenset(yes or ())
     if strange := sorted(named - set(Step)):
         raise ConfigInvalid(f"--yes {strange[0]}: expected a step, one of {STEPS}", hint="Give it once for each step")
@@ -72,7 +74,7 @@ def pilot(
                 return True
             return agreed(("", about), f"{step} {host}?", stop.is_set)
 
-        found = take_steps(options, consent, ask=prompt(), tell=say, emit=EventLines(), interrupted=stop.is_set)
+        found = take_steps(options, consent, ask=prompt(), notify=say, emit=EventLines(), interrupted=stop.is_set)
     document: dict[str, object] = {
         "host": host,
         "folder": str(found.folder),
@@ -92,10 +94,6 @@ def pilot(
 
 
 def _print(found: PilotResult) -> None:
-    from flashferry.cli.view.layout import BAD, GOOD, WARN, console
-    from flashferry.pilot.facts import Verdict
-    from flashferry.pilot.steps import Status
-
     styles = {Status.DONE: GOOD, Status.FAILED: BAD, Status.INCOMPLETE: BAD}
     for one in found.steps:
         console().print(

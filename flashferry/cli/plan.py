@@ -1,4 +1,4 @@
-"""`flashferry plan`: which device gets what, when, how long it takes, and whether that fits. Changes nothing."""
+"""`flashferry plan`: plan which device gets which image when, how long it takes, and whether it fits the window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import AT_SERVICE, HERE, OUTPUT, Offered
 from flashferry.cli.options.fleet import fleet_options
@@ -32,7 +32,7 @@ from inventory.image_rules import RULES_FILE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAsked:
-    """What a plan is to be made of."""
+    """Options of `flashferry plan`."""
 
     image: Annotated[
         Path | None,
@@ -79,10 +79,10 @@ class PlanAsked:
     ] = None
 
     def span(self, until: datetime | None, now: datetime) -> tuple[datetime | None, datetime | None]:
-        """Return when the run starts, if that was given, and when it must have ended.
+        """Return the run's start, if given, and its end.
 
         Raises:
-            ConfigInvalid: The window is none, or there is an end besides its own.
+            ConfigInvalid: The window is invalid, or an end is given besides the window's own.
         """
         if self.window is None:
             return None, until
@@ -106,7 +106,7 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Plan a run over a fleet: images, waves, minutes, load on the links, does it fit. Changes nothing."""
-    from flashferry.cli.view.plan_table import print_plan
+    from flashferry.cli.view.plan_table import print_plan  # imports rich and nornir
 
     if asked.image is not None and asked.images is not None:
         raise ConfigInvalid(

@@ -1,4 +1,4 @@
-"""The command line put together. A verb's file holds its options and what it shows; backends do the work."""
+"""The program: its list of commands, the options before the verb, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ COMMANDS = {
 name, or an `app`; those of the lab are the lab's own: `flashferry.lab.cli`."""
 
 FAMILIES = frozenset({"run", "images", "service", "sites", "nightly", "depot", "state", "lab"})
-"""Those with commands of their own: `app` in a module of that name."""
+"""Commands with subcommands: `app` in the module of that name."""
 
 VERBS = tuple(name for names in COMMANDS.values() for name in names if name not in FAMILIES)
-"""The others."""
+"""Commands without subcommands."""
 
 AT_SERVICE = ("check", "probe", "plan", "stage", "recover", "status", "run", "history", "report")
-"""Those that a remote service carries out, too."""
+"""Commands that a remote service can carry out."""
 
 _HELP = frozenset({"--help", "-h", "--help-all", "--version"})
 
 CHANGING = frozenset({"probe", "stage", "recover", "activate", "clean", "pilot"})
-"""Those that change devices."""
+"""Commands that change devices."""
 
 _SUMMARIES = {name: summary for names in COMMANDS.values() for name, summary in names.items()}
 _PLACES = {name: f"flashferry.cli.{name}" for name in _SUMMARIES} | {"lab": "flashferry.lab.cli.app"}
@@ -113,21 +113,21 @@ _CODES = {
         ExitCode.INTERNAL,
     ),
 }
-"""Exit codes of errors that a verb should have turned into a device's failure or into a wrong input, and did not."""
+"""Exit codes of errors that verbs do not handle themselves."""
 
 
 class Program(Family):
-    """The program: a command is imported when it is used, so that one starts without what the others need."""
+    """Command group of the program. Each command's module is imported only when it is used, for the start time."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands that this place has, in the order of the help."""
+        """Return the names of the commands available here, in help order."""
         return [name for name in _SUMMARIES if name in AT_SERVICE or not is_at_service(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; None where there is none of that name.
+        """Return a command, or None if there is none of this name.
 
         Raises:
-            ConfigInvalid: The command is one for this host alone, and a service is named.
+            ConfigInvalid: The command works only on this host, and a service is selected.
         """
         if cmd_name not in _SUMMARIES:
             return None
@@ -138,7 +138,7 @@ class Program(Family):
         return self.commands[cmd_name]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the program on one screen; with `--help-all` every option of the program too."""
+        """Write the help of the program; with `--help-all` the options of every command too."""
         if ctx.meta.get("--help-all"):
             super().format_help(ctx, formatter)
             return
@@ -154,7 +154,7 @@ class Program(Family):
         formatter.write("Options: --service URL, --version, -h, --help; --help-all describes all of them\n")
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, group by group."""
+        """Write the commands in groups."""
         names = self.list_commands(ctx)
         for group, commands in COMMANDS.items():
             if rows := [(name, text) for name, text in commands.items() if name in names]:
@@ -163,7 +163,7 @@ class Program(Family):
 
 
 def command_named(name: str) -> Any:
-    """Return a command of the program, imported."""
+    """Import and return a command."""
     module = import_module(_PLACES[name])
     if name in FAMILIES:
         found = get_group(module.app)
@@ -188,10 +188,10 @@ def build() -> typer.Typer:
 
 
 def _check_at_service(name: str) -> None:
-    """Refuse a command that a remote service does not carry out, and any where the package for it is missing.
+    """Check that a command can be carried out by a remote service.
 
     Raises:
-        ConfigInvalid: It is one for this host alone, or the package is not installed.
+        ConfigInvalid: It works only on this host, or the package for remote services is not installed.
     """
     if name not in AT_SERVICE:
         raise ConfigInvalid(
@@ -204,7 +204,7 @@ def _check_at_service(name: str) -> None:
 
 def _version(is_asked: bool) -> None:
     if is_asked:
-        from importlib.metadata import version
+        from importlib.metadata import version  # start time
 
         typer.echo(f"flashferry {version('flashferry')}")
         raise typer.Exit
@@ -251,12 +251,12 @@ def options(
 
 
 def _check_service_is_named(ctx: typer.Context) -> None:
-    """Refuse options about a service that is not named; those of the environment count for nothing then.
+    """Refuse options about the service if none is selected; values from the environment are ignored then.
 
     Raises:
-        ConfigInvalid: They were typed.
+        ConfigInvalid: Such an option was typed.
     """
-    from flashferry.cli.options.shared import is_typed
+    from flashferry.cli.options.shared import is_typed  # start time of help
 
     if typed := [name for name in ("service_ca", "service_token_file") if is_typed(ctx, name)]:
         raise ConfigInvalid(
@@ -266,15 +266,15 @@ def _check_service_is_named(ctx: typer.Context) -> None:
 
 
 def _print_usage_error(error: Any) -> None:
-    """Print what is wrong with a command line, for people and, where they asked for it, for programs."""
+    """Print a usage error, and as JSON too if `--json` was given."""
     error = in_our_words(error)
     error.show()
     report_to_programs(error.format_message(), ExitCode.USAGE)
 
 
 def _print_interrupted() -> None:
-    """Print that it was interrupted before or after its work, while no more than words were on their way."""
-    # From here on only the interpreter's own end follows; another Ctrl-C would have it print a traceback.
+    """Print that the command was interrupted before or after its work."""
+    # Only the interpreter's exit follows, where Ctrl-C would print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if service_named(sys.argv[1:], os.environ):
         say(here("interrupted; what the service has started continues there, 'flashferry status' shows it"))
@@ -286,9 +286,9 @@ def _print_interrupted() -> None:
 
 
 def run(arguments: Sequence[str]) -> NoReturn:
-    """Run a command and leave; every expected failure is one sentence on standard error and an exit code."""
+    """Run a command and exit. Every expected failure is one sentence on standard error and an exit code."""
     keep_environment_secrets(os.environ)
-    # It logs tracebacks of sessions that did not come about; our sentence reports them.
+    # paramiko logs tracebacks of failed sessions; our error message covers them.
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
     fit_streams()
     guard()
@@ -296,20 +296,20 @@ def run(arguments: Sequence[str]) -> NoReturn:
         named = next(iter(words_from_verb(arguments)), None)
         if service_named(arguments, os.environ) and named in _SUMMARIES:
             _check_at_service(str(named))
-        # As a function of its own it would report wrong options to people alone.
+        # Called here: standalone mode would not report usage errors as JSON.
         sys.exit(build()(standalone_mode=False))
     except UsageError as error:
         _print_usage_error(error)
         sys.exit(ExitCode.USAGE)
     except typer.Abort:
-        # The end of the input, where a password or a yes was asked for.
+        # Input ended at a question.
         say("no answer: the input is at its end")
         sys.exit(ExitCode.INTERNAL)
     except ConfigInvalid as error:
         print_error(error, ExitCode.USAGE)
         sys.exit(ExitCode.USAGE)
     except FlashferryError as error:
-        # The fault of a night has its own code.
+        # A nightly run's fault has its own exit code.
         code = getattr(error, "exit_code", None) or _CODES.get(error.kind, ExitCode.DEVICES_FAILED)
         print_error(error, code)
         sys.exit(code)
@@ -317,7 +317,7 @@ def run(arguments: Sequence[str]) -> NoReturn:
         _print_interrupted()
         sys.exit(ExitCode.INTERRUPTED)
     except OSError as error:
-        # Help is written by typer itself, not by `printed`.
+        # Typer writes help itself, without `printed`.
         if not _HELP.intersection(arguments) or error.filename is not None:
             print_trace(error)
         elif error.errno not in GONE:

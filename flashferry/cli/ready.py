@@ -1,4 +1,4 @@
-"""`flashferry ready`: are devices ready to boot their images? Changes nothing."""
+"""`flashferry ready`: check whether devices are ready to boot their images. Changes nothing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from flashferry.cli.options.policy import Md5Option, Sha512Option
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import reading_only
 from flashferry.cli.terminal.output import EventLines, finish, say
+from flashferry.cli.view.ready_table import print_ready
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import check_writable
+from flashferry.core.files import check_writable, write_whole
 from flashferry.images.image import published_digests
 from inventory.image_rules import RULES_FILE
 
@@ -70,7 +71,6 @@ def ready(
 ) -> None:
     """Ask devices whether they are ready to boot their images, member by member. Changes nothing."""
     _check_options(plan=plan, image=image, images=images, has_hash=md5 is not None or sha512 is not None)
-    from flashferry.cli.view.ready_table import print_ready
 
     if junit is not None:
         check_writable(junit, option="--junit")
@@ -109,8 +109,7 @@ def _check_options(*, plan: Path | None, image: Path | None, images: Path | None
 
 
 def _keep(path: Path, found: api.ReadyResult) -> None:
-    from flashferry.core.files import write_whole
-    from flashferry.reports.junit import ready_junit
+    from flashferry.reports.junit import ready_junit  # imports xml
 
     try:
         write_whole(path, ready_junit(found.devices, plan=found.plan), is_private=False)

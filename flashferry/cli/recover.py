@@ -1,4 +1,4 @@
-"""`flashferry recover`: restore what runs that were killed left tuned."""
+"""`flashferry recover`: restore devices that killed runs left tuned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import HERE, Offered
 from flashferry.cli.options.fleet import login_options
@@ -18,7 +18,7 @@ from flashferry.core.errors import ConfigInvalid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverAsked:
-    """What is to be recovered, and how."""
+    """Options of `flashferry recover`."""
 
     gone: Annotated[
         list[str] | None,
@@ -74,7 +74,7 @@ def recover(
     json: JsonOption = False,
 ) -> None:
     """Find every device that a run left tuned when it was killed, restore it and prove it."""
-    from flashferry.cli.view.device_tables import print_recovery
+    from flashferry.cli.view.device_tables import print_recovery  # imports rich and nornir
 
     if asked.gone and asked.run is not None:
         raise ConfigInvalid(

@@ -1,4 +1,4 @@
-"""`flashferry report`: the result of a run, for people, programs, spreadsheets and CI servers."""
+"""`flashferry report`: the result of a run as text, JSON, CSV, JUnit or HTML."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from flashferry import api
-from flashferry.api.reports import ReportFormat
-from flashferry.cli.backend import backend_of
+from flashferry.api.report_format import ReportFormat
+from flashferry.cli.backend import runs_of
 from flashferry.cli.options.shared import (
     OUTPUT_VARIABLE,
     CheckOption,
@@ -45,19 +45,19 @@ def report(
 ) -> None:
     """Report a run from the journal alone: one that ended, was killed or is under way. Touches no device."""
     asked = report_asked(form, output, threshold, json=json, is_typed=is_typed(ctx, "json"))
-    with backend_of(ctx, state_dir) as backend:
+    with runs_of(ctx, state_dir) as backend:
         found = backend.report(run)
     leave_with_report(found, asked, checks=check)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportAsked:
-    """How a report is to be written.
+    """Format and destination of a report.
 
     Attributes:
-        form: How it is written.
-        output: To which file; None: to standard output.
-        thresholds: What every device is held against.
+        form: The format.
+        output: Destination file; None: standard output.
+        thresholds: Limits that every device is checked against.
     """
 
     form: ReportFormat
@@ -68,18 +68,18 @@ class ReportAsked:
 def report_asked(
     form: ReportFormat | None, output: Path | None, thresholds: Sequence[str] | None, *, json: bool, is_typed: bool
 ) -> ReportAsked:
-    """Return how a report is to be written.
+    """Check the options of a report and return them as one value.
 
     Args:
-        form: What `--format` says.
-        output: What `--output` says.
-        thresholds: What `--threshold` says.
-        json: Whether `--json` is asked.
-        is_typed: Whether that was typed, and not only in the environment.
+        form: Value of `--format`.
+        output: Value of `--output`.
+        thresholds: Values of `--threshold`.
+        json: Value of `--json`.
+        is_typed: Whether the format was typed, rather than taken from the environment.
 
     Raises:
-        ConfigInvalid: A threshold is none, two forms were typed, a page would go to a terminal, or a plan would be
-            written over.
+        ConfigInvalid: A threshold is invalid, two formats were typed, a page would go to a terminal, or a plan would
+            be overwritten.
     """
     form = _form(form, json=json, is_typed=is_typed)
     if form is ReportFormat.HTML and output is None and sys.stdout.isatty():
@@ -91,10 +91,10 @@ def report_asked(
 
 
 def leave_with_report(found: Report, asked: ReportAsked, *, checks: bool) -> NoReturn:
-    """Write a report, and leave; with `checks` the exit code says whether all is as it must be."""
+    """Write a report and exit; with `checks` the code says whether images, configurations and thresholds are right."""
     is_out, form, output = True, asked.form, asked.output
     if form is ReportFormat.TABLE and output is None:
-        from flashferry.cli.view.report_table import print_report
+        from flashferry.cli.view.report_table import print_report  # imports rich
 
         is_out = printed(lambda: print_report(found, asked.thresholds))
     else:
@@ -109,7 +109,7 @@ def leave_with_report(found: Report, asked: ReportAsked, *, checks: bool) -> NoR
 
 
 def _write(text: str, form: ReportFormat) -> None:
-    """Write a report to standard output; documents for programs are UTF-8, whatever a terminal can show."""
+    """Write a report to standard output; formats for programs always as UTF-8."""
     if form is ReportFormat.TABLE or not hasattr(sys.stdout, "buffer"):
         sys.stdout.write(text)
     else:
@@ -118,10 +118,10 @@ def _write(text: str, form: ReportFormat) -> None:
 
 
 def _form(given: ReportFormat | None, *, json: bool, is_typed: bool) -> ReportFormat:
-    """Return the form; `--json` is short for `--format json`, and a typed option outweighs the environment.
+    """Return the format. `--json` means `--format json`; a typed option overrides the environment.
 
     Raises:
-        ConfigInvalid: Two forms were typed.
+        ConfigInvalid: Two formats were typed.
     """
     if given is None:
         return ReportFormat.JSON if json else ReportFormat.TABLE
@@ -136,6 +136,6 @@ def _written(found: Report, form: ReportFormat, thresholds: tuple[Threshold, ...
     """Return a report as text; a table has a fixed width."""
     if form is not ReportFormat.TABLE:
         return api.report_text(found, form, thresholds)
-    from flashferry.cli.view.report_table import report_text
+    from flashferry.cli.view.report_table import report_text  # imports rich
 
     return report_text(found, thresholds)

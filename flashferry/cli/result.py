@@ -1,4 +1,4 @@
-"""The result of a verb, from this host or from a service, and how it is printed."""
+"""Result of a verb, from this host or a service, and how it is printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from flashferry.cli.terminal.output import echo, finish, here, print_document, printed
 from flashferry.core.codec import to_json
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -27,19 +27,19 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(Generic[T_co]):
-    """The result of a verb.
+    """Result of a verb.
 
     Attributes:
-        verb: The verb, as its JSON documents name it.
+        verb: The verb's name in JSON documents.
         code: The exit code.
-        content: The JSON document's content; of a service its whole document.
-        value: Returns what is printed for people.
-        meaning: What the code means here; None: what it always means after this verb.
-        is_document: Whether the content is a whole document that a service printed.
-        error: What the verb reported as its error at a service; empty: nothing.
-        sentence: A sentence for people in place of the value; empty: none.
-        after: Lines for people after the value.
-        before_bytes_per_s: Speed of devices before tuning, where an earlier speed test measured it.
+        content: Content of the JSON document; from a service the whole document.
+        value: Returns the value to print for people.
+        meaning: What the exit code means here; None: what it always means for this verb.
+        is_document: Whether `content` is a service's whole document.
+        error: Error reported by a service, or empty.
+        sentence: Sentence printed in place of the value, or empty.
+        after: Lines printed after the value.
+        before_bytes_per_s: Speed before tuning by device, from an earlier speed test.
     """
 
     verb: str
@@ -61,7 +61,7 @@ def devices_result(verb: str, code: ExitCode, devices: T) -> Result[T]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """Where the events of a run go besides the terminal: a file, and metrics at an address; None for neither."""
+    """Where a run's events go besides the terminal: a file, and the address that serves metrics. None: neither."""
 
     events: Path | None = None
     metrics: str | None = None
@@ -69,17 +69,17 @@ class Watching:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusPage:
-    """What `status` shows.
+    """What `status` prints.
 
     Attributes:
-        runs: Runs, devices being staged and what is left to recover.
-        content: The JSON document's content.
+        runs: Runs, devices being staged, and devices left to recover.
+        content: Content of the JSON document.
         meaning: What the exit code means.
-        without: The sentence where there is no run at all; empty: the usual one.
+        without: Sentence printed if there is no run; empty: the default sentence.
         depot: The shared file server, or None.
-        images: The catalogue of images, or None.
-        site_runs: Runs that were given to sites.
-        troubles: What could not be read.
+        images: The image catalogue, or None.
+        site_runs: Runs at sites.
+        troubles: Parts that could not be read, as sentences.
     """
 
     runs: Status
@@ -93,10 +93,10 @@ class StatusPage:
 
 
 def show(result: Result[T], human: Callable[[T], None], *, as_json: bool) -> NoReturn:
-    """Print a result for people or as its JSON document, and leave with its exit code."""
+    """Print a result for people or as its JSON document, and exit with its code."""
 
     def for_people() -> None:
-        from flashferry.cli.view.layout import console
+        from flashferry.cli.view.layout import console  # imports rich
 
         if not result.sentence:
             human(result.value())
@@ -116,7 +116,7 @@ def show(result: Result[T], human: Callable[[T], None], *, as_json: bool) -> NoR
 
 
 def status_content(found: Status, url: str = "") -> tuple[dict[str, object], str]:
-    """Return the content of the document of `status`, and what its exit code means; `url` is that of a service."""
+    """Return the content of `status`'s JSON document and what its exit code means. url: the service's address."""
     left = [{"run_id": run.run_id, "host": device.host, "address": device.address} for run, device in found.to_recover]
     left += [{"run_id": one.run_id, "host": one.host, "address": one.address} for one in found.lost]
     what = counted(len(left), "device") if left else "nothing"

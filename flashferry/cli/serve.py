@@ -1,4 +1,4 @@
-"""`flashferry serve`: the tuned file server by itself. Paste the printed line into a router and watch."""
+"""`flashferry serve`: run the tuned file server alone, for copy commands pasted into a router."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.nonblocking_output import nonblocking_streams
 from flashferry.cli.terminal.output import JSON_VARIABLE, copy_line, say
 from flashferry.cli.terminal.questions import password_of
+from flashferry.cli.view.serve_sessions import watch_sessions
 from flashferry.model.exit_codes import ExitCode
+from flashferry.monitor.metrics import serve_metrics
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ServerEvent
 
 PASSWORD_VARIABLE = "FLASHFERRY_SERVE_PASSWORD"  # noqa: S105 - the name of a variable
-"""Holds the password of `--user`; it never stands in the command line, which everybody on the host can read."""
+"""Variable for the password of `--user`; not an option, since any user can read command lines."""
 
 
 @listening_options
@@ -81,8 +83,6 @@ def serve(
     ] = False,
 ) -> None:
     """Serve images by one-time tickets until Ctrl-C; each transfer ends with a verdict on what limited it."""
-    from flashferry.cli.view.serve_sessions import watch_sessions
-
     options = api.ServeOptions(
         images=images,
         **listening,
@@ -123,7 +123,7 @@ def serve(
         has_by = len(options.served) > 1
         watch_sessions(served.server, tickets, served.rates(), stop, as_json=as_json, has_by=has_by)
         if not served.server.ended_in_order:
-            # Here and not further out: where our output is not read, the server must not wait for it.
+            # Innermost: the server must not wait if our output is not read.
             say(f"error: {served.server.gone}; what it was sending was cut. Start it again")
             raise typer.Exit(int(ExitCode.DEVICES_FAILED))
     if not is_whole():
@@ -132,11 +132,10 @@ def serve(
 
 @contextmanager
 def _measured(target: str | None, cap_bytes_per_s: float | None) -> Iterator[Callable[[ServerEvent], None] | None]:
-    """Serve metrics where that was asked for, and yield what takes the server's events for them."""
+    """Serve metrics if asked to; yield the function that receives the server's events for them, or None."""
     if target is None:
         yield None
         return
-    from flashferry.monitor.metrics import serve_metrics
 
     with serve_metrics(target, cap_bytes_per_s) as metrics:
         yield metrics

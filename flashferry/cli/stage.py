@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import (
     AT_SERVICE,
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMAND = verb_with_first("inventory", "host", "image", "plan", "resume", "dry_run")
-"""What shows these options first."""
+"""Command class; `--help` shows these options."""
 
 _AT_SERVICE = {"transport", "until", *(one.name for one in AT_THE_START)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageAsked:
-    """What is to be staged: an image, a plan, or the rest of a run."""
+    """Options of `flashferry stage` that select an image, a plan, or a run to resume."""
 
     image: ImageFileOption = None
     plan: Annotated[
@@ -142,7 +142,7 @@ def stage(
     if not is_at_service(ctx):
         chosen = _checked(dict(chosen), asked)
         if asked.sites is not None:
-            from flashferry.cli.sites.following import stage_at_sites
+            from flashferry.cli.sites.staging import stage_at_sites  # imports nornir
 
             file = _check_for_sites(asked.plan, which, chosen, dry_run=asked.dry_run)
             stage_at_sites(asked.sites, file, state_dir, to, without=asked.leave_out or (), as_json=json)
@@ -152,7 +152,7 @@ def stage(
 
 
 def _print(result: Result[object], value: Any, *, is_verbose: bool) -> None:
-    from flashferry.cli.view.device_tables import print_dry_run, print_run, print_run_details
+    from flashferry.cli.view.device_tables import print_dry_run, print_run, print_run_details  # imports rich and nornir
 
     if result.verb == "dry-run":
         print_dry_run(value)
@@ -163,10 +163,10 @@ def _print(result: Result[object], value: Any, *, is_verbose: bool) -> None:
 
 
 def _checked(chosen: dict[str, object], asked: StageAsked) -> dict[str, object]:
-    """Return the settings that were chosen for a run of this host, once nothing contradicts itself.
+    """Check the settings for a run on this host against each other, and return them.
 
     Raises:
-        ConfigInvalid: Something does.
+        ConfigInvalid: Two of them contradict each other.
     """
     _check_one_job(asked)
     if asked.leave_out and asked.sites is None:
@@ -181,10 +181,10 @@ def _checked(chosen: dict[str, object], asked: StageAsked) -> dict[str, object]:
 
 
 def _check_for_sites(plan: str | None, which: FleetOptions, chosen: Chosen, *, dry_run: bool) -> Path:
-    """Check that sites are given nothing but a plan, and return its file.
+    """Check that a run at sites is given only a plan, and return the plan's file.
 
     Raises:
-        ConfigInvalid: There is no plan, or an option that the plan and the sites' own settings hold.
+        ConfigInvalid: There is no plan, or an option that the plan or the sites' settings determine.
     """
     if plan is None or dry_run or which.has_selection or chosen:
         what = "no plan" if plan is None else "a dry run" if dry_run else "more about devices, images, waves or tuning"
@@ -197,10 +197,10 @@ def _check_for_sites(plan: str | None, which: FleetOptions, chosen: Chosen, *, d
 
 
 def _check_one_job(asked: StageAsked) -> None:
-    """Check that exactly one thing is to be done.
+    """Check that exactly one of image, plan and run is given.
 
     Raises:
-        ConfigInvalid: None is, or more than one.
+        ConfigInvalid: None or several are given.
     """
     words = (("--image", asked.image), ("--plan", asked.plan), ("--resume", asked.resume))
     given = [name for name, value in words if value is not None]
@@ -213,10 +213,10 @@ def _check_one_job(asked: StageAsked) -> None:
 
 
 def _tuned(chosen: dict[str, object], *, no_tune: bool) -> dict[str, object]:
-    """Return what was chosen, with `--no-tune` as the mode that it is.
+    """Return the settings with `--no-tune` as the tuning mode it stands for.
 
     Raises:
-        ConfigInvalid: Something else was chosen that is tuning.
+        ConfigInvalid: Another tuning option was given too.
     """
     tune = chosen.get("tune")
     if no_tune and tune not in (None, TuneMode.NEVER):

@@ -1,4 +1,4 @@
-"""`flashferry state backup|check|restore|prune`: the state folder looked after, while runs and the service go on."""
+"""`flashferry state backup|check|restore|prune`: maintain the state folder while runs and the service continue."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import command, finish
 from flashferry.cli.view.layout import console
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import size
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ def backup(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write databases, host keys and what else is kept into one archive. Runs and the service may go on meanwhile.
+    """Write databases, host keys and other kept files to one archive, while runs and the service continue.
 
-    Images, locks and what jobs printed are left out. Our server's private host keys are in it: it is readable by its
-    owner alone.
+    Images, locks and the output of jobs are left out. Our server's private host keys are in it: only its owner can
+    read it.
     """
     made = api.back_up(folder, keep=keep, state=state_dir)
     result: dict[str, object] = {name: getattr(made, name) for name in made.__slots__}
@@ -47,7 +47,7 @@ def check(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look through the databases for damage: pages, references, and each row of the journal by its seal."""
+    """Check the databases for damage: pages, references, and each row of the journal by its seal."""
     found = api.check_state(archive=archive, state=state_dir)
     code = ExitCode.DEVICES_FAILED if found.faults else ExitCode.OK
     result: dict[str, object] = {"looked_at": found.looked_at, "faults": found.faults}
@@ -60,9 +60,10 @@ def restore(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Put a backup back into a state folder that is empty; it is looked through before.
+    """Restore a backup into an empty state folder; the backup is checked first.
 
-    What runs did since the backup is not in it; what it says is in hand, 'flashferry recover' looks at.
+    It does not have what runs did after it was made; 'flashferry recover' checks the devices that were being staged
+    then.
     """
     files = api.put_back(archive, state=state_dir)
     finish(
@@ -77,7 +78,7 @@ def prune(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Remove runs that ended long ago, those of sites too; the speed of their copies stays, for forecasts need it.
+    """Remove runs that ended long ago, those at sites too; the speed of their copies is kept for forecasts.
 
     A run that holds a device stays whatever its age.
     """

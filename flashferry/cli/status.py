@@ -1,4 +1,4 @@
-"""`flashferry status`: runs of the journal and of sites, what is left to recover, the depot and its images."""
+"""`flashferry status`: runs on this host and at sites, devices left to recover, the depot and its images."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 from rich.text import Text
 
-from flashferry.cli.backend import backend_of
+from flashferry.cli.backend import runs_of
 from flashferry.cli.options.shared import CatalogueOption, DepotOption, JsonOption, RunsOption, StateOption
-from flashferry.cli.result import StatusPage
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
 from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, progress, state_text, tally
-from flashferry.core.safe_quote import counted
+from flashferry.cli.view.sites_table import print_site_run_lines
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import GOOD_OUTCOMES, Outcome
 from flashferry.store.reader import LATEST_RUNS, RunState
@@ -22,14 +22,15 @@ from inventory.transport_policy import USUAL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from flashferry.cli.result import StatusPage
     from flashferry.depot.catalogue.folder import CatalogueSummary
     from flashferry.store.status import DeviceStatus, RunStatus, Status
 
 _LEFT_OUT = frozenset({Outcome.INTERRUPTED.value, Outcome.NOT_BEGUN.value})
 _FEW = 5
-"""A run of more devices has a row only for those that need attention; its line counts all."""
+"""Number of devices up to which all have a row; above, only those that need attention."""
 _MOST = 20
-"""Of them so many rows at most."""
+"""Maximum number of their rows."""
 _WIDE_ONLY = frozenset({"wave", "verdict"})
 
 _Row = dict[str, str | Text]
@@ -44,7 +45,7 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """Show runs, devices being staged and what is left to recover. Asks no device, and exits with 0 either way."""
-    with backend_of(ctx, state_dir) as backend:
+    with runs_of(ctx, state_dir) as backend:
         found = backend.status(runs, depot or "auto", catalogue)
     meaning = found.meaning
     finish("status", ExitCode.OK, found.content, as_json=json, human=lambda: _print(found), meaning=meaning)
@@ -56,8 +57,6 @@ def _print(found: StatusPage) -> None:
         return
     print_status(found.runs)
     if found.site_runs:
-        from flashferry.cli.view.sites_table import print_site_run_lines
-
         print_site_run_lines(found.site_runs)
     if found.depot is not None and found.depot.view is not None:
         line("depot", f"at {found.depot.socket}: {found.depot.view.in_words}")
@@ -88,7 +87,7 @@ def print_status(found: Status) -> None:
         what = "the journal has no run" if found.has_journal else "no journal: nothing was staged or probed from here"
         console().print(f"{found.directory}: {what} yet")
         return
-    # Left out where all devices have the same.
+    # Left out if all devices have the same value.
     has_by = any(device.transport not in (None, USUAL) for run in found.runs for device in _with_row(run))
     rows = [[_status_row(run, device, has_by=has_by) for device in _with_row(run)] for run in found.runs]
     widths = _widths([row for of_run in rows for row in of_run])
@@ -100,7 +99,7 @@ def print_status(found: Status) -> None:
 
 
 def _print_status_of(run: RunStatus, rows: list[_Row], widths: Mapping[str, int]) -> None:
-    """Print a run's line, its devices below, and what to do about it."""
+    """Print a run, its devices, and the command for what needs attention."""
     count = len(run.devices)
     began = f"began {run.started_at[:19].replace('T', ' ')} UTC"
     devices = f"{counted(count, 'device')}: {tally(run)}" if count else "no device yet"
@@ -123,7 +122,7 @@ def _print_status_of(run: RunStatus, rows: list[_Row], widths: Mapping[str, int]
 
 
 def _widths(rows: list[_Row]) -> dict[str, int]:
-    """Return the columns, with the width that each has in every run's table."""
+    """Return each column's width, common to the tables of all runs."""
     kept = [key for key in (rows[0] if rows else ()) if is_wide() or key not in _WIDE_ONLY]
     return {key: max(len(key), *(len(row[key]) for row in rows)) for key in kept}
 
@@ -153,12 +152,12 @@ def _print_left(found: Status) -> None:
 
 
 def _with_row(run: RunStatus) -> tuple[DeviceStatus, ...]:
-    """Return the devices that get a row: of a large run those that need attention, and not too many."""
+    """Return the devices to print: in a large run only some of those that need attention."""
     return run.devices if len(run.devices) <= _FEW else _needing_attention(run)[:_MOST]
 
 
 def _needing_attention(run: RunStatus) -> tuple[DeviceStatus, ...]:
-    """Return the devices that a run holds, or that failed."""
+    """Return the devices that are leased by a run or that failed."""
     return tuple(device for device in run.devices if device.is_held or device.outcome in BAD_OUTCOMES)
 
 
@@ -181,7 +180,7 @@ def _result(run: RunStatus, device: DeviceStatus) -> str:
 
 
 def _print_control(run: RunStatus) -> None:
-    """Print what a run waits for, with the command that helps."""
+    """Print what a run waits for, with the command that continues it."""
     if run.state is not RunState.ALIVE:
         _print_resume(run)
         return
@@ -192,7 +191,7 @@ def _print_control(run: RunStatus) -> None:
 
 
 def _print_resume(run: RunStatus) -> None:
-    """Print how a staging run that did not end well is resumed."""
+    """Print the command that resumes a staging run that did not end well."""
     if run.verb != "stage" or not run.devices:
         return
     is_open = (
@@ -206,7 +205,7 @@ def _print_resume(run: RunStatus) -> None:
 
 
 def _was_not_started(device: DeviceStatus) -> bool:
-    """Return whether a resume would stage a device; one that a plan leaves as it is has ended."""
+    """Return whether a resume would stage this device."""
     return device.outcome in _LEFT_OUT and not device.is_left_by_plan
 
 

@@ -1,4 +1,4 @@
-"""Runs of this host: read, steered and reported, by `flashferry.api`."""
+"""Reading, steering and reporting runs of this host."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from flashferry import api
+from flashferry.cli.invocation import asker
 from flashferry.cli.result import StatusPage, status_content
 from flashferry.core.errors import ConfigInvalid
 from flashferry.store.control_requests import SteerKind
+from flashferry.store.sites.database import FILE, SitesDatabase
 
 if TYPE_CHECKING:
     from flashferry.api import DeviceHistory, Steered
@@ -27,14 +29,14 @@ class RunsOfThisHost:
     """Reads and steers runs of this host.
 
     Args:
-        state: The state folder; None: the usual one.
+        state: The state folder; None: the default.
     """
 
     def __init__(self, state: Path | None) -> None:
         self._state = state
 
     def status(self, last: int, depot: str, catalogue: Path | None) -> StatusPage:
-        """Return the latest runs, the depot, the catalogue, and what is left to recover."""
+        """Return the latest runs, the depot, the catalogue, and the devices left to recover."""
         found = api.status(last, state=self._state)
         at_depot = api.find_depot(found.directory, depot)
         content, meaning = status_content(found)
@@ -58,21 +60,17 @@ class RunsOfThisHost:
         return api.status(last, state=self._state).runs
 
     def stored_run(self, run: str) -> tuple[StoredRun, ControlRequest]:
-        """Return a run with its devices, and what was asked of it."""
+        """Return a run with its devices, and the operators' requests for it."""
         return api.stored_run(run, state=self._state)
 
     def steer(self, run: str, what: SteerKind, reason: str) -> Steered:
-        """Have a run pause, continue or stop."""
-        from flashferry.cli.options.shared import asker
-
+        """Pause, continue or stop a run."""
         is_stop = what is SteerKind.STOP
         paused = None if is_stop else what is SteerKind.PAUSE
         return api.steer(run, paused=paused, stopping=True if is_stop else None, asker=asker(reason), state=self._state)
 
     def approve(self, run: str, wave: int | None, reason: str) -> Steered:
         """Approve a run's waves up to one."""
-        from flashferry.cli.options.shared import asker
-
         return api.approve(run, wave, asker=asker(reason), state=self._state)
 
     def history(self) -> History:
@@ -80,7 +78,7 @@ class RunsOfThisHost:
         return api.history(state=self._state)
 
     def device_history(self, device: str, last: int) -> tuple[History, DeviceHistory]:
-        """Return the copies of a device."""
+        """Return the copies of one device."""
         found = self.history()
         return found, api.device_history(found, device, last)
 
@@ -89,12 +87,12 @@ class RunsOfThisHost:
         return api.report(run, state=self._state)
 
     def nothing(self, what: str) -> str:
-        """Return the sentence that the journal has nothing of a kind yet."""
+        """Return the sentence that the journal has no run or copy yet."""
         return f"the journal has no {what}{' of any device' if what == 'copy' else ''} yet"
 
 
 def _unless_broken(read: Callable[[], T], troubles: list[str]) -> T | None:
-    """Return what is read; None where it cannot be, with the reason added to troubles: all else is shown."""
+    """Return what `read` returns; on an error add the reason to `troubles` and return None."""
     try:
         return read()
     except ConfigInvalid as error:
@@ -103,16 +101,13 @@ def _unless_broken(read: Callable[[], T], troubles: list[str]) -> T | None:
 
 
 def _site_runs(state: Path, most: int) -> tuple[RunOverview, ...]:
-    """Return runs that were given to sites from here; none where this host is no centre of sites.
+    """Return runs at sites that were started from here; none if this host is not a centre.
 
     Raises:
         ConfigInvalid: The ledger cannot be used.
     """
-    from flashferry.store.sites.database import FILE
-
     if not (state / FILE).is_file():
         return ()
-    from flashferry.sites.centre.overview import run_overviews
-    from flashferry.store.sites.database import SitesDatabase
+    from flashferry.sites.centre.overview import run_overviews  # imports cryptography
 
     return run_overviews(SitesDatabase(state), most=most, also_open=True)

@@ -35,7 +35,7 @@ def _install() -> str:
 
 def _source() -> tuple[Path | None, bool]:
     """Return the wheel or folder of this installation, if it still exists, and whether the installation is editable."""
-    from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.metadata import PackageNotFoundError, distribution  # start time
 
     try:
         found = json.loads(distribution("flashferry").read_text("direct_url.json") or "{}")

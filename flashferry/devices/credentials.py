@@ -40,8 +40,8 @@ from nornir.core.inventory import Defaults, Host
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
 from flashferry.devices.connection import ENABLE_SECRET
-from inventory.shapes import OPTIONAL_ARGS
-from inventory.values import check_login, read_line
+from inventory.entry_checks import OPTIONAL_ARGS
+from inventory.value_readers import check_login, read_line
 
 PREFIX = "FLASHFERRY_"
 """Prefix of the environment variables with credentials of devices."""
@@ -91,7 +91,7 @@ class Source(Protocol):
 
     workers: int
 
-    def look_up(self, name: str, known: Credentials) -> Credentials:
+    def lookup(self, name: str, known: Credentials) -> Credentials:
         """Return the source's credentials for a device, given those already known."""
         ...
 
@@ -110,7 +110,7 @@ class Environment:
         self._variables = os.environ if variables is None else variables
         self._names = tuple(prefix + name.removeprefix(PREFIX) for name in (USERNAME, PASSWORD, ENABLE))
 
-    def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
+    def lookup(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
         """Return the credentials in the environment.
 
         Raises:
@@ -157,7 +157,7 @@ def apply_credentials(
         _set(hosts[name], found)
     defaults = nornir.inventory.defaults
     environment = next((one for one in asked if isinstance(one, Environment)), Environment())
-    _set(defaults, _of_defaults(defaults).filled(environment.look_up("", Credentials())))
+    _set(defaults, _of_defaults(defaults).filled(environment.lookup("", Credentials())))
     return nornir
 
 
@@ -170,7 +170,7 @@ def _asked(source: Source, known: dict[str, Credentials], failed: Refused | None
     """Return the devices' credentials, completed by a source."""
 
     def ask(name: str, so_far: Credentials) -> Credentials:
-        return _tried(name, lambda: _checked(name, source.look_up(name, so_far)), failed)
+        return _tried(name, lambda: _checked(name, source.lookup(name, so_far)), failed)
 
     with ThreadPoolExecutor(source.workers) as pool:
         found = pool.map(ask, known, known.values())
@@ -272,7 +272,7 @@ class KeyringSource:
             ) from None
         self._seen: dict[tuple[str, str | None], Credentials] = {}
 
-    def look_up(self, name: str, known: Credentials) -> Credentials:
+    def lookup(self, name: str, known: Credentials) -> Credentials:
         """Return the credentials in the keyring for a device."""
         own = self._service(f"{KEYRING_SERVICE}/{name}", known.username)
         if not self._is_shared:
@@ -331,7 +331,7 @@ class CommandSource:
                 hint="Give the program and its arguments in one pair of quotes; the device's name is put behind them",
             )
 
-    def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
+    def lookup(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
         """Run the program for a device, and return its credentials.
 
         Raises:

@@ -23,10 +23,10 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import SESSION_LOST, DeviceUnreachable, LoginRefused
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.transcript import Recent, Recorder
-from inventory.values import check_login
+from inventory.value_readers import check_login
 
 if TYPE_CHECKING:
-    from flashferry.devices.driver import Driver
+    from flashferry.devices.netmiko_driver import Driver
 
 
 class Cause(StrEnum):
@@ -124,10 +124,11 @@ in the same way each time."""
 
 def lost() -> tuple[type[Exception], ...]:
     """Return the exceptions that the libraries raise if a session is lost or could not be opened."""
+    # netmiko takes half a second to import, so it is imported only when a session is opened, here and below.
     from netmiko.exceptions import NetmikoTimeoutException, ReadException, WriteException
     from paramiko.ssh_exception import SSHException
 
-    from flashferry.devices.napalm_ios import connection_exception
+    from flashferry.devices.napalm_ios import connection_exception  # imports NAPALM
 
     return (
         OSError,
@@ -142,7 +143,7 @@ def lost() -> tuple[type[Exception], ...]:
 
 def too_late() -> type[Exception]:
     """Return the exception that netmiko raises if no prompt comes in time."""
-    from netmiko.exceptions import ReadTimeout
+    from netmiko.exceptions import ReadTimeout  # start time
 
     return ReadTimeout
 
@@ -190,7 +191,7 @@ def open_driver(login: Login) -> Driver:
         DeviceUnreachable: No SSH session could be opened.
     """
     _check_lines(login)
-    from flashferry.devices.driver import Driver
+    from flashferry.devices.netmiko_driver import Driver  # imports netmiko
 
     driver = Driver(
         host_keys=login.host_keys,
@@ -256,7 +257,7 @@ def _typed(secret: str) -> str:
 @contextmanager
 def _opening(login: Login) -> Iterator[None]:
     where = f"{login.address} port {login.port}"
-    from netmiko.exceptions import NetmikoAuthenticationException
+    from netmiko.exceptions import NetmikoAuthenticationException  # start time
 
     try:
         yield

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.dialogue import Dialogue, await_echo, run_dialogue
 from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
 from flashferry.devices.login import Login, failed, hang_up, lost, open_driver, too_late
 from flashferry.devices.platforms import recognize
-from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.prompts import (
     SHORT_ANSWER_CHARS,
     EchoGate,
@@ -30,9 +30,12 @@ from flashferry.devices.prompts import (
     refusal_in,
 )
 from flashferry.devices.scp_source import ScpSource, open_source
-from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.tcp_info import parse_tcp_info
 from templates.config_sections import missing_of_whole
 from templates.version import SoftwareVersion, parse_version
+
+if TYPE_CHECKING:
+    from flashferry.devices.platforms.platform import Platform
 
 TCP_INFO = 11
 """`TCP_INFO` of linux/tcp.h."""

@@ -267,10 +267,10 @@ _LEGEND = "< came from the device, > was sent, - is a remark; *** hides a secret
 Report = Callable[[str], None]
 
 
-def transcripts_in(folder: Path, *, tell: Report) -> Transcripts:
+def transcripts_in(folder: Path, *, notify: Report) -> Transcripts:
     """Return transcripts in a folder, which is created (private) if missing; they are closed at the process's end.
 
-    `tell` is called with a message for the operator if writing fails later.
+    `notify` is called with a message for the operator if writing fails later.
 
     Raises:
         ConfigInvalid: No file can be written there.
@@ -292,7 +292,7 @@ def transcripts_in(folder: Path, *, tell: Report) -> Transcripts:
             f"transcript folder {folder}: expected a folder to write to, found {found}",
             hint="Name a folder of your own with some megabytes of room, or one that does not exist yet",
         ) from None
-    made = Transcripts(folder, tell=tell)
+    made = Transcripts(folder, notify=notify)
     atexit.register(made.close)
     return made
 
@@ -302,13 +302,13 @@ class Transcripts:
 
     Args:
         folder: The folder, which must exist.
-        tell: Called with a message for the operator, at most once.
+        notify: Called with a message for the operator, at most once.
         wall: Wall-clock time, seconds since 1970.
     """
 
-    def __init__(self, folder: Path, *, tell: Report, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path, *, notify: Report, wall: Callable[[], float] = time.time) -> None:
         self.folder = folder
-        self._report, self._wall = tell, wall
+        self._report, self._wall = notify, wall
         self._started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall()))
         self._lock = threading.Lock()
         self._sessions: Counter[str] = Counter()
@@ -322,9 +322,9 @@ class Transcripts:
         """Return the folder."""
         return f"Transcripts({str(self.folder)!r})"
 
-    def report_by(self, tell: Report) -> None:
+    def report_by(self, notify: Report) -> None:
         """Replace the callback for failures: during a live view only that view may write to the terminal."""
-        self._report = tell
+        self._report = notify
 
     def of(self, host: str) -> SessionFile:
         """Return the sink of the next session of a device; its file is created with the first entry."""

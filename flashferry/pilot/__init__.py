@@ -1,6 +1,5 @@
-"""The pilot: one spare router taken through the verbs, and what that shows of the facts that this product rests on.
+"""Pilot: all verbs tried on one spare router, and what that shows about the assumptions built into flashferry.
 
-It drives nothing by itself: each step is a function of `flashferry.api`. What is its own is pure: sessions read from
-their transcripts (`exchanges`), names and addresses replaced (`anonymise`), facts judged (`facts`), and the page
-(`page`).
+Each step is a function of `flashferry.api`. The rest is pure: read sessions from transcripts (`exchanges`), replace
+names and addresses (`anonymise`), check assumptions (`facts`), write the page (`page`).
 """

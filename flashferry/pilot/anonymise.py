@@ -1,13 +1,13 @@
-"""Names, addresses and numbers that identify a network, replaced in what a device printed; the rest stays. Pure.
+"""Replacement of names, addresses and numbers that identify a network in device output. Pure.
 
-One original has one replacement in all texts of a pilot. Facts that the rules rest on:
+An original has the same replacement in all texts of a pilot. Facts that the rules rest on:
 
-* IANA's blocks for documentation (RFC 5737, RFC 3849) and for benchmarks (RFC 2544) belong to no one. Of an IPv4
-  address the last octet stays, so that what shared a /24 still does; masks, wildcards and loopback stay whole.
-* A configuration holds names of its owner in any place, so there the rule is reversed: words of IOS itself
-  (`ios_words.txt`), figures, interfaces and what `show version` prints stay, every other word is replaced.
-  Descriptions, remarks, banners and locations go whole, certificates and keys digit by digit.
-* A name that a configuration gives away is replaced in all other texts, too.
+* The blocks for documentation (RFC 5737, RFC 3849) and benchmarks (RFC 2544) are not routed. The last octet of an IPv4
+  address stays, so that addresses of one /24 still share one; masks, wildcards and loopback addresses stay unchanged.
+* In a configuration, names may occur anywhere, so only known text is kept: words of IOS itself (`ios_words.txt`),
+  numbers, interfaces, and words of `show version`. Descriptions, remarks, banners and locations are replaced as a
+  whole, certificates and keys digit by digit.
+* A name found in a configuration is replaced in all other texts too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _USERS = re.compile(
 _SERIALS = re.compile(
     r"(?:Processor board ID|[Ss]erial [Nn]umber\s*:?|\bSN\s*:|^license udi pid \S+ sn|chassis-id)[ \t]+"
     r"([A-Za-z0-9-]{5,})"
-    # Of boards (FTX1842A0BC) and of virtual routers (9UJ2YL5QK3D).
+    # Serial numbers of boards (FTX1842A0BC) and of virtual routers (9UJ2YL5QK3D).
     r"|(?<![\w-])([A-Z]{3}\d{4}[A-Z0-9]{4}|9(?=[A-Z0-9]*[A-Z])[A-Z0-9]{10})(?![\w-])",
     re.MULTILINE,
 )
@@ -88,18 +88,18 @@ _LEAST_NAME = 3
 
 @cache
 def ios_words() -> frozenset[str]:
-    """Return words of IOS, in lower case, which identify no one."""
+    """Return words of IOS in lower case, which identify nothing."""
     return frozenset(files("flashferry.pilot").joinpath("ios_words.txt").read_text(encoding="utf-8").split())
 
 
 class Anonymiser:
-    """Replaces what identifies a network; the same original has the same replacement everywhere.
+    """Replaces what identifies a network, with the same replacement everywhere.
 
     Args:
-        sessions: All sessions; what their texts give away as a name is replaced everywhere.
-        hosts: Names of devices, and of our own host, that are known from elsewhere.
-        users: User names that are known from elsewhere.
-        words: Further words that must not appear, such as passwords.
+        sessions: All sessions; names found in them are replaced everywhere.
+        hosts: Known names of devices and of this host.
+        users: Known user names.
+        words: Further words to replace, such as passwords.
     """
 
     def __init__(
@@ -142,12 +142,12 @@ class Anonymiser:
                 self._configuration(without_secrets(one.command))
 
     def text(self, text: str, *, command: str = "", is_configuration: bool = False) -> str:
-        """Return a text as it may be handed on.
+        """Return a text anonymised.
 
         Args:
-            text: What a device printed, or a sentence of ours.
-            command: The command that it answers; empty for none.
-            is_configuration: Whether it is lines of a configuration, whatever the command.
+            text: Device output, or a sentence of flashferry.
+            command: The command that produced it, or empty.
+            is_configuration: Whether it is configuration lines, whatever the command.
         """
         text = without_secrets(text)
         if is_configuration or _CONFIGURATION.match(command):
@@ -157,7 +157,7 @@ class Anonymiser:
         return self._substituted(text)
 
     def exchange(self, one: Exchange) -> Exchange:
-        """Return an exchange as it may be handed on."""
+        """Return an exchange anonymised."""
         typed = one.is_configuring
         return Exchange(
             session=one.session,
@@ -169,15 +169,15 @@ class Anonymiser:
         )
 
     def answer(self, text: str, one: Exchange) -> str:
-        """Return an answer, or some lines of it, of an exchange as it may be handed on; its lines stay as many."""
+        """Return an exchange's answer, or some lines of it, anonymised; the number of lines stays."""
         return self.text(text, command=one.command) if one.command else self._greeting(text)
 
     def _greeting(self, text: str) -> str:
-        """Return what stood before the first prompt: a banner is its owner's, so no word of it is kept."""
+        """Return the text before the first prompt; a banner is replaced as a whole."""
         return "\n".join("banner" if line.strip() else line for line in text.split("\n"))
 
     def _name(self, name: str, kind: str, form: str = "{}") -> str:
-        """Return the replacement of a name, made where there is none yet."""
+        """Return the replacement of a name, a new one if needed."""
         name = name.strip("\"',;")
         if not name or name == "***":
             return name
@@ -189,7 +189,7 @@ class Anonymiser:
         self._names.setdefault(serial, f"SN{self._next('serial'):0{max(len(serial) - 2, 1)}d}")
 
     def _next(self, kind: str) -> int:
-        """Return the next number of a kind; a replacement never is a word that a device printed."""
+        """Return the next number of a kind, such that the replacement is not a word that a device printed."""
         number = self._counts.get(kind, 0) + 1
         while f"{kind}{number}" in self._words:
             number += 1
@@ -197,14 +197,14 @@ class Anonymiser:
         return number
 
     def _keep_words(self, texts: Iterable[str]) -> None:
-        """Keep the words of `show version` in configurations, but for names: they are the platform's."""
+        """Add the words of `show version`, except names, to those kept in configurations."""
         for text in texts:
             for word in re.findall(r"[A-Za-z][\w/.-]*", text):
                 if word not in self._names and not _DOMAIN.fullmatch(word):
                     self._kept.add(word.lower())
 
     def _configuration(self, text: str) -> str:
-        """Return lines of a configuration with every word replaced that is none of IOS."""
+        """Return configuration lines with all words but those of IOS replaced."""
         lines: list[str] = []
         mark = ""
         is_block = False
@@ -239,7 +239,7 @@ class Anonymiser:
         return str(64_495 + int(self._name(f"AS {number}", "number").removeprefix("number")))
 
     def _word(self, found: re.Match[str]) -> str:
-        """Return a word of a configuration line, or what stands for it."""
+        """Return a word of a configuration line, or its replacement."""
         word = found[0].strip("\"',;()").lstrip("+-")
         lowered = word.lower()
         if (
@@ -264,7 +264,7 @@ class Anonymiser:
         return found[0].replace(word, self._name(word, "name"))
 
     def _row(self, line: str) -> str:
-        """Return a row of a directory with a file's name that is not Cisco's or ours replaced."""
+        """Return a row of a directory; a file name is replaced unless it is Cisco's or ours."""
         if (found := _ROW.match(line)) is None or _IMAGE.fullmatch(found["name"]) or _OF_PILOT.fullmatch(found["name"]):
             return line
         stem, dot, end = found["name"].rpartition(".")
@@ -292,7 +292,7 @@ class Anonymiser:
         return re.compile(rf"(?<![A-Za-z0-9_])(?:{whole})(?![A-Za-z0-9_])", re.IGNORECASE) if names else None
 
     def _is_replaced_anywhere(self, name: str) -> bool:
-        """Return whether a name is replaced in any text: a word of IOS identifies no one, and is part of many texts."""
+        """Return whether a name is replaced in all texts; a word of IOS is not."""
         is_common = name.lower() in ios_words() or name.lower() in ("cisco", "ios")
         return self._names[name] == "***" or (len(name) >= _LEAST_NAME and not is_common)
 
@@ -348,21 +348,21 @@ class Anonymiser:
         if digits in ("0" * 12, "f" * 12):
             return text
         if digits not in self._networks:
-            # A locally administered address: no maker's.
+            # Locally administered, so it is no vendor's address.
             self._networks[digits] = f"02005e{self._next('mac'):06x}"
         made = iter(self._networks[digits])
         return "".join(one if one in ".:-" else next(made) for one in text)
 
 
 def _aligned(pattern: re.Pattern[str], replaced: Callable[[str], str], text: str) -> str:
-    """Replace what a pattern finds; blanks after it give way, so that columns stay where they were."""
+    """Replace matches of a pattern and adjust the spaces after them, so that columns stay aligned."""
 
     def one(found: re.Match[str]) -> str:
         old, blanks = found["old"], found["blanks"] or ""
         new = replaced(old)
         return new + " " * max(len(blanks) + len(old) - len(new), 1) if len(blanks) > 1 else new + blanks
 
-    # Groups of the pattern itself are counted from the whole one's.
+    # The pattern's own groups are numbered within the whole one.
     source = pattern.pattern.replace(r"\1", r"\2")
     return re.sub(rf"(?P<old>{source})(?P<blanks> +(?=\S))?", one, text, flags=pattern.flags)
 
@@ -376,7 +376,7 @@ def _prompt_name(one: Exchange) -> str:
 
 
 def _is_run(number: int) -> bool:
-    """Return whether the bits that are set stand together at the lower end, as in a wildcard."""
+    """Return whether the set bits are contiguous from the lowest, as in a wildcard mask."""
     return number & (number + 1) == 0
 
 

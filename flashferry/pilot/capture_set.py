@@ -1,4 +1,4 @@
-"""The captures of a pilot, in the form of `tests/captures`, and its transcript, both anonymised. Pure."""
+"""Captures of a pilot in the form of `tests/captures`, and transcripts, both anonymised. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ replaced, the same by the same everywhere. The rest is as the device sent it.
 
 
 def captures(sessions: Iterable[Session], anonymiser: Anonymiser) -> dict[str, str]:
-    """Return the capture set: text by path below its folder, such as `dir/csr1000v-16.11.1a.txt`.
+    """Return captures by path, such as `dir/csr1000v-16.11.1a.txt`.
 
-    Of answers that differ in nothing but the stamps of a configuration, one is kept.
+    Of answers that differ only in a configuration's timestamps, one is kept.
     """
     sessions = tuple(sessions)
     device = device_name(sessions)
@@ -66,7 +66,7 @@ def transcript(session: Session, anonymiser: Anonymiser) -> str:
 
 
 def _came(entries: list[Entry], session: Session, anonymiser: Anonymiser) -> Iterator[str]:
-    """Yield lines that came one after the other; the echo and the prompt are no part of an answer."""
+    """Yield consecutive received lines; echo and prompt are no part of an answer."""
     if not entries:
         return
     one = session.exchanges[entries[0].exchange]
@@ -85,7 +85,7 @@ def _came(entries: list[Entry], session: Session, anonymiser: Anonymiser) -> Ite
 
 
 def device_name(sessions: tuple[Session, ...]) -> str:
-    """Return model and release, as captures are called; `router` where no session shows them."""
+    """Return model and release as used in the names of captures; `router` if unknown."""
     for session in sessions:
         for one in session.exchanges:
             if one.command == "show version" and (version := parse_version(one.answer)).release:
@@ -95,7 +95,7 @@ def device_name(sessions: tuple[Session, ...]) -> str:
 
 
 def _texts(sessions: tuple[Session, ...], anonymiser: Anonymiser) -> Iterator[tuple[str, str, str]]:
-    """Yield folder, end of the name, and text of each capture."""
+    """Yield folder, name suffix and text of each capture."""
     for session in sessions:
         dialogue: list[Exchange] = []
         for one in session.exchanges:
@@ -109,7 +109,7 @@ def _texts(sessions: tuple[Session, ...], anonymiser: Anonymiser) -> Iterator[tu
 
 
 def _kind(command: str) -> tuple[str, str] | None:
-    """Return the folder of a command's answers and the end of their names; None for one of which none are kept."""
+    """Return folder and name suffix for a command's answers; None if they are not captured."""
     words, *filters = _PIPE.split(command)
     suffix = "".join(f"-{re.sub(r'[^a-z0-9]+', '-', one.lower()).strip('-')}" for one in filters)
     first = words.split()[0]

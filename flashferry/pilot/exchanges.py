@@ -1,6 +1,6 @@
-"""Sessions read back from transcripts: each command with the device's answer, as it was sent. Pure.
+"""Sessions parsed from transcripts: each command with the device's answer. Pure.
 
-The entries of a transcript are those of `flashferry.devices.masked_stream.entry`: secrets are masked in them already.
+Entries are those of `flashferry.devices.masked_stream.entry`, with secrets masked.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _PROMPT = re.compile(r".{1,120}[#>]\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A command, the device's answer, and the prompt that followed.
+    """A command, the device's answer, and the next prompt.
 
     Attributes:
-        session: Name of the session that it is part of.
-        command: What was sent, without its line end; empty for what the device printed before the first command.
-        echo: The command as the device repeated it; empty where it did not.
-        answer: What came up to the prompt, with line feeds as line ends; answers to questions are in it as typed.
-        prompt: The prompt that followed, with the blanks after it; empty where none came.
-        before: The prompt that the command was typed at.
+        session: Name of the session.
+        command: The command without its line end; empty for output before the first command.
+        echo: The command as echoed by the device, or empty.
+        answer: Output up to the prompt with line feeds as line ends, including typed answers to questions.
+        prompt: The next prompt with trailing spaces; empty if none came.
+        before: The prompt at which the command was typed.
     """
 
     session: str
@@ -38,7 +38,7 @@ class Exchange:
 
     @property
     def is_configuring(self) -> bool:
-        """Return whether the command is a configuration line: typed in that mode, and no EXEC command."""
+        """Return whether the command is a configuration line, and not an EXEC command."""
         return "(config" in self.before and not self.command.startswith("do ")
 
 
@@ -47,11 +47,11 @@ class Entry:
     """A line of a session.
 
     Attributes:
-        stamp: When its first part was sent or came, as the transcript has it.
-        mark: `>` sent, `<` came, `-` a remark of ours.
+        stamp: Time of its first part, as in the transcript.
+        mark: `>` sent, `<` received, `-` a note of flashferry.
         text: The line without its end.
-        end: Its end as the transcript writes it; empty for a prompt or a question.
-        exchange: Which exchange it is part of, by its place in the session.
+        end: Its end as in the transcript; empty for a prompt or question.
+        exchange: Index of its exchange in the session.
     """
 
     stamp: str
@@ -63,12 +63,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session as it went.
+    """A session.
 
     Attributes:
         name: Its name, such as `check-1`.
         entries: Its lines.
-        exchanges: What was said.
+        exchanges: Its commands with their answers.
     """
 
     name: str
@@ -77,16 +77,16 @@ class Session:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return remarks of ours in their order: how it was opened, the steps."""
+        """Return the notes of flashferry in order: how the session was opened, its steps."""
         return tuple(one.text for one in self.entries if one.mark == "-")
 
 
 def read_session(name: str, lines: Iterable[str]) -> Session:
-    """Return the session of a transcript; lines that are no entries are left out.
+    """Parse a transcript; lines that are not entries are ignored.
 
     Args:
-        name: What to call it.
-        lines: The lines of the transcript's file.
+        name: Name for the session.
+        lines: Lines of the transcript.
     """
     entries: list[Entry] = []
     done: list[Exchange] = []
@@ -100,7 +100,7 @@ def read_session(name: str, lines: Iterable[str]) -> Session:
         if mark == "<":
             came += text if ended is None else f"{text}\n"
         elif mark == ">" and not is_whole:
-            # The end of a command waits where it may be the start of a secret, and comes after the answer.
+            # The end of a command may be logged after the answer, if it could have started a secret.
             now, is_whole = replace(now, command=now.command + text), ended is not None
             sent = next(at for at in reversed(range(len(entries))) if entries[at].mark == ">")
             entries[sent] = replace(entries[sent], text=entries[sent].text + text, end=end)
@@ -109,7 +109,7 @@ def read_session(name: str, lines: Iterable[str]) -> Session:
             done.append(_ended(now, came))
             now, came = Exchange(session=name, command=text, before=done[-1].prompt), ""
             is_whole = ended is not None
-        # An answer to a question stands where it was typed: the device's echo of it is its line end.
+        # A typed answer to a question ends with the line end that the device echoes.
         last = entries[-1] if entries else None
         if last is not None and mark == "<" == last.mark and not last.end:
             entries[-1] = replace(last, text=last.text + text, end=end)
@@ -119,7 +119,7 @@ def read_session(name: str, lines: Iterable[str]) -> Session:
 
 
 def _ended(one: Exchange, came: str) -> Exchange:
-    """Return an exchange with what came: echo, answer and prompt apart."""
+    """Return an exchange with its output split into echo, answer and prompt."""
     last = came.rpartition("\n")[2]
     prompt = last if _PROMPT.fullmatch(last) else ""
     answer = came[: len(came) - len(prompt)]
@@ -130,5 +130,5 @@ def _ended(one: Exchange, came: str) -> Exchange:
 
 
 def _is_echo(line: str, command: str) -> bool:
-    """Return whether a line is the echo of a command, also one that a narrow terminal cut on its left."""
+    """Return whether a line is the echo of a command, perhaps cut on its left by a narrow terminal."""
     return line == command or (line.startswith("$") and command.endswith(line[1:]))

@@ -1,8 +1,8 @@
-"""What flashferry takes for granted of a router, as a table, and whether a router's own words confirm it. Pure.
+"""Assumptions about routers as a table, and whether a router's own output confirms them. Pure.
 
-Each fact says where it comes from and how it is judged. A fact that a pilot does not touch is `not seen`, never
-confirmed: the table is read to find out what is still an assumption. Sources: R is device text in a public capture, D
-Cisco's documentation, T what others report, C calculated from captures, U unconfirmed.
+Each fact has its source and its test. A fact that a pilot does not touch is `not seen`, never confirmed. Sources:
+R: device output in a public capture; D: Cisco's documentation; T: third-party reports; C: calculated from captures;
+U: unconfirmed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from templates.version import parse_version
 
 
 class Verdict(StrEnum):
-    """What a pilot showed of a fact."""
+    """What a pilot showed about a fact."""
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
@@ -27,13 +27,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What facts are judged from.
+    """What facts are checked against.
 
     Attributes:
         sessions: All sessions of the pilot.
-        syn_as_is: What the device's SYN for a copy offered with its own settings; None where no server saw one.
-        syn_tuned: The same while it was tuned.
-        was_restored: Whether `recover` proved the device restored; None where that was not tried.
+        syn_as_is: Options of the device's SYN with its own settings; None: not seen.
+        syn_tuned: The same while tuned.
+        was_restored: Whether `recover` proved the device restored; None: not tried.
     """
 
     sessions: tuple[Session, ...] = ()
@@ -42,7 +42,7 @@ class Evidence:
     was_restored: bool | None = None
 
     def exchanges(self, command: str) -> Iterator[Exchange]:
-        """Yield the exchanges whose command a regular expression fits from its start, where an answer came."""
+        """Yield the answered exchanges whose command matches a regular expression from its start."""
         for session in self.sessions:
             for one in session.exchanges:
                 if one.command and (one.answer or one.prompt) and re.match(command, one.command):
@@ -51,11 +51,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A text that speaks for a fact or against it.
+    """A text that confirms or refutes a fact.
 
     Attributes:
-        text: The text, one or few lines.
-        fits: Whether it is what the fact says.
+        text: A few lines.
+        fits: Whether it confirms the fact.
     """
 
     text: str
@@ -64,14 +64,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something that the product and its stand-ins take for granted.
+    """An assumption of flashferry and its test doubles.
 
     Attributes:
-        id: Its name in the table.
-        statement: What holds.
-        source: Where that is known from, with its mark.
-        judged: How it is judged, in words.
-        seen: Returns the texts that speak for it or against it; none where the pilot did not touch it.
+        id: Name in the table.
+        statement: The assumption.
+        source: Its source, with its letter.
+        judged: How it is checked, as text.
+        seen: Returns texts that confirm or refute it; none if the pilot did not touch it.
     """
 
     id: str
@@ -83,13 +83,13 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A fact with what a pilot showed of it.
+    """A fact with its result.
 
     Attributes:
         fact: The fact.
-        verdict: What was shown: refuted where any text speaks against it.
-        times: How many texts speak for the verdict.
-        text: The first of them; empty where none was seen.
+        verdict: The result; refuted if any text refutes it.
+        times: Number of texts with this verdict.
+        text: The first of them, or empty.
     """
 
     fact: Fact
@@ -99,7 +99,7 @@ class Finding:
 
 
 def judge(evidence: Evidence, facts: Iterable[Fact] | None = None) -> tuple[Finding, ...]:
-    """Return what the evidence shows of each fact, in the order of the table."""
+    """Check all facts against the evidence, in table order."""
     return tuple(_finding(fact, tuple(fact.seen(evidence))) for fact in (FACTS if facts is None else facts))
 
 
@@ -118,20 +118,20 @@ Judge = Callable[[Evidence], Iterator[Seen]]
 
 
 def _short(text: str) -> str:
-    """Return the first lines of a text that are no blanks."""
+    """Return the first non-blank lines of a text."""
     lines = [line.rstrip()[:_LINE_CHARS] for line in text.split("\n") if line.strip()]
     more = len(lines) > _MOST_LINES
     return "\n".join([*lines[:_MOST_LINES], *(["..."] if more else [])])
 
 
 def _answers(command: str, pattern: str, *, unless: str = "", from_end: bool = False) -> Judge:
-    """Return what judges answers to a command by a pattern that must be found in each.
+    """Make a check that a pattern is found in every answer to a command.
 
     Args:
         command: Regular expression for the command.
-        pattern: What must be found.
-        unless: An answer with this is no evidence: another fact speaks of it.
-        from_end: Whether an answer that is against it is quoted from its end.
+        pattern: Regular expression that must be found.
+        unless: Answers that match this are ignored: another fact covers them.
+        from_end: Whether to quote a refuting answer from its end.
     """
 
     def seen(evidence: Evidence) -> Iterator[Seen]:
@@ -146,7 +146,7 @@ def _answers(command: str, pattern: str, *, unless: str = "", from_end: bool = F
 
 
 def _silent(command: str) -> Judge:
-    """Return what judges commands that must print nothing."""
+    """Make a check that a command prints nothing."""
 
     def seen(evidence: Evidence) -> Iterator[Seen]:
         for one in evidence.exchanges(command):
@@ -158,7 +158,7 @@ def _silent(command: str) -> Judge:
 
 
 def _found_only(command: str, situation: str, pattern: str) -> Judge:
-    """Return what judges answers of a situation, known by one pattern, by another that must be found in them."""
+    """Make a check that answers which match `situation` also match `pattern`."""
 
     def seen(evidence: Evidence) -> Iterator[Seen]:
         for one in evidence.exchanges(command):
@@ -170,7 +170,7 @@ def _found_only(command: str, situation: str, pattern: str) -> Judge:
 
 
 def _all_prompts(evidence: Evidence) -> tuple[str, ...]:
-    """Return every prompt, the first one of each session too."""
+    """Return all prompts, including each session's first."""
     return tuple(one.prompt for session in evidence.sessions for one in session.exchanges if one.prompt)
 
 
@@ -218,7 +218,7 @@ def _set_windows(evidence: Evidence) -> set[str]:
 
 
 def _window_shown(evidence: Evidence) -> Iterator[Seen]:
-    """Look at the configurations between our line and the one that takes it back, in the same session."""
+    """Check that configurations show our window line between setting and removing it in one session."""
     yield from _shown_while_set(evidence, re.compile("ip tcp window-size .*"))
 
 
@@ -240,7 +240,7 @@ def _shown_while_set(evidence: Evidence, line: re.Pattern[str]) -> Iterator[Seen
 
 
 def _window_at_default(evidence: Evidence) -> Iterator[Seen]:
-    """A line that was never set by us and is in no configuration: the default is not printed."""
+    """Check that a line never set by us is absent from configurations, since defaults are not printed."""
     ours = _set_windows(evidence)
     for one in evidence.exchanges("show (?:running|startup)-config$"):
         if (found := _WINDOW.search(one.answer)) is None and "\nend" in one.answer:
@@ -258,7 +258,7 @@ def _window_taken(evidence: Evidence) -> Iterator[Seen]:
 
 
 def _undone(evidence: Evidence) -> Iterator[Seen]:
-    """The configuration after ours is taken back has the lines of the one before."""
+    """Check that after our lines are removed the configuration equals the one before."""
     for session in evidence.sessions:
         before: list[str] | None = None
         changed = False
@@ -300,7 +300,7 @@ def _syn_practice(evidence: Evidence) -> Iterator[Seen]:
 
 
 def _default_line(command: str, pattern: str, words: str) -> Judge:
-    """Return what judges that a setting's default is not printed; a line of the operator's own is no evidence."""
+    """Make a check that a setting's default is not printed; a line set by the operator is ignored."""
 
     def seen(evidence: Evidence) -> Iterator[Seen]:
         for one in evidence.exchanges(command):
@@ -313,7 +313,7 @@ def _default_line(command: str, pattern: str, words: str) -> Judge:
 
 
 def _marks_of(evidence: Evidence) -> Iterator[Seen]:
-    """One sign per 65,536 bytes of the digest; the size is that of the copy before it."""
+    """Check that `verify` prints one dot per 65,536 bytes of the last copied file."""
     sizes = [int(found[1]) for one in evidence.exchanges("copy .*(?<!null:)$") if (found := _COPIED.search(one.answer))]
     for one in evidence.exchanges("verify /"):
         if sizes and (found := re.match(r"(\.+)Done!", one.answer.lstrip())):
@@ -342,7 +342,7 @@ def _ssh_name(evidence: Evidence) -> Iterator[Seen]:
 
 
 def _left(evidence: Evidence) -> Iterator[Seen]:
-    """The first configuration that `recover` reads after the kill."""
+    """Check the first configuration that `recover` reads after the kill."""
     for session in evidence.sessions:
         if session.name.rpartition("-")[2] == "recover":
             for one in session.exchanges:

@@ -1,4 +1,4 @@
-"""The page of a pilot: its steps, and what the router confirmed or refuted of the facts, in Markdown. Pure."""
+"""Markdown page of a pilot: its steps, and the facts that the router confirmed or refuted. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from flashferry.core.redaction import sanitize, sanitize_lines
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.pilot.facts import Finding, Verdict
 
 if TYPE_CHECKING:
-    from flashferry.pilot.steps import StepResult
+    from flashferry.pilot.step_results import StepResult
 
 _HEADS = {
     Verdict.REFUTED: "Refuted: what this router does otherwise",
@@ -25,10 +25,10 @@ def page(
     """Return the page.
 
     Args:
-        device: Model and release, as captures are called.
-        steps: What became of each step.
-        findings: What was shown of each fact.
-        anonymised: Replaces what identifies the network in a text.
+        device: Model and release as in the names of captures.
+        steps: Result of each step.
+        findings: Result of each fact.
+        anonymised: Anonymises a text.
     """
 
     def ours(text: str) -> str:

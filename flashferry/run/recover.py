@@ -88,7 +88,7 @@ def recover(
     interrupted: Callable[[], bool] = lambda: False,
     unusable: Mapping[str, FlashferryError] = MappingProxyType({}),
     only: str | None = None,
-    vouched: frozenset[str] = frozenset(),
+    confirmed: frozenset[str] = frozenset(),
     accepted: frozenset[str] = frozenset(),
     patience_s: float = PATIENCE_S,
 ) -> tuple[RecoveryRecord, ...]:
@@ -105,7 +105,7 @@ def recover(
         interrupted: Whether the operator wants to stop: devices in hand are finished, others left for the next time.
         unusable: Why there is no login for a device, by its name in the inventory: it is left, and the others go on.
         only: The one run that is meant, or None: all dead runs.
-        vouched: Names of devices that the operator confirms to be the right ones, whose run is not alive elsewhere.
+        confirmed: Names of devices that the operator confirms to be the right ones, whose run is not alive elsewhere.
         accepted: Names of devices that the operator accepts as they are, once lines of ours are removed as far as
             possible.
         patience_s: How long to wait, in seconds, for what is over by itself; 0: not at all.
@@ -116,7 +116,7 @@ def recover(
     with journal.recovery_lock():
         devices = _by_key(pending(journal, only))
         known = {device.host for device in devices.values()}
-        for option, names in (("--device-is", vouched), ("--accept", accepted)):
+        for option, names in (("--device-is", confirmed), ("--accept", accepted)):
             if strange := sorted(names - known):
                 raise ConfigInvalid(
                     f"{option} {strange[0]}: expected a device that a dead run left in its hands, found no such device",
@@ -132,7 +132,7 @@ def recover(
             emit=never_failing(emit),
             interrupted=interrupted,
             unusable=unusable,
-            vouched=vouched,
+            confirmed=confirmed,
             accepted=accepted,
             patience_s=patience_s,
         )
@@ -147,7 +147,7 @@ class _Job:
     emit: Emit
     interrupted: Callable[[], bool]
     unusable: Mapping[str, FlashferryError]
-    vouched: frozenset[str]
+    confirmed: frozenset[str]
     accepted: frozenset[str]
     patience_s: float
     started_s: float = field(default_factory=time.monotonic)
@@ -249,7 +249,7 @@ def _activation_ended(task: Task, device: LeasedDevice, activation: Activation, 
 def _restored(session: DeviceSession, device: LeasedDevice, job: _Job) -> RestoreReport:
     """Restore a device, and once more when what could bring our lines back is over."""
     doubt = None
-    if device.host not in job.vouched and not job.journal.is_original(device):
+    if device.host not in job.confirmed and not job.journal.is_original(device):
         doubt = (
             f"this journal is a copy, or was put back from a backup: run {device.run_id} may be alive where it was "
             f"taken from, or over ('flashferry recover --device-is {device.host}' if neither is so)"
@@ -296,7 +296,7 @@ def _check_is_meant(session: DeviceSession, *, device: LeasedDevice, job: _Job) 
     Raises:
         OtherDevice: Another device answers; nothing is sent to it.
     """
-    if device.host in job.vouched:
+    if device.host in job.confirmed:
         return
     found = session.facts()
     expected = device.identity

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nornir.core.inventory import Host
 from nornir.core.task import AggregatedResult, Result, Task
 
-from flashferry.api.fleet import state_folder
+from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import GOOD_OUTCOMES, Restored
 from flashferry.monitor.events import Event

@@ -75,5 +75,5 @@ def decide_tuning(
         reason = f"{found}: less than changing and restoring the configuration is worth"
     else:
         reason = found
-    is_worth = gain >= LEAST_GAIN and saved_s >= LEAST_SAVED_S
-    return TuningDecision(is_worth=is_worth, gain=gain, reason=f"{reason}; {left}" if left else reason)
+    pays_off = gain >= LEAST_GAIN and saved_s >= LEAST_SAVED_S
+    return TuningDecision(is_worth=pays_off, gain=gain, reason=f"{reason}; {left}" if left else reason)

@@ -1,6 +1,6 @@
-"""`flashferry nightly ...`: nights on labs, one file per command; the work is in `flashferry.nightly`.
+"""`flashferry nightly ...`: nightly lab runs, one module per command; the work is in `flashferry.nightly`.
 
-Each command's module imports what talks to a controller only when it is called.
+Controller clients are imported only when a command is called.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`flashferry nightly init`: a commented description to begin with, and the check of one, up to the controller."""
+"""`flashferry nightly init`: write a commented description of a nightly run, or check one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import typer
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import echo, finish, print_error
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.nightly.artefacts.report import condition_words
+from flashferry.nightly.description.logins import asked, missing_logins, tried, write_template
+from flashferry.nightly.night import NightFault
 
 if TYPE_CHECKING:
     from flashferry.nightly.backend import Preflight
     from flashferry.nightly.description.logins import Tried
 
 DEFAULT = Path("nightly.yaml")
-"""The description that is meant where none is named."""
+"""Default description file."""
 
 
 def init(
@@ -30,9 +33,6 @@ def init(
     json: JsonOption = False,
 ) -> None:
     """Write a commented description of a night to begin with; with --check, check one. No lab is made."""
-    from flashferry.nightly.description.logins import write_template
-    from flashferry.nightly.night import NightFault
-
     if offline and not check:
         raise ConfigInvalid("--offline: expected --check with it, found none", hint="Give it too, or leave both out")
     if not check:
@@ -46,9 +46,7 @@ def init(
 
 
 def _print_written(file: Path, *, as_json: bool) -> None:
-    """Print that the template is there, and what is still to be filled in."""
-    from flashferry.nightly.description.logins import tried
-
+    """Print that the template was written, and what must be filled in."""
     try:
         tried(file)
         left = ""
@@ -66,14 +64,12 @@ def _print_written(file: Path, *, as_json: bool) -> None:
 
 
 def _print_checked(file: Path, *, is_offline: bool, as_json: bool) -> None:
-    """Check a description, ask its controller where its login is there, and print what the lab will be.
+    """Check a description, ask its controller if a login is known, and print what the lab will be.
 
     Raises:
-        ConfigInvalid: Something in the description is wrong.
-        NightFault: The controller could not take the lab up.
+        ConfigInvalid: The description is invalid.
+        NightFault: The controller could not take the lab.
     """
-    from flashferry.nightly.description.logins import asked, missing_logins, tried
-
     found = tried(file)
     notes = [str(error) for error in missing_logins(found.description)]
     said = None if is_offline or notes else asked(found)
@@ -89,7 +85,7 @@ def _echo(lines: list[str]) -> None:
 
 
 def _said(said: Preflight | None) -> list[str]:
-    """Return what a controller said."""
+    """Return the controller's findings as lines."""
     if said is None:
         return ["Its controller was not asked."]
     free = "" if said.nodes_free is None else f", {counted(said.nodes_free, 'node')} free"
@@ -97,8 +93,6 @@ def _said(said: Preflight | None) -> list[str]:
 
 
 def _lines(found: Tried) -> list[str]:
-    from flashferry.nightly.artefacts.report import condition_words
-
     description, topology = found.description, found.topology
     count = counted(len(topology.nodes), "router")
     lines = [f"{description.file}: every key is as it must be. A lab of {count}, {description.controller.url}:"]

@@ -1,12 +1,14 @@
-"""`flashferry nightly history`: how each series went over the nights, and what each night came to."""
+"""`flashferry nightly history`: results of the last nights, and their measurements as series."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from flashferry import api
 from flashferry.cli.history import blocks
@@ -14,23 +16,27 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import BAD, GOOD, console, is_wide, line, show
 from flashferry.core.files import write_output
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.nightly.artefacts import history_html, report
+from flashferry.nightly.artefacts.page import night_line
+from flashferry.nightly.artefacts.report import series_report
+from flashferry.nightly.history import by_series, stored_nights
+from flashferry.nightly.night import Rating
+from flashferry.store.nights import series_nights
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from flashferry.nightly.history import Series
     from flashferry.nightly.night import Night
 
 _LAST = 30
-"""Nights that are shown by default."""
+"""Default number of nights."""
 
 _SHOWN = 10
-"""Nights that have a line of their own in a terminal; the series are drawn over all that were asked for."""
+"""Number of nights listed in a terminal; series cover all requested nights."""
 
 _COLUMNS = 100
-"""Room for all that a night came to; what a row has more of folds."""
+"""Width of the table; longer rows fold."""
 
 _TONES = {"good": GOOD, "bad": BAD, "warn": "yellow"}
 
@@ -44,9 +50,6 @@ def history(
     json: JsonOption = False,
 ) -> None:
     """Show how each series went over the last nights, and what each night came to. Touches no lab."""
-    from flashferry.nightly.history import by_series, stored_nights
-    from flashferry.store.nights import series_nights
-
     folder = api.state_folder(state_dir)
     nights = stored_nights(folder, last=last)
     series = by_series(series_nights(folder, last=last))
@@ -57,15 +60,11 @@ def history(
 
 
 def _write_page(path: Path, nights: Sequence[Night], series: Sequence[Series]) -> None:
-    """Write the page of all nights, whole or not at all.
+    """Write the page of all nights, atomically.
 
     Raises:
-        ConfigInvalid: It cannot be written.
+        ConfigInvalid: The page cannot be written.
     """
-    from importlib.metadata import version
-
-    from flashferry.nightly.artefacts import history_html
-
     page = history_html(nights, series, written_by=f"flashferry {version('flashferry')}")
     write_output(path, page, option="--html")
     say(f"page of {counted(len(nights), 'night')} written to {path}, {len(page.encode()):,} bytes")
@@ -89,8 +88,6 @@ def _night_json(night: Night) -> dict[str, object]:
 
 
 def _series_json(series: Sequence[Series]) -> list[object]:
-    from flashferry.nightly.artefacts.report import series_report
-
     return [series_report(one) for one in series]
 
 
@@ -110,10 +107,7 @@ def _print(nights: Sequence[Night], series: Sequence[Series]) -> None:
 
 
 def _print_reasons(nights: Sequence[Night]) -> None:
-    """Print why a night was not good, and of the last one what was noticed."""
-    from flashferry.nightly.artefacts import report
-    from flashferry.nightly.night import Rating
-
+    """Print why nights failed, and the notes of the last one."""
     for night in reversed(nights):
         for text in report.night_lines(night):
             line(_name(night), text, BAD if report.night_tone(night) == "bad" else "")
@@ -123,10 +117,6 @@ def _print_reasons(nights: Sequence[Night]) -> None:
 
 
 def _series_row(series: Series) -> dict[str, str | Text]:
-    from rich.text import Text
-
-    from flashferry.nightly.artefacts import report
-
     last = series.nights[-1].row
     compared = [one.row.tonight for one in series.nights if one.is_comparable]
     width = _LAST if is_wide() else _SHOWN
@@ -143,11 +133,6 @@ def _series_row(series: Series) -> dict[str, str | Text]:
 
 
 def _night_row(night: Night) -> dict[str, str | Text]:
-    from rich.text import Text
-
-    from flashferry.nightly.artefacts import report
-    from flashferry.nightly.artefacts.page import night_line
-
     line = night_line(night)
     return {
         "night" if is_wide() else "started": _name(night),
@@ -160,13 +145,11 @@ def _night_row(night: Night) -> dict[str, str | Text]:
 
 
 def _name(night: Night) -> str:
-    """Return a night's id, in which its beginning is; in a narrow terminal that alone, in UTC and without the year."""
-    from flashferry.nightly.artefacts.page import night_line
-
+    """Return a night's id; on a narrow terminal only its start time, in UTC and without the year."""
     line = night_line(night)
     return line.night_id if is_wide() else line.began[5:16]
 
 
 def _kernel(night: Night) -> str:
-    """Return a kernel's version without the words of who built it: `6.8.0-124` of `6.8.0-124-generic`."""
+    """Return a kernel's version without the distribution's suffix: `6.8.0-124` for `6.8.0-124-generic`."""
     return "-".join(night.kernel.split("-")[:2])

@@ -1,4 +1,4 @@
-"""`flashferry nightly reap`: the labs that dead nights left are removed; a timer runs it every hour."""
+"""`flashferry nightly reap`: remove labs left by killed nights; meant for an hourly timer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from flashferry.cli.nightly.begin import DEFAULT
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import echo, finish
 from flashferry.model.exit_codes import ExitCode
+from flashferry.nightly.clean_up import ReapRules
+from flashferry.nightly.clean_up import reap as reap_labs
+from flashferry.nightly.deadline import Deadline
+from flashferry.nightly.description.reading import load_description
+from flashferry.nightly.runner import locks_of, open_backend
 
 if TYPE_CHECKING:
     from flashferry.nightly.clean_up import Reaped
 
 _WHOLE_S = 3600.0
-"""A timer comes again every hour."""
+"""Time limit: a timer starts the command again every hour."""
 
 
 def reap(
@@ -28,12 +33,6 @@ def reap(
     json: JsonOption = False,
 ) -> None:
     """Remove labs that killed nights left. Others' labs, and those of nights that run, are left alone."""
-    from flashferry.nightly.clean_up import ReapRules
-    from flashferry.nightly.clean_up import reap as reap_labs
-    from flashferry.nightly.deadline import Deadline
-    from flashferry.nightly.description.reading import load_description
-    from flashferry.nightly.runner import locks_of, open_backend
-
     state = api.state_folder(state_dir)
     with open_backend(load_description(file)) as backend:
         found = reap_labs(backend, ReapRules.of(locks_of(state)), deadline=Deadline.after(_WHOLE_S))

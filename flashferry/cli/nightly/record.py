@@ -1,4 +1,4 @@
-"""`flashferry nightly record`: what a real controller answers, written down for who has none."""
+"""`flashferry nightly record`: record the shape of a real controller's answers, for developers without one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from flashferry.cli.nightly.begin import DEFAULT
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
 from flashferry.cli.terminal.output import echo, finish
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.nightly.cml.record import record as record_answers
+from flashferry.nightly.cml.record import write_record
+from flashferry.nightly.description.logins import controller_access
+from flashferry.nightly.description.reading import load_description
 
 if TYPE_CHECKING:
     from flashferry.nightly.cml.record import Recorded
@@ -36,15 +40,10 @@ def record(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write down the shape of a controller's answers, and what in it was not known. By default it only looks.
+    """Record the shape of a controller's answers, and what in it was unknown. By default nothing is changed there.
 
-    The file has figures, states and the controller's own refusals in it, no names, addresses, accounts, configurations.
+    The file has figures, states and the controller's refusals, but no names, addresses, accounts or configurations.
     """
-    from flashferry.nightly.cml.record import record as record_answers
-    from flashferry.nightly.cml.record import write_record
-    from flashferry.nightly.description.logins import controller_access
-    from flashferry.nightly.description.reading import load_description
-
     if node is not None and not with_lab:
         raise ConfigInvalid("--node: expected --with-lab with it, found none", hint="Give both, or leave both out")
     found = record_answers(controller_access(load_description(file).controller), has_lab=with_lab, node=node)

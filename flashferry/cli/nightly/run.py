@@ -1,4 +1,4 @@
-"""`flashferry nightly run`: one whole night, a line per step, and an exit code that says whose fault it was."""
+"""`flashferry nightly run`: run a whole night. Prints a line per step; the exit code says where the fault lies."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry import api
+from flashferry.cli.images import file_bars
 from flashferry.cli.nightly.begin import DEFAULT
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.core.redaction import sanitize
 from flashferry.core.units import duration
+from flashferry.nightly.artefacts.report import night_lines, night_result
+from flashferry.nightly.booting import ImageChoice
+from flashferry.nightly.runner import play_night
 
 if TYPE_CHECKING:
     from flashferry.nightly.night import NightStep, StepName
@@ -50,9 +54,6 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Take a lab up, run the tool on it, judge the night, and remove the lab, whatever happens."""
-    from flashferry.nightly.booting import ImageChoice
-    from flashferry.nightly.runner import play_night
-
     image = ImageChoice(file=image_file, definition=image_definition, node_definition=image_for, is_kept=keep_image)
     with stop_on_signals(announce=_print_stopping) as stop, upload_bar(image_file) as on_progress:
         played = play_night(
@@ -77,11 +78,10 @@ def _print_stopping(first: bool) -> None:
 
 @contextmanager
 def upload_bar(file: Path | None) -> Iterator[Callable[[int, int], None]]:
-    """Yield what draws a bar of a file that is hashed, then uploaded; it is there while either is under way."""
+    """Show a progress bar while a file is hashed and uploaded; yield the function that updates it."""
     if file is None:
         yield lambda _done, _size: None
         return
-    from flashferry.cli.images import file_bars
 
     bars = file_bars()
     task = bars.add_task(file.name, total=None)
@@ -101,16 +101,16 @@ def upload_bar(file: Path | None) -> Iterator[Callable[[int, int], None]]:
 
 
 class StepLines:
-    """Prints a line on standard error for each step that ended, with its time."""
+    """Prints a line on standard error for each step that ended, with its duration."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
 
     def began(self, name: StepName) -> None:
-        """Say nothing: a step's line comes with its end."""
+        """Do nothing: a step is printed when it ends."""
 
     def ended(self, step: NightStep) -> None:
-        """Print a step's line; one that was not started has none."""
+        """Print a step, unless it was not started."""
         if step.outcome.value == "skipped" and not step.duration_s:
             return
         took = f" ({duration(step.duration_s)})" if step.duration_s >= 1 else ""
@@ -123,10 +123,11 @@ class StepLines:
 
 
 def _lines(head: str, said: str) -> list[str]:
-    """Return a step's lines of 100 columns, the further ones below the first one's sentence.
+    """Wrap a step's text to lines of 100 columns, indented below the first line's text.
 
-    Words are never broken: a path or an identifier is there to be copied. A figure keeps its unit. Secrets are masked
-    before: one with a blank in it could be broken there, and would not be known for one any more.
+    Words are never broken, so paths and identifiers can be copied; a number stays with its unit. Secrets are masked
+    before
+    wrapping: a secret broken over two lines would not be recognized.
     """
     kept = _BEFORE_UNIT.sub(_NO_BREAK, sanitize(said))
     below = " " * len(head)
@@ -137,8 +138,6 @@ def _lines(head: str, said: str) -> list[str]:
 
 
 def _print(played: NightResult) -> None:
-    from flashferry.nightly.artefacts.report import night_lines, night_result
-
     night = played.night
     echo(f"{night.night_id}: {night_result(night)}")
     for line in night_lines(night):

@@ -1,4 +1,4 @@
-"""The fleet that a command is about: the options by which devices are chosen and logged in to, once for all verbs."""
+"""Options that select devices and log in to them, shared by all verbs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flashferry import api
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.command_line import DEVICES, HERE, Offered
 from flashferry.cli.options.shared import TranscriptOption, carried
 from flashferry.cli.terminal.output import say
 from inventory.selection import SAMPLE, Selection
-from inventory.values import HostKeyPolicy
+from inventory.value_readers import HostKeyPolicy
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
@@ -38,17 +38,17 @@ _NAME = re.compile(r"^[\"']?([A-Za-z0-9][A-Za-z0-9._-]*)[\"']?:", re.MULTILINE)
 
 
 def device_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the devices of the inventory that a command line names, for a shell that completes."""
+    """Complete device names from the inventory that the command line names."""
     return _names_in("hosts.yaml", ctx, incomplete)
 
 
 def group_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the groups of the inventory that a command line names, for a shell that completes."""
+    """Complete group names from the inventory that the command line names."""
     return _names_in("groups.yaml", ctx, incomplete)
 
 
 def _names_in(file: str, ctx: typer.Context, incomplete: str) -> list[str]:
-    # The keys at the beginning of its lines: reading it whole would take longer than a person waits.
+    # Only the keys at line starts: parsing a large YAML file takes too long for completion.
     path = Path(ctx.params.get("inventory") or ".").expanduser() / file
     try:
         found = _NAME.findall(path.read_text(encoding="utf-8"))
@@ -153,21 +153,21 @@ def _options(
     ] = False,
     transcript: TranscriptOption = None,
 ) -> None:
-    """Carry the options that every verb over a fleet has."""
+    """Declare the options of every verb that works on devices."""
 
 
 def fleet_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options of a fleet; it takes them together as its argument `which`, a FleetOptions."""
+    """Add the device options to a verb, passed together as its argument `which`, a FleetOptions."""
     return _with_options(verb, frozenset())
 
 
 def login_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb those of them that do not choose devices."""
+    """Add the device options that do not select devices."""
     return _with_options(verb, frozenset({"host", "group", "filter"}))
 
 
 def device_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb those for one device that it names itself, and whose sessions it records itself."""
+    """Add the device options for a verb that names its one device and records the sessions itself."""
     return _with_options(verb, frozenset({"host", "group", "filter", "transcript"}))
 
 
@@ -189,17 +189,17 @@ def _fleet_options(given: dict[str, Any], state_dir: Path | None) -> FleetOption
 
 
 def fleet(which: FleetOptions) -> Nornir:
-    """Return the devices that a command is about, with their credentials; what no source knows the operator is asked.
+    """Open the selected devices with their credentials; ask the operator for credentials that no other source has.
 
     Raises:
-        ConfigInvalid: The inventory is wrong or empty, nothing fits the selection, two devices have one address, or a
+        ConfigInvalid: The inventory is invalid or empty, no device is selected, two devices share an address, or a
             source of credentials cannot be used.
     """
-    return api.open_fleet(which, ask=prompt(), tell=say)
+    return api.open_fleet(which, ask=prompt(), notify=say)
 
 
 def prompt() -> Source:
-    """Return what asks the operator at the terminal for credentials, once for all devices."""
-    from flashferry.cli.terminal.questions import PromptSource
+    """Return the source of credentials that asks the operator, once for all devices."""
+    from flashferry.cli.terminal.questions import PromptSource  # imports nornir
 
     return PromptSource()

@@ -1,4 +1,4 @@
-"""The settings of a run as options, made of what `flashferry.model.policy` knows of each."""
+"""Command-line options for the settings of a run, derived from `flashferry.model.policy`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flashferry.model.setting import Setting, Subject
 
 
 def option_of(name: str) -> Any:
-    """Return the option of a setting by its name."""
+    """Return the option of a setting by name."""
     known = settings()[name]
     return typer.Option(
         known.option,
@@ -34,11 +34,11 @@ Sha512Option = Annotated[str | None, option_of("sha512"), HERE]
 def policy_options(
     offered: Iterable[Setting], *, at_service: Collection[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a verb settings as options; it takes those that were given as its argument `chosen`, by their names.
+    """Add settings as options to a verb; those given are passed as its argument `chosen`, a dict by name.
 
     Args:
-        offered: The settings, in the order in which help has them.
-        at_service: The names of those that can be given to a service, too.
+        offered: The settings, in help order.
+        at_service: Names of the settings that a service accepts too.
     """
     shared = {one.name: _parameter(one, Offered(at_service=one.name in at_service)) for one in offered}
 
@@ -49,13 +49,13 @@ def policy_options(
 
 
 def chosen_of(given: Mapping[str, Any]) -> dict[str, object]:
-    """Return the settings that were chosen, as values.
+    """Return the values of the settings that were given.
 
     Args:
-        given: What stood behind each option; None, or False where it cannot be switched off, where it was not given.
+        given: Option values by name; None, or False for a switch without an off form, means not given.
 
     Raises:
-        ConfigInvalid: A value is none.
+        ConfigInvalid: A value is invalid.
     """
     known = settings()
     return {name: _value(known[name], value) for name, value in given.items() if _is_given(known[name], value)}
@@ -80,7 +80,7 @@ def _parameter(known: Setting, mark: Offered) -> inspect.Parameter:
 
 
 def _kind(known: Setting) -> Any:
-    """Return what Typer takes an option for."""
+    """Return the type that Typer parses the option as."""
     if known.is_flag:
         return bool | None if known.off else bool
     if known.choices is not None:

@@ -1,4 +1,4 @@
-"""The options about how devices fetch from us and where our server listens for it, once for all verbs that serve."""
+"""Options for how devices fetch from us and where our server listens, shared by all verbs that serve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flashferry.cli.options.policy import option_of
 from flashferry.cli.options.shared import AddressOption, DepotOption, PortOption, carried
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import ServerPlace
-from inventory.transport_policy import AS_USUAL, AUTO
+from inventory.transport_policy import AUTO
 
 _option = functools.partial(typer.Option, rich_help_panel=SERVER)
 
@@ -88,24 +88,24 @@ DscpOption = Annotated[
 
 
 def _listed(transports: str | None) -> dict[str, tuple[str, ...]]:
-    """Return what is to be served, as an argument of the options, where that was said."""
+    """Return the transports to serve as a keyword argument, if they were given."""
     if transports is None:
         return {}
     return {"transports": tuple(name.strip() for name in transports.split(",") if name.strip())}
 
 
 def passive_range(text: str | None) -> tuple[int, int] | None:
-    """Return the two ports of `FIRST-LAST`.
+    """Parse `FIRST-LAST` as two ports.
 
     Raises:
-        ConfigInvalid: It is not of that form.
+        ConfigInvalid: The text has another form.
     """
     if text is None:
         return None
     first, dash, last = text.partition("-")
     if not (dash and first.isdecimal() and last.isdecimal()):
         raise ConfigInvalid(
-            f"passive ports: expected FIRST-LAST such as 50000-50100, found {text!r}",
+            f"--passive-ports: expected FIRST-LAST such as 50000-50100, found {text!r}",
             hint="Give the first and the last port of a range that firewalls let through, 1024 to 65535",
         )
     return int(first), int(last)
@@ -121,7 +121,7 @@ def _options(
     key: KeyOption = None,
     depot: DepotOption = None,
 ) -> None:
-    """Carry the options."""
+    """Declare the options."""
 
 
 SERVER_PARAMETERS = {
@@ -135,23 +135,11 @@ SERVER_PARAMETERS = {
     "transport": "--transport is",
     "depot": "--depot is",
 }
-"""The options about our server by the names of their parameters, as a sentence on them begins."""
-
-
-def asked_transport(transport: str | None) -> str:
-    """Return by what devices are to fetch: a word of the operator's, or as usual.
-
-    Raises:
-        ConfigInvalid: It is no transport.
-    """
-    # Late: help, and verbs that take one of these options alone, wait for no transport to be imported.
-    from flashferry.transports.choice import check_asked
-
-    return AS_USUAL if transport is None else check_asked(transport)
+"""Options about our server by parameter name, as the start of an error message."""
 
 
 def server_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb these options; it takes them together as its argument `server`, a ServerPlace."""
+    """Add these options to a verb, passed together as its argument `server`, a ServerPlace."""
     shared = inspect.signature(_options, eval_str=True).parameters
     return carried(verb, "server", shared, lambda given, _own: _place(given))
 
@@ -187,11 +175,11 @@ def _listening(
     sessions: SessionsOption = None,
     dscp: DscpOption = 0,
 ) -> None:
-    """Carry the options of a server that runs by itself."""
+    """Declare the options of a standalone server."""
 
 
 def listening_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options of a server by itself; it takes them as `listening`, arguments of a `Listening`."""
+    """Add the options of a standalone server to a verb, passed as `listening`, the arguments of a `Listening`."""
     shared = inspect.signature(_listening, eval_str=True).parameters
     return carried(verb, "listening", shared, lambda given, _own: _listening_arguments(given))
 

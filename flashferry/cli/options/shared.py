@@ -1,34 +1,32 @@
-"""Options that several verbs share: one name and one environment variable for each subject, whatever the verb."""
+"""Options of several verbs, with one name and one environment variable each."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import os
-import pwd
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flashferry.api.reports import ReportFormat
+from flashferry.api.report_format import ReportFormat
 from flashferry.cli.command_line import AT_SERVICE, HERE, OUTPUT, SERVER, Offered
 from flashferry.cli.terminal.output import JSON_VARIABLE, remember
 from flashferry.reports.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
-    from flashferry.store.control_requests import Asker, Origin
+    pass
 
 OUTPUT_VARIABLE = "FLASHFERRY_OUTPUT"
 
 
 def options_of(kind: type[Any], *, come_first: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a verb the fields of a dataclass as options; it takes them together as its argument `asked`.
+    """Add the fields of a dataclass as options to a verb, passed together as its argument `asked`.
 
     Args:
-        kind: The dataclass; its fields are annotated as parameters for Typer are.
-        come_first: As for `carried`.
+        kind: The dataclass; its fields are annotated as Typer parameters.
+        come_first: See `carried`.
     """
 
     def with_options(verb: Callable[..., None]) -> Callable[..., None]:
@@ -46,14 +44,14 @@ def carried(
     *,
     come_first: bool = False,
 ) -> Callable[..., None]:
-    """Give a verb options that several verbs share, which it takes together as one argument.
+    """Add shared options to a verb, passed together as one argument.
 
     Args:
-        verb: The verb.
-        argument: The argument's name.
-        shared: The options, as parameters of a function that Typer could take.
-        made: Makes the argument of what was given for them; it sees what was given for the verb's own options too.
-        come_first: Whether they stand before the verb's own in its help.
+        verb: The verb's function.
+        argument: Name of the argument that receives them.
+        shared: The options as function parameters.
+        made: Makes the argument from the values of these options; its second parameter has the verb's own options.
+        come_first: Whether help shows them before the verb's own.
     """
     own = inspect.signature(verb, eval_str=True)
 
@@ -65,7 +63,7 @@ def carried(
     mine = [one for name, one in own.parameters.items() if name != argument]
     ordered = (*shared.values(), *mine) if come_first else (*mine, *shared.values())
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in ordered]
-    # Typer reads the signature, and the annotations by themselves.
+    # Typer reads both the signature and the annotations.
     with_shared.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # inspect's own hook
     with_shared.__annotations__ = {one.name: one.annotation for one in parameters}
     del with_shared.__wrapped__
@@ -188,25 +186,10 @@ MetricsOption = Annotated[
 
 
 def is_typed(ctx: typer.Context, name: str) -> bool:
-    """Return whether a parameter stands in the command line itself, not only in the environment."""
+    """Return whether a parameter was given on the command line, rather than by the environment."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
-
-# A service that runs one of our verbs names its job and its user in the environment; both are texts and grant nothing:
-# a user who can write the journal can write anything into it.
-
-JOB_VARIABLE = "FLASHFERRY_JOB"
-
-"""The job of a service that this process is."""
-
-ACTOR_VARIABLE = "FLASHFERRY_ACTOR"
-
-"""The user who asked the service for it."""
-
-VIA = "command-line"
-
-"""How a request came that was typed."""
 
 ReasonOption = Annotated[
     str,
@@ -233,33 +216,6 @@ ImageFileOption = Annotated[
     typer.Option("--image", metavar="FILE", help="The image file."),
     Offered(metavar="NAME", help="An image of the service's, by its name there."),
 ]
-
-
-def origin(events: Path | None = None) -> Origin:
-    """Return the origin of a run of this process; `events` is where its events go, None or `-` for no file."""
-    # Imported here: help and completion need no journal.
-    from flashferry.store.control_requests import Origin
-
-    path = None if events is None or str(events) == "-" else str(events.absolute())
-    return Origin(job=os.environ.get(JOB_VARIABLE) or None, events=path, actor=actor())
-
-
-def asker(reason: str) -> Asker:
-    """Return who asks for something by a command, and why."""
-    from flashferry.store.control_requests import Asker  # as above
-
-    return Asker(actor=actor(), via=VIA, reason=reason)
-
-
-def actor() -> str:
-    """Return for whom this process works: the user that the service names, else the user of the system."""
-    if named := os.environ.get(ACTOR_VARIABLE):
-        return named
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        # A container's user need not have a name.
-        return str(os.geteuid())
 
 
 ReportedRun = Annotated[str, typer.Argument(metavar="RUN|latest", help="The run; shortened where that is unique.")]

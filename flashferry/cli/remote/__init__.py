@@ -1,4 +1,4 @@
-"""`flashferry --service URL VERB`: what carries the verbs of the command line out at a remote service.
+"""`flashferry --service URL VERB`: carry out verbs at a remote service through its API.
 
-Nothing here talks to a device, and nothing of the service itself is imported.
+These modules contact no device and import nothing of the service itself.
 """

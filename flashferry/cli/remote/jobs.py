@@ -1,4 +1,4 @@
-"""Jobs and plans of a remote service: followed to their end, approvals waited for, results checked."""
+"""Jobs and plans of a remote service: follow jobs to their end, wait for approvals, read results."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from flashferry.api.watching import View
 from flashferry.cli.terminal.output import command, report_to_programs, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
@@ -23,8 +22,11 @@ from flashferry.model.plan_file import plan_from
 from flashferry.monitor.progress import Expected, Roster
 from flashferry.service.client.client import ApprovalWanted, ServiceClient, ServiceRefused, ServiceUnusable
 from flashferry.service.client.stream import MOST_DEVICES, PATIENCE_S, run_events
-from flashferry.service.client.values import RemoteJob, RemotePlan
 from flashferry.store.reader import RunState
+
+if TYPE_CHECKING:
+    from flashferry.api.watching import View
+    from flashferry.service.client.values import RemoteJob, RemotePlan
 
 Document = Mapping[str, Any]
 
@@ -34,10 +36,10 @@ _ERRORS = f"flashferry.{_ERROR}/"
 
 
 def result_of(client: ServiceClient, job: RemoteJob) -> Document:
-    """Return the document that the verb of a job printed.
+    """Return the JSON document that the job's verb printed.
 
     Raises:
-        ServiceUnusable: The job did not end by itself, or there is no document.
+        ServiceUnusable: The job was killed, or there is no document.
     """
     if job.exit_code is None:
         raise ServiceUnusable(
@@ -48,9 +50,9 @@ def result_of(client: ServiceClient, job: RemoteJob) -> Document:
 
 
 def gathered(found: Sequence[Document]) -> Document:
-    """Return documents of several jobs of one verb, one at least, as one: all devices, and the gravest exit code.
+    """Merge the documents of several jobs of one verb: all devices, and the gravest exit code.
 
-    The first document that is an error is returned as it is.
+    The first error document is returned as it is. found: at least one document.
     """
     if error := next((one for one in found if _is_error(one)), None):
         return error
@@ -61,15 +63,15 @@ def gathered(found: Sequence[Document]) -> Document:
 
 
 def error_in(document: Document) -> str:
-    """Return what the verb reported as its error; empty where it reported none."""
+    """Return the error reported in a document, or an empty string."""
     return (str(document.get(_ERROR, "")) or "no reason was given") if _is_error(document) else ""
 
 
 def code_of(document: Document, verb: str) -> ExitCode:
-    """Return the exit code of a document.
+    """Return the exit code in a document.
 
     Raises:
-        ServiceUnusable: It is no document of the verb, or of another release.
+        ServiceUnusable: The document is not of this verb, or of another release.
     """
     schema, code = document.get("schema"), document.get("exit_code")
     known = (f"flashferry.{verb}/1", f"{_ERRORS}1")
@@ -88,11 +90,11 @@ def _is_error(document: Document) -> bool:
 
 POLL_S = 1.0
 
-"""Pause between two requests for the state of a job."""
+"""Seconds between requests for a job's state."""
 
 SUCCESSOR_S = 30.0
 
-"""How long the service gets to resume a run that was killed; its first try comes at once."""
+"""Time for the service to resume a killed run; its first attempt is immediate."""
 
 _RUNS = frozenset({"stage", "resume", "probe"})
 
@@ -103,10 +105,10 @@ _CONTINUES = frozenset({"stage", "resume"})
 
 @contextmanager
 def leaving_alone(words: Callable[[], str]) -> Iterator[None]:
-    """Have Ctrl-C end only the following: what was started at the service continues there.
+    """Within the block, let Ctrl-C end only this command; the service continues the job.
 
     Args:
-        words: Returns what to print then, and what to type.
+        words: Returns the sentence printed at Ctrl-C, with the command to type next.
     """
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -- the signature of a handler
@@ -128,22 +130,22 @@ def leaving_alone(words: Callable[[], str]) -> Iterator[None]:
 
 
 def continues(what: str) -> Callable[[], str]:
-    """Return what says that a job without a run continues; it is named with its article: `the check`."""
+    """Return a function for the sentence that a job without a run continues. what: the job, such as `the check`."""
     return lambda: f"{what} continues at the service"
 
 
 def job_ended(client: ServiceClient, job: RemoteJob, say: Callable[[str], None] = say) -> RemoteJob:
-    """Return a job that changes no device, once it has ended; what it waits for is printed."""
+    """Wait for a job that changes no device, and return its final state. say: prints what the job waits for."""
     return next(seen for seen in _states(client, job, say) if not seen.is_open)
 
 
 class Follower:
-    """Follows a run from the job that started it to the one that ended it.
+    """Follows a run across its jobs: the service resumes a killed run in a new job.
 
     Args:
-        client: Sends requests to the service.
-        job: The job.
-        clock: Seconds, going up.
+        client: Client of the service.
+        job: The run's first job.
+        clock: Monotonic seconds.
     """
 
     def __init__(self, client: ServiceClient, job: RemoteJob, clock: Callable[[], float] = time.monotonic) -> None:
@@ -152,14 +154,14 @@ class Follower:
 
     @property
     def run_id(self) -> str | None:
-        """The run, once it is known."""
+        """The run, or None while it is unknown."""
         return self.job.run_id
 
     def follow(self, view: View) -> RemoteJob:
-        """Show what happens in the run until it has ended, and return its last job.
+        """Show the run's events until it has ended, and return its last job.
 
         Raises:
-            ServiceRefused: The user cannot see it any more.
+            ServiceRefused: The user may not see the run any more.
             ServiceUnusable: The service did not answer for too long.
         """
         while True:
@@ -169,7 +171,7 @@ class Follower:
             self.job = after
 
     def _show(self, view: View) -> None:
-        """Show what the present job does until it has ended."""
+        """Show the present job's events until it has ended."""
         is_shown = False
         for job in _states(self._client, self.job, view.say):
             self.job = job
@@ -180,7 +182,7 @@ class Follower:
                 return
 
     def _has_started(self) -> bool:
-        """Return whether the job's run is under way or over: a resumed run is known before it is."""
+        """Return whether the job's run is under way or over. The id of a resumed run is known before it starts."""
         if self.job.run_id is None or self.job.kind not in _RUNS:
             return False
         return self.job.kind != "resume" or self._client.run(self.job.run_id).state is RunState.ALIVE
@@ -197,11 +199,11 @@ class Follower:
                     )
                 view(event)
         except ServiceRefused as error:
-            # Without events the job's state is still followed.
+            # Without events, follow the job's state.
             view.say(f"the events of run {run_id} cannot be shown: {error.message}")
 
     def _successor(self, view: View) -> RemoteJob | None:
-        """Return the job by which the service resumes a run that was killed; None where it does not."""
+        """Return the job in which the service resumes the killed run; None if it does not."""
         dead, until_s = self.job, self._clock() + SUCCESSOR_S
         if dead.run_id is None:
             return None
@@ -220,7 +222,7 @@ class Follower:
 
 
 def _states(client: ServiceClient, job: RemoteJob, say: Callable[[str], None]) -> Iterator[RemoteJob]:
-    """Yield a job again and again, each time in its present state; a service that does not answer is waited for."""
+    """Yield a job's state at intervals; wait while the service does not answer."""
     printed, away_s = "", 0.0
     while True:
         if job.is_open and job.sentence and job.sentence != printed:
@@ -241,7 +243,7 @@ def _states(client: ServiceClient, job: RemoteJob, say: Callable[[str], None]) -
 
 
 def run_continues(run_id: str | None) -> str:
-    """Return what to know and to type after Ctrl-C; the run is None where it is not known whether it has started."""
+    """Return the sentence after Ctrl-C. run_id: None if it is unknown whether the run has started."""
     if run_id is None:
         return f"the service starts the run that was asked for all the same: '{command('status')}' shows it"
     return (
@@ -261,15 +263,15 @@ _PLAN_POLL_S = 2.0
 
 
 def planned(client: ServiceClient, given: str, title: str) -> RemotePlan:
-    """Return the plan at the service that is meant: a file of this host is offered there.
+    """Return a plan of the service; a file of this host is uploaded as a plan.
 
     Args:
-        client: Sends requests to the service.
-        given: A file, or the digest of a plan there, or its beginning.
-        title: The title of a plan that is offered.
+        client: Client of the service.
+        given: A file, or the digest of a plan at the service or its first digits.
+        title: Title for an uploaded plan.
 
     Raises:
-        ConfigInvalid: The file cannot be read or is no plan, or no plan there has that digest.
+        ConfigInvalid: The file is unreadable or not a plan, or the service has no plan with that digest.
     """
     if Path(given).exists() or not _DIGEST.fullmatch(given):
         return _offered(client, Path(given), title)
@@ -284,8 +286,8 @@ def approved(client: ServiceClient, plan: RemotePlan, *, waits: bool) -> RemoteP
     """Return the plan once it is approved.
 
     Raises:
-        ApprovalWanted: It is not approved yet, and is not to be waited for.
-        ConfigInvalid: It was denied or withdrawn, or cannot be started for another reason.
+        ApprovalWanted: It is not approved, and `waits` is false.
+        ConfigInvalid: It was denied or withdrawn, or cannot start for another reason.
     """
     if plan.is_draft:
         if not waits:
@@ -302,13 +304,13 @@ def approved(client: ServiceClient, plan: RemotePlan, *, waits: bool) -> RemoteP
 
 
 def roster_of_plan(client: ServiceClient, digest: str | None) -> Roster:
-    """Return which devices the run of a plan has, for the live view; none where that is not known beforehand."""
+    """Return the devices of a plan's run for the live view; empty if they are unknown."""
     if digest is None:
         return Roster()
     try:
         plan = plan_from(client.plan_file(digest), f"{digest[:12]}… at the service")
     except ConfigInvalid:
-        # One of another release; its run is followed all the same, devices are shown as events name them.
+        # A plan of another release: follow its run with the devices that events name.
         return Roster()
     sizes = {image.name: image.size_bytes for image in plan.images}
     devices = tuple(
@@ -328,10 +330,10 @@ def _offered(client: ServiceClient, path: Path, title: str) -> RemotePlan:
 
 
 def _content(path: Path) -> bytes:
-    """Return a plan's file, checked here before it is sent.
+    """Return the content of a plan's file, after checking it.
 
     Raises:
-        ConfigInvalid: It cannot be read, or is no plan.
+        ConfigInvalid: The file is unreadable or not a plan.
     """
     try:
         with reading(path) as file:

@@ -1,12 +1,15 @@
 # ruff: noqa: ARG002 -- the service has its own depot
-"""Runs at a remote service: read, steered and reported, through its API."""
+"""Reading, steering and reporting runs of a remote service."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flashferry.api import Steered
+from flashferry.cli.remote.connection import service_client
 from flashferry.cli.result import StatusPage, status_content
 from flashferry.cli.terminal.output import command
 from flashferry.core.errors import ConfigInvalid
@@ -29,18 +32,25 @@ _MOST_RUNS = 200
 _MOST_COPIES = 2000
 
 
+@contextmanager
+def runs_at_service(words: Mapping[str, Any]) -> Iterator[RunsAtService]:
+    """Open the service that a command line selects; see `service_client`."""
+    with service_client(words) as client:
+        yield RunsAtService(client)
+
+
 class RunsAtService:
     """Reads and steers runs of a service.
 
     Args:
-        client: Sends the requests.
+        client: Client of the service.
     """
 
     def __init__(self, client: ServiceClient) -> None:
         self._client = client
 
     def status(self, last: int, depot: str, catalogue: Path | None) -> StatusPage:
-        """Return the latest runs and what is left to recover."""
+        """Return the latest runs and the devices left to recover."""
         found = self.status_of_runs(last)
         content, meaning = status_content(found, self._client.url)
         without = "" if found.runs or found.lost else self.nothing("run")
@@ -51,13 +61,13 @@ class RunsAtService:
         return self.status_of_runs(last).runs
 
     def stored_run(self, run: str) -> tuple[StoredRun, ControlRequest]:
-        """Return a run with its devices, and what was asked of it."""
+        """Return a run with its devices, and the operators' requests for it."""
         run_id = self.run_named(run)
         found = self._client.run(run_id)
         return found.stored(self._client.devices(run_id)), found.control
 
     def steer(self, run: str, what: SteerKind, reason: str) -> Steered:
-        """Have a run pause, continue or stop."""
+        """Pause, continue or stop a run."""
         if not reason.strip():
             raise ConfigInvalid(
                 "--reason: expected a few words, found none",
@@ -79,7 +89,7 @@ class RunsAtService:
         return as_agreed(RemoteCopies, self._client.read("/history", {"device": "", "last": 20})).history()
 
     def device_history(self, device: str, last: int) -> tuple[History, DeviceHistory]:
-        """Return the copies of a device."""
+        """Return the copies of one device."""
         _check_most("--last", last, _MOST_COPIES)
         answer = self._client.read("/history", {"device": device, "last": last})
         return as_agreed(RemoteCopies, answer).history(), as_agreed(RemoteHistory, answer.get("device")).history()
@@ -89,19 +99,19 @@ class RunsAtService:
         return report_in(self._client.report(self.run_named(run), "json"))
 
     def nothing(self, what: str) -> str:
-        """Return the sentence that the service has nothing of a kind yet that the user can see."""
+        """Return the sentence that the service has no run or copy that the user may see."""
         return f"the service at {self._client.url} has no {what} that you may see yet"
 
     def status_of_runs(self, last: int) -> Status:
-        """Return the latest runs, devices being staged, and what is left to recover."""
+        """Return the latest runs, the devices being staged, and those left to recover."""
         _check_most("--last", last, _MOST_RUNS)
         return as_agreed(Status, self._client.read("/status", {"last": last}).get("status"))
 
     def run_named(self, given: str) -> str:
-        """Return the identifier of a run at the service.
+        """Return the id of a run of the service.
 
         Raises:
-            ConfigInvalid: There is none of that name, or more than one.
+            ConfigInvalid: No run, or more than one, has that name.
         """
         known = [run.run_id for run in reversed(self._client.runs())]
         if not known:

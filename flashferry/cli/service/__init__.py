@@ -1,6 +1,6 @@
-"""`flashferry service ...`: the staging service for a team, one file per command; the work is in `flashferry.service`.
+"""`flashferry service ...`: the staging service for a team, one module per command; the work is in flashferry.service.
 
-By itself it serves until a signal ends it; with a command behind it, it looks after the service's own tables.
+Without a subcommand it serves until a signal arrives. Subcommands manage the service's database.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`flashferry service audit verify|export`: whether the audit is whole, and parts of it for who keeps it elsewhere."""
+"""`flashferry service audit verify|export`: verify the integrity of the audit log, and export entries."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOpti
 from flashferry.cli.service.serve import ConfigOption, opened
 from flashferry.cli.terminal.output import echo, finish, printed
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.service.audit.reading import ExportForm, audit_filter, exported, parsed_head
+from flashferry.service.audit.reading import verify as verify_audit
+from flashferry.store.service.audit import entries
 
 if TYPE_CHECKING:
     from flashferry.service.audit.reading import Verified
@@ -38,10 +41,7 @@ def verify(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look at every entry: numbers without a gap, hashes, times. Exit code 3 where it is not whole."""
-    from flashferry.service.audit.reading import parsed_head
-    from flashferry.service.audit.reading import verify as verify_audit
-
+    """Check every entry: numbers without a gap, hashes, times. Exit code 3 if the audit is not complete."""
     known = [parsed_head(head) for head in heads or ()]
     with opened(config, state_dir) as (service, _), service.database.reading() as database:
         found = verify_audit(database, known)
@@ -79,9 +79,6 @@ def export(
     state_dir: StateOption = None,
 ) -> None:
     """Export entries, the oldest first: as JSON lines, exact, or as CSV for a spreadsheet."""
-    from flashferry.service.audit.reading import ExportForm, audit_filter, exported
-    from flashferry.store.service.audit import entries
-
     if form not in set(ExportForm):
         raise ConfigInvalid(f"--format: expected jsonl or csv, found '{form}'", hint="Choose one of them")
     chosen = audit_filter(since=since, until=until, actor=actor, action=action, object_=object_)
@@ -94,16 +91,16 @@ def export(
 
 
 def _print(lines: Iterator[str]) -> None:
-    # JSON lines are in ASCII, CSV has passed the door cell by cell; an export is exact, line by line.
+    # JSON lines are ASCII, CSV cells are sanitized already; lines must be written unchanged.
     for line in lines:
         sys.stdout.write(line)
 
 
 def _write(output: Path, lines: Iterator[str]) -> None:
-    """Write an export into a file that is not there yet.
+    """Write an export to a new file.
 
     Raises:
-        ConfigInvalid: It is there, or cannot be written.
+        ConfigInvalid: The file exists or cannot be written.
     """
     try:
         with output.open("x", encoding="utf-8", newline="") as file:

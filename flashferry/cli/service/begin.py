@@ -1,4 +1,4 @@
-"""`flashferry service init`: the service's tables, its first admin, and what to do next."""
+"""`flashferry service init`: create the service's database and its first admin."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def init(
 
     The password is asked for on a terminal, or taken from FLASHFERRY_USER_PASSWORD; else one is made up and shown once.
     """
-    from flashferry.service.bootstrap import begin
+    from flashferry.service.bootstrap import begin  # needs the extra `service`
 
-    # One that is named and not there is to be written.
+    # A named file that does not exist will be written.
     to_read = config if config is not None and os.path.lexists(config) else None
     with opened(to_read, state_dir, is_beginning=True) as (service, actor):
         made = begin(service, actor, name=name, password=given_password(name), configuration=config)

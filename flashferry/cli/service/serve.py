@@ -1,4 +1,4 @@
-"""`flashferry service`: serve pages and API until a signal ends it. Runs are processes of their own, and go on."""
+"""`flashferry service`: serve pages and API until a signal arrives. Runs are separate processes and continue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,15 +21,16 @@ from flashferry.cli.options.shared import StateOption, is_typed
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
-
-if TYPE_CHECKING:
-    from flashferry.service.principal import Actor
-    from flashferry.service.service import Service
-    from flashferry.service.settings import ServiceSettings
+from flashferry.service.configuration.reading import USUAL_NAME, load_settings, parsed_listen
+from flashferry.service.errors import ServiceError
+from flashferry.service.principal import Actor, Via
+from flashferry.service.service import Service
+from flashferry.service.settings import ServiceSettings
+from flashferry.store.service.database import FILE, ServiceDatabase
 
 PACKAGES = ("fastapi", "uvicorn", "multipart", "argon2", "joserfc", "httpx")
 
-"""What the extra `service` brings, by the names for `import`."""
+"""Packages of the extra `service`, by import name."""
 
 _FD = "fd:"
 
@@ -62,14 +63,14 @@ def serve(
     ] = None,
     state_dir: StateOption = None,
 ) -> None:
-    """Serve pages and an API for a team until Ctrl-C or SIGTERM; runs go on by themselves."""
+    """Serve pages and an API for a team until Ctrl-C or SIGTERM; runs continue by themselves."""
     check_installed()
     if ctx.invoked_subcommand is not None:
         _check_place(ctx)
         return
-    # What is imported stays: looking for garbage in it again and again would take a tenth of the start.
+    # Imported modules are never freed; scanning them for garbage takes a tenth of the start time.
     gc.disable()
-    from flashferry.service.serving import serve as serve_service
+    from flashferry.service.serving import serve as serve_service  # needs the extra `service`
 
     gc.freeze()
     gc.enable()
@@ -80,14 +81,11 @@ def serve(
 
 
 def read_settings(config: Path | None, state: Path) -> ServiceSettings:
-    """Return what the configuration says: the file named, else that in the state folder, else the defaults.
+    """Read the configuration: the given file, else the one in the state folder, else defaults.
 
     Raises:
-        ConfigInvalid: It is not there, or something in it is wrong.
+        ConfigInvalid: The given file does not exist, or the configuration is invalid.
     """
-    from flashferry.service.configuration.reading import USUAL_NAME, load_settings
-    from flashferry.service.settings import ServiceSettings
-
     usual = state / USUAL_NAME
     if config is None and not usual.exists():
         return ServiceSettings()
@@ -95,10 +93,10 @@ def read_settings(config: Path | None, state: Path) -> ServiceSettings:
 
 
 def check_installed() -> None:
-    """Refuse to go on without the extra.
+    """Check that the optional packages of the service are installed.
 
     Raises:
-        ConfigInvalid: Something of it is missing.
+        ConfigInvalid: One is missing.
     """
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise ConfigInvalid(
@@ -108,10 +106,10 @@ def check_installed() -> None:
 
 
 def _check_place(ctx: typer.Context) -> None:
-    """Refuse options that stand before a command: each command has its own.
+    """Refuse options before a subcommand: each subcommand has its own.
 
     Raises:
-        ConfigInvalid: One does.
+        ConfigInvalid: There are such options.
     """
     if given := [name for name in _OWN if is_typed(ctx, name)]:
         option = f"--{given[0].replace('_', '-')}"
@@ -122,21 +120,20 @@ def _check_place(ctx: typer.Context) -> None:
 
 
 def _handed(listen: str | None) -> int | None:
-    """Return the descriptor of a socket that the process that started us listens on, where one is named."""
+    """Return the descriptor of a listening socket inherited from the parent process (`fd:N`), or None."""
     number = (listen or "").removeprefix(_FD)
-    # What is none is no address either, and refused as such.
+    # An invalid number is refused as an invalid address.
     return int(number) if listen is not None and listen.startswith(_FD) and number.isdecimal() else None
 
 
 def _listening(settings: ServiceSettings, listen: str | None) -> ServiceSettings:
-    """Return settings with what the command line says about where to listen.
+    """Return the settings with the address and port of the command line.
 
     Raises:
-        ConfigInvalid: It is no address and port.
+        ConfigInvalid: The text is not an address and port.
     """
     if listen is None:
         return settings
-    from flashferry.service.configuration.reading import parsed_listen
 
     address, port = parsed_listen(listen)
     return replace(settings, address=address or settings.address, port=port)
@@ -144,30 +141,25 @@ def _listening(settings: ServiceSettings, listen: str | None) -> ServiceSettings
 
 PASSWORD_VARIABLE = "FLASHFERRY_USER_PASSWORD"  # noqa: S105 -- the name of a variable
 
-"""Holds the password of who is entered; it never stands in the command line, which everybody on the host can read."""
+"""Variable for a user's new password; not an option, since any user can read command lines."""
 
 
 @contextmanager
 def opened(
     config: Path | None, state_dir: Path | None, *, is_beginning: bool = False
 ) -> Iterator[tuple[Service, Actor]]:
-    """Yield the service, and who runs the command: the user of this host, as the audit has him.
+    """Open the service, and yield it with the user of this host as the audit's actor.
 
-    What the service refuses is reported as every wrong input is.
+    Refusals by the service are raised as ConfigInvalid.
 
     Args:
-        config: The configuration; None: that in the state folder, where it is there.
-        state_dir: The state folder; None: where the command line has it.
-        is_beginning: Whether the tables are made where there are none; else that is refused, and nothing is made.
+        config: The configuration file; None: the one in the state folder, if it exists.
+        state_dir: The state folder; None: the default.
+        is_beginning: Whether to create missing tables; otherwise missing tables are an error.
 
     Raises:
-        ConfigInvalid: The configuration or the tables cannot be used, or the service refused what was asked.
+        ConfigInvalid: The configuration or the database cannot be used, or the service refused the request.
     """
-    from flashferry.service.errors import ServiceError
-    from flashferry.service.principal import Actor, Via
-    from flashferry.service.service import Service
-    from flashferry.store.service.database import ServiceDatabase
-
     state = api.state_folder(state_dir)
     settings = read_settings(config, state)
     if not is_beginning:
@@ -180,8 +172,6 @@ def opened(
 
 
 def _check_started(state: Path) -> None:
-    from flashferry.store.service.database import FILE
-
     if not os.path.lexists(state / FILE):
         raise ConfigInvalid(
             f"state folder {state}: expected the service's database, found none",
@@ -190,7 +180,7 @@ def _check_started(state: Path) -> None:
 
 
 def user_of_host() -> str:
-    """Return the name of the user of this process; with `sudo`, the name of its user too."""
+    """Return the user of this process; under `sudo` the invoking user too."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -200,12 +190,12 @@ def user_of_host() -> str:
 
 
 def given_password(name: str) -> str | None:
-    """Return a person's new password, from the environment or typed twice; None: one is made up.
+    """Return a new password for a user, from the environment or typed twice; None: it is to be generated.
 
     Raises:
-        ConfigInvalid: What was typed was not the same twice.
+        ConfigInvalid: The two typed passwords differ.
     """
-    # Taken out, so that no process started from here inherits it.
+    # Removed from the environment: child processes inherit it.
     if (password := os.environ.pop(PASSWORD_VARIABLE, None)) is not None:
         return password
     if not sys.stdin.isatty():

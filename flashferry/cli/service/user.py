@@ -1,4 +1,4 @@
-"""`flashferry service user ...`: the service's people, from its host; each change is in the audit."""
+"""`flashferry service user ...`: manage the service's users from its host. Every change is in the audit log."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from flashferry.cli.service.serve import ConfigOption, given_password, opened
 from flashferry.cli.terminal.output import echo, finish
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
+from flashferry.service.people.provisioning import grant_of
+from flashferry.store.service.people import grants_of, people, person
 
 if TYPE_CHECKING:
     from flashferry.service.service import Service
@@ -42,10 +44,9 @@ def add(
     json: JsonOption = False,
 ) -> None:
     """Add a person with a local account; the password is asked for, or made up and shown once."""
-    from flashferry.service.bootstrap import made_password
-    from flashferry.service.people.accounts import NewPerson, add_person
-    from flashferry.service.people.provisioning import grant_of
-    from flashferry.service.people.sign_in import Passwords
+    from flashferry.service.bootstrap import made_password  # needs the extra `service`
+    from flashferry.service.people.accounts import NewPerson, add_person  # needs the extra `service`
+    from flashferry.service.people.sign_in import Passwords  # needs the extra `service`
 
     grants = tuple(grant_of(word) for word in roles or ())
     with opened(config, state_dir) as (service, actor):
@@ -67,8 +68,7 @@ def grant(
     json: JsonOption = False,
 ) -> None:
     """Give a person more roles, or take some away."""
-    from flashferry.service.people.accounts import give_grants, take_grants
-    from flashferry.service.people.provisioning import grant_of
+    from flashferry.service.people.accounts import give_grants, take_grants  # needs the extra `service`
 
     grants = [grant_of(word) for word in (*(roles or ()), *(named or ()))]
     if not grants:
@@ -107,9 +107,9 @@ def password(
     name: NameArgument, config: ConfigOption = None, state_dir: StateOption = None, json: JsonOption = False
 ) -> None:
     """Set a person's password and end their sessions; it is asked for, or made up and shown once."""
-    from flashferry.service.bootstrap import made_password
-    from flashferry.service.people.accounts import set_password
-    from flashferry.service.people.sign_in import Passwords
+    from flashferry.service.bootstrap import made_password  # needs the extra `service`
+    from flashferry.service.people.accounts import set_password  # needs the extra `service`
+    from flashferry.service.people.sign_in import Passwords  # needs the extra `service`
 
     with opened(config, state_dir) as (service, actor):
         given = given_password(name)
@@ -121,8 +121,6 @@ def password(
 @app.command("list")
 def list_people(config: ConfigOption = None, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """List people with their roles."""
-    from flashferry.store.service.people import people
-
     with opened(config, state_dir) as (service, _), service.database.reading() as database:
         names = [one.name for one in people(database)]
     found = [_person_json(service, name) for name in names]
@@ -138,7 +136,7 @@ def list_people(config: ConfigOption = None, state_dir: StateOption = None, json
 
 def _set_active(name: str, is_active: bool, reason: str, config: object, state_dir: object, json: bool) -> None:
 
-    from flashferry.service.people.accounts import set_active
+    from flashferry.service.people.accounts import set_active  # needs the extra `service`
 
     assert config is None or isinstance(config, Path)
     assert state_dir is None or isinstance(state_dir, Path)
@@ -148,7 +146,7 @@ def _set_active(name: str, is_active: bool, reason: str, config: object, state_d
 
 
 def _print_person(service: Service, name: str, as_json: bool, became: str, password: str | None = None) -> None:
-    """Print a person as they are now, and leave; a password that was made up is shown this once."""
+    """Print a user's present data and exit; a generated password is shown only this once."""
     found = _person_json(service, name)
     content = found | ({"password": password} if password is not None else {})
 
@@ -167,8 +165,6 @@ def _words(found: dict[str, object]) -> list[object]:
 
 
 def _person_json(service: Service, name: str) -> dict[str, object]:
-    from flashferry.store.service.people import grants_of, person
-
     with service.database.reading() as database:
         found, grants = person(database, name), grants_of(database, name)
     assert found is not None

@@ -1,4 +1,4 @@
-"""`flashferry sites ...`: sites that work for themselves, one file per subject; the work is in `flashferry.sites`."""
+"""`flashferry sites ...`: sites with agents of their own, one module per subject; the work is in `flashferry.sites`."""
 
 from __future__ import annotations
 

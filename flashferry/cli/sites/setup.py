@@ -1,4 +1,4 @@
-"""`flashferry sites init|keys|agent`: keys, configuration and the agent of a site."""
+"""`flashferry sites init|keys|agent`: keys, configuration and agent of a site."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
 from flashferry.core.log_file import logging_to
 from flashferry.model.exit_codes import ExitCode
+from flashferry.sites.keys import PrivateKey
+from flashferry.sites.settings import load_agent_settings, write_agent_template
 
 if TYPE_CHECKING:
     from flashferry.sites.keys import PublicKey
@@ -36,9 +38,6 @@ def init(
     json: JsonOption = False,
 ) -> None:
     """Make a key and a commented configuration for a site's agent; what is there stays as it is."""
-    from flashferry.sites.keys import PrivateKey
-    from flashferry.sites.settings import write_agent_template
-
     _make(folder)
     path, config = key or folder / KEY, folder / CONFIG
     is_key_new = not path.exists()
@@ -65,8 +64,6 @@ def keys(
     json: JsonOption = False,
 ) -> None:
     """Print the public key of each private key: one line, which the other end's configuration is given."""
-    from flashferry.sites.keys import PrivateKey
-
     found = [(path, PrivateKey.load(path).public) for path in files]
     content: dict[str, object] = {
         "keys": [{"file": str(path), "key_id": one.key_id, "public_key": one.line} for path, one in found]
@@ -117,8 +114,7 @@ def agent(
 ) -> None:
     """Work for a site until Ctrl-C or SIGTERM: take signed orders, carry them out, and report what became of them."""
     check_installed()
-    from flashferry.sites.agent.agent import run_agent
-    from flashferry.sites.settings import load_agent_settings
+    from flashferry.sites.agent.agent import run_agent  # imports nornir
 
     settings = load_agent_settings(config)
     with stop_on_signals(announce=_print_ending) as ending, logging_to(log_file):
@@ -126,10 +122,10 @@ def agent(
 
 
 def check_installed() -> None:
-    """Refuse where the extra `sites` is missing.
+    """Check that the extra `sites` is installed.
 
     Raises:
-        ConfigInvalid: It is.
+        ConfigInvalid: It is missing.
     """
     if missing := [name for name in ("celery", "redis") if find_spec(name) is None]:
         raise ConfigInvalid(

@@ -1,4 +1,4 @@
-"""`flashferry sites pause|continue|stop|approve`: a run steered at its sites, from any terminal of the centre."""
+"""`flashferry sites pause|continue|stop|approve`: steer a run at its sites from any terminal of the centre."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from flashferry.cli.command_line import App
-from flashferry.cli.options.shared import JsonOption, ReasonOption, StateOption, asker, carried
-from flashferry.cli.sites.following import RunArgument, SettingsOption, SiteOption, centre_of
+from flashferry.cli.invocation import asker
+from flashferry.cli.options.shared import JsonOption, ReasonOption, StateOption, carried
+from flashferry.cli.sites.centre import RunArgument, SettingsOption, SiteOption, centre_of
 from flashferry.cli.terminal.output import finish
-from flashferry.core.safe_quote import counted
+from flashferry.cli.view.layout import console
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.sites.centre.centre import wave_to_approve
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.sites.runs import orders_to_send
 
 if TYPE_CHECKING:
+    from flashferry.cli.command_line import App
     from flashferry.sites.centre.centre import Centre
 
 _PATIENCE_S = 10.0
-"""How long to wait for the agents' confirmation; `sites follow` continues to send where there is none."""
+"""Time to wait for confirmations; `sites follow` keeps sending unconfirmed orders."""
 _POLL_S = 0.25
 
 
 def register(app: App) -> None:
-    """Enter the commands of this module."""
+    """Add this module's commands to an app."""
     app.command("pause")(pause)
     app.command("continue")(continue_run)
     app.command("stop")(stop)
@@ -38,15 +41,15 @@ def register(app: App) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteeringAsked:
-    """What every verb that steers a run at its sites is given.
+    """Options of the verbs that steer a run at its sites.
 
     Attributes:
-        run: The run, as it was typed.
-        site: This site alone; None: all that are not through.
-        reason: Why.
-        sites: The centre's settings, or None: in the state folder.
-        state_dir: The state folder, or None: where the command line has it.
-        json: Whether the result is for programs.
+        run: The run, as typed.
+        site: One site; None: all that are not finished.
+        reason: The reason given.
+        sites: File with the centre's settings; None: the one in the state folder.
+        state_dir: The state folder; None: the default.
+        json: Whether to print JSON.
     """
 
     run: str
@@ -65,11 +68,11 @@ def _options(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Carry the options that every one of these verbs has."""
+    """Declare the options of these verbs."""
 
 
 def _steers(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb these options; it takes them together as its argument `asked`."""
+    """Add these options to a verb, passed together as its argument `asked`."""
     shared = inspect.signature(_options, eval_str=True).parameters
     return carried(verb, "asked", shared, lambda given, _own: SteeringAsked(**given))
 
@@ -105,9 +108,7 @@ def approve(
 
 
 def _steer(asked: SteeringAsked, what: SteerKind, words: str, wave: int | None = None) -> NoReturn:
-    """Send an order about a run to its sites, wait a moment for their agents' confirmation, print that, and leave."""
-    from flashferry.sites.centre.centre import wave_to_approve
-
+    """Send an order to the run's sites, wait briefly for the agents' confirmations, print them, and exit."""
     with centre_of(asked.sites, asked.state_dir) as centre:
         found = centre.run_named(asked.run)
         if what is SteerKind.APPROVE:
@@ -128,7 +129,7 @@ def _steer(asked: SteeringAsked, what: SteerKind, words: str, wave: int | None =
 
 
 def _unconfirmed(centre: Centre, run: str, what: SteerKind) -> int:
-    """Send orders, and wait a moment for the agents' confirmations; return how many are missing."""
+    """Send orders, wait briefly for the agents' confirmations, and return how many are missing."""
     until_s, left = time.monotonic() + _PATIENCE_S, 1
     while left and time.monotonic() < until_s:
         centre.orders.tend(run)
@@ -139,6 +140,4 @@ def _unconfirmed(centre: Centre, run: str, what: SteerKind) -> int:
 
 
 def _print(text: str) -> None:
-    from flashferry.cli.view.layout import console
-
     console().print(text)

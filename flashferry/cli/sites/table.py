@@ -1,22 +1,28 @@
-"""`flashferry sites list|runs|show`: sites, agents, and where runs of theirs stand. Asks no site."""
+"""`flashferry sites list|runs|show`: list sites, agents and the state of runs at sites."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
-from flashferry.cli.sites.following import RunArgument, SettingsOption, centre_of, ledger_of, settings_of
-from flashferry.cli.terminal.output import finish
+from flashferry.cli.sites.centre import RunArgument, SettingsOption, centre_of, ledger_of, settings_of
+from flashferry.cli.terminal.output import finish, say
+from flashferry.cli.view.sites_table import print_site_run, print_site_runs, print_sites
 from flashferry.model.exit_codes import ExitCode
+from flashferry.sites.broker import BrokerUnreachable
+from flashferry.sites.centre.centre import run_in
+from flashferry.sites.centre.overview import overview, run_overview, run_overviews
 from flashferry.store.reader import LATEST_RUNS
+
+if TYPE_CHECKING:
+    from flashferry.cli.command_line import App
 
 
 def register(app: App) -> None:
-    """Enter the commands of this module."""
+    """Add this module's commands to an app."""
     app.command("list")(list_sites)
     app.command("runs")(list_runs)
     app.command("show")(show_run)
@@ -31,9 +37,6 @@ def list_sites(
     json: JsonOption = False,
 ) -> None:
     """List sites with their agents: release, clock, last contact, what the depot has. Agents are asked first."""
-    from flashferry.cli.view.sites_table import print_sites
-    from flashferry.sites.centre.overview import overview
-
     settings = settings_of(sites, state_dir)
     if ask:
         _ask(sites, state_dir)
@@ -43,9 +46,6 @@ def list_sites(
 
 
 def _ask(sites: Path | None, state_dir: Path | None) -> None:
-    from flashferry.cli.terminal.output import say
-    from flashferry.sites.broker import BrokerUnreachable
-
     with centre_of(sites, state_dir) as centre:
         try:
             centre.ask(tuple(centre.settings.sites))
@@ -55,20 +55,13 @@ def _ask(sites: Path | None, state_dir: Path | None) -> None:
 
 def list_runs(runs: RunsOption = LATEST_RUNS, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """List the latest runs that were given to sites, the newest first. Reads the ledger only."""
-    from flashferry.cli.view.sites_table import print_site_runs
-    from flashferry.sites.centre.overview import run_overviews
-
     found = run_overviews(ledger_of(state_dir), most=runs)
     result: dict[str, object] = {"runs": found}
     finish("sites-runs", ExitCode.OK, result, as_json=json, human=lambda: print_site_runs(found))
 
 
 def show_run(run: RunArgument = "latest", state_dir: StateOption = None, json: JsonOption = False) -> None:
-    """Show where a run stands at each site, what its devices came to, and who wanted what. Reads the ledger only."""
-    from flashferry.cli.view.sites_table import print_site_run
-    from flashferry.sites.centre.centre import run_in
-    from flashferry.sites.centre.overview import run_overview
-
+    """Show a run's state at each site, the outcomes of its devices, and who asked for what. Reads the ledger only."""
     ledger = ledger_of(state_dir)
     found = run_overview(ledger, run_in(ledger, run))
     finish("sites-run", ExitCode.OK, {"run": found}, as_json=json, human=lambda: print_site_run(found))

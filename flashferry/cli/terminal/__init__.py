@@ -1,1 +1,1 @@
-"""The terminal itself: what goes out, what interrupts, and output that nothing waits for."""
+"""Terminal handling: output, interrupts, questions."""

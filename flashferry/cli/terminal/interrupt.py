@@ -1,4 +1,4 @@
-"""Ctrl-C once: stop taking new work, restore, report; a queue whose reader a signal wakes."""
+"""Signal handling: the first Ctrl-C stops the run in order, and wakes a waiting queue reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class SignalQueue(Generic[T]):
-    """Entered and read by the main thread; all threads can put in."""
+    """Queue that the main thread reads and any thread fills; a signal wakes the reader."""
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
@@ -42,7 +42,7 @@ class SignalQueue(Generic[T]):
             self._in = self._out = -1
 
     def put(self, item: T) -> None:
-        """Put something in; the reader wakes. Nothing comes of it once the box is closed."""
+        """Add an item and wake the reader. Ignored once the queue is closed."""
         with self._lock:
             if self._in == -1:
                 return
@@ -52,7 +52,7 @@ class SignalQueue(Generic[T]):
                     os.write(self._in, b"i")
 
     def take(self, timeout_s: float) -> list[T]:
-        """Return all that was put in since, in order; wait for the first, or a signal, for at most `timeout_s`."""
+        """Return all new items in order; wait at most `timeout_s` for the first one or a signal."""
         if not self._items:
             select.select([self._out], [], [], timeout_s)
         with self._lock:
@@ -65,25 +65,25 @@ class SignalQueue(Generic[T]):
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-"""Ctrl-C, a service that is stopped, and a terminal that is closed."""
+"""Ctrl-C, stop by a service manager, and a closed terminal."""
 
 _NUMBERS = frozenset(SIGNALS)
 
 _NUDGE = signal.SIGURG
 
-"""Wakes the main thread; nothing else sends it, and by default it is ignored."""
+"""Signal that wakes the main thread; ignored by default, and not sent by anything else."""
 
 _NUDGES_AFTER_S = (0.05, 0.25, 1.0)
 
-"""More than one, for on a busy host the main thread may only just be about to wait."""
+"""Several, since on a busy host the main thread may not be waiting yet."""
 
 
 @contextmanager
 def graceful_interrupt(say: Callable[[str], None] = say) -> Iterator[threading.Event]:
-    """Turn SIGNALS into an event for as long as the block runs, and print what happens now.
+    """Within the block, turn SIGNALS into an event, and print what happens now.
 
     Args:
-        say: Takes a line for people; where a live table is on the terminal it must not go past it.
+        say: Prints a line; with a live view it must print above that.
     """
     stop = threading.Event()
 
@@ -100,12 +100,12 @@ def graceful_interrupt(say: Callable[[str], None] = say) -> Iterator[threading.E
 
 @contextmanager
 def reading_only(verb: str) -> Iterator[threading.Event]:
-    """Turn SIGNALS into an event for as long as a block runs that changes nothing: the second one ends the process.
+    """Within a block that changes nothing, turn SIGNALS into an event; the second signal ends the process.
 
-    Its threads may wait for devices that do not answer, so the interpreter would not come to its end.
+    Threads may wait for devices that do not answer, so the process could not exit otherwise.
 
     Args:
-        verb: What is done, with its article: `a check`.
+        verb: What is being done, with its article: `a check`.
     """
 
     def announce(first: bool) -> None:
@@ -128,12 +128,12 @@ def stop_on_signals(
     announce: Callable[[bool], None] = lambda first: None,  # noqa: ARG005 -- the signature
     signals: Iterable[signal.Signals] = SIGNALS,
 ) -> Iterator[threading.Event]:
-    """Set an event on signals for as long as the block runs; `announce` then gets whether it was the first one."""
+    """Within the block, set an event on signals. announce: called per signal with whether it was the first."""
     stop = stop or threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -- the signature of a handler
         first = not stop.is_set()
-        # Set first: with the terminal gone, printing may fail, and stopping must not.
+        # Set first: printing may fail on a closed terminal, and stopping must not.
         stop.set()
         announce(first)
 
@@ -148,7 +148,7 @@ def stop_on_signals(
 
 @contextmanager
 def _woken() -> Iterator[None]:
-    """Have the main thread wake for SIGNALS for as long as the block runs, whatever it waits for."""
+    """Within the block, wake the main thread at SIGNALS, whatever it waits for."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(write_end, False)
     main = threading.main_thread().ident
@@ -174,7 +174,7 @@ def _woken() -> Iterator[None]:
     finally:
         signal.set_wakeup_fd(before)
         signal.signal(_NUDGE, handler)
-        # Where a command ends by a signal it is not to wait for the last nudge.
+        # A command that ends by a signal must not block on a full wake-up pipe.
         over.set()
         os.close(write_end)
         thread.join()

@@ -1,12 +1,12 @@
-"""Output that never blocks: a full disk, a closed pipe, or one that is never read stops no copy.
+"""Output that never blocks: a full disk, or a pipe that is closed or not read, does not stop a copy.
 
 Facts
 -----
 
-- Writing to a pipe or terminal that is not read waits without end once its buffer (64 kB) is full; O_NONBLOCK would
-  change the terminal for the user's shell as well. So a thread of its own does the writing.
-- It writes by descriptor: a thread that is stuck inside one of Python's file objects holds that object's lock, and the
-  interpreter could not end.
+- Writing to a pipe or terminal that is not read blocks once its buffer (64 kB) is full. O_NONBLOCK would change the
+  terminal for the user's shell as well, so a separate thread writes.
+- The thread writes to the descriptor: a thread blocked inside a Python file object holds that object's lock, and the
+  interpreter could not exit.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ MOST_QUEUED_BYTES = 1 << 20
 """About ten seconds of four hundred copies' progress."""
 
 UNREAD_AFTER_S = 5.0
-"""Output that waits so long to be written is not read."""
+"""Output blocked for longer counts as not being read."""
 
 FLUSH_S = 2.0
 _GONE = frozenset({errno.EPIPE, errno.EIO, errno.EBADF, errno.ENXIO})
 
 
 class NonblockingStream(io.RawIOBase):
-    """A descriptor as a file; a thread does the writing.
+    """File object for a descriptor; a thread does the writing.
 
     Args:
-        descriptor: Where it goes.
-        name: What it is called in the sentence about it.
-        report: Takes that sentence: one when output is lost for the first time, and one when it flows again.
+        descriptor: The descriptor to write to.
+        name: Name of the stream in notices.
+        report: Receives a notice when output is first lost, and when it is written again.
 
     Attributes:
-        is_whole: Whether everything was written, or its reader went away of its own accord.
+        is_whole: Whether everything was written, or the reader closed the pipe.
     """
 
     def __init__(self, descriptor: int, name: str, report: Callable[[str], None]) -> None:
@@ -64,7 +64,7 @@ class NonblockingStream(io.RawIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Return whether it is a terminal."""
+        """Return whether the descriptor is a terminal."""
         return os.isatty(self._descriptor)
 
     def fileno(self) -> int:
@@ -72,7 +72,7 @@ class NonblockingStream(io.RawIOBase):
         return self._descriptor
 
     def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
-        """Take a piece of output; never waits, never fails."""
+        """Queue a piece of output; never blocks or fails."""
         piece = bytes(data)
         with self._changed:
             if not self._is_gone and self._queued_bytes + len(piece) <= MOST_QUEUED_BYTES:
@@ -87,7 +87,7 @@ class NonblockingStream(io.RawIOBase):
         return len(piece)
 
     def finish(self) -> None:
-        """Have what is left written, for at most two seconds."""
+        """Write what is queued, for at most two seconds."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -153,16 +153,16 @@ class NonblockingStream(io.RawIOBase):
 
 @contextmanager
 def nonblocking_streams() -> Iterator[Callable[[], bool]]:
-    """Have standard output and error written by threads for as long as the block runs.
+    """Within the block, write standard output and error by threads.
 
     Yields:
-        What returns whether standard output has everything it was given, or a reader that left of its own accord.
+        A function that returns whether standard output was written completely, or its reader closed the pipe.
     """
     before = sys.stdout, sys.stderr
     for stream in before:
         with suppress(OSError):
             stream.flush()
-    # For a terminal that is gone, no other place is left.
+    # The terminal is closed; there is nowhere else to report to.
     error = NonblockingStream(2, "standard error", lambda _: None)
     output = NonblockingStream(1, "standard output", say)
     sys.stdout, sys.stderr = _text(output, before[0]), _text(error, before[1])
@@ -176,6 +176,6 @@ def nonblocking_streams() -> Iterator[Callable[[], bool]]:
 
 
 def _text(sink: NonblockingStream, like: TextIO) -> io.TextIOWrapper:
-    # What the terminal cannot show is replaced as before; `strict` would raise in the midst of a copy.
+    # Keep the error handler: `strict` would raise during a copy.
     errors = like.errors if like.errors not in {None, "strict"} else "backslashreplace"
     return io.TextIOWrapper(sink, encoding=like.encoding, errors=errors, line_buffering=True)  # type: ignore[arg-type]

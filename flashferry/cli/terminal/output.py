@@ -1,8 +1,7 @@
-"""What goes to the terminal: results on standard output, everything else on standard error.
+"""Terminal output: results on standard output, everything else on standard error.
 
-All of it passes the door to the outside (`flashferry.core.redaction`): no other module of the command line writes by
-itself, but for tables (`flashferry.cli.view.layout`). The copy lines of `flashferry serve` are what was asked for: they
-go out as they are.
+All text is sanitized by `flashferry.core.redaction`. Only this module and the tables (`flashferry.cli.view.layout`)
+print; the copy lines of `flashferry serve` are the one output that is not masked.
 """
 
 from __future__ import annotations
@@ -32,23 +31,23 @@ from flashferry.model.exit_codes import ExitCode
 from flashferry.monitor.events import Event
 
 _QUOTED = re.compile(r"'flashferry ((?:recover|report|status|stage --resume|run (?!list)\w+)\b[^']*)'")
-"""A command of ours that reads the journal, as sentences quote it."""
+"""A flashferry command that reads the journal, as quoted in messages."""
 
 
 class _CliState:
-    """The state folder, or the service, that the operator named: commands that results and errors name need it, too."""
+    """The state folder or service given on the command line; commands suggested in results and errors repeat it."""
 
     state_dir: Path | None = None
     service: str = ""
 
 
 def remember(state_dir: Path | None) -> Path | None:
-    """Keep and return what `--state-dir` was given; a callback of that option, called without it too.
+    """Store and return the value of `--state-dir`. Called by typer without the option, too.
 
-    What the environment says, the next command of the same shell finds by itself.
+    A value from the environment is not stored: the next command of the same shell has it as well.
 
     Raises:
-        ConfigInvalid: It is no folder.
+        ConfigInvalid: It is not a folder.
     """
     if state_dir is not None and state_dir.exists() and not state_dir.is_dir():
         raise ConfigInvalid(
@@ -61,19 +60,19 @@ def remember(state_dir: Path | None) -> Path | None:
 
 
 def remember_service(url: str) -> str:
-    """Keep and return what `--service` was given, as above."""
+    """Store and return the value of `--service`, see `remember`."""
     _CliState.service = "" if url == os.environ.get(SERVICE_VARIABLE) else url
     return url
 
 
 def command(words: str) -> str:
-    """Return the command line to type for a verb that reads the journal: `report RUN`, say."""
+    """Return the command line to type for a verb that reads the journal, such as `report RUN`."""
     where = f" --service {shlex.quote(_CliState.service)}" if _CliState.service else ""
     return f"flashferry{where} {words}{_option()}"
 
 
 def here(text: str) -> str:
-    """Return a sentence whose quoted commands look where this one did."""
+    """Add the state folder or service of this command to the commands quoted in a sentence."""
     return _QUOTED.sub(lambda found: found[0] if "--state-dir" in found[1] else f"'{command(found[1])}'", text)
 
 
@@ -84,16 +83,16 @@ def _option() -> str:
 SCHEMA_VERSION = 1
 JSON_VARIABLE = "FLASHFERRY_JSON"
 _YES = frozenset({"1", "true", "t", "yes", "y", "on"})
-"""What a variable says for a flag, as typer reads it."""
+"""Values of an environment variable that typer reads as true."""
 
 _FAMILIES = (["run"], ["images"], ["service"], ["sites"], ["nightly"], ["lab"])
 _OF_DEPOT = (["sync"], ["probe"], ["list"], ["verify"])
-"""Commands of a family that is a command by itself too, with values behind its options."""
+"""Subcommands of `depot`, which is a command itself and has options with values."""
 _PROGRESS_EVERY_S = 2.0
 HASHING_EVERY_S = 30.0
 _ANSWER_POLL_S = 0.2
 GONE = frozenset({errno.EPIPE, errno.EIO})
-"""What writing to a closed pipe or terminal ends in."""
+"""Error numbers of writing to a closed pipe or terminal."""
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
@@ -102,12 +101,12 @@ def echo(text: str = "", *, err: bool = False) -> None:
 
 
 def copy_line(text: str, *, err: bool = False) -> None:
-    """Print a line to be pasted into a router, with the login in it that it needs: the one text that is not masked."""
+    """Print a copy command for a router, including its login: the one text that is not masked."""
     _write_line(text, err=err)
 
 
 def _write_line(text: str, *, err: bool) -> None:
-    # Not typer's echo: to a stream of ASCII it writes UTF-8, past what stands in for characters that cannot be shown.
+    # Not typer's echo: it writes UTF-8 to an ASCII stream, past our error handler for encoding.
     stream = sys.stderr if err else sys.stdout
     _StatusLine.clear()
     stream.write(f"{text}\n")
@@ -115,7 +114,7 @@ def _write_line(text: str, *, err: bool) -> None:
 
 
 class _StatusLine:
-    """A line at the end of the terminal that changes in place, until any other text is printed."""
+    """Line at the end of the terminal that is updated in place until other text is printed."""
 
     is_shown = False
 
@@ -135,31 +134,31 @@ class _StatusLine:
 
 
 def is_live_terminal() -> bool:
-    """Return whether standard error is a terminal on which a line can change in place."""
+    """Return whether standard error is a terminal on which a line can be updated in place."""
     is_plain = "FLASHFERRY_PLAIN" in os.environ or os.environ.get("TERM", "dumb") in {"dumb", "unknown"}
     return sys.stderr.isatty() and not is_plain
 
 
 def agreed(above: Sequence[str], question: str, interrupted: Callable[[], bool]) -> bool:
-    """Ask a person on standard error; return whether the answer is yes. Anything else, an end of input too, is no.
+    """Ask a yes/no question on standard error. Everything but yes, including end of input, is no.
 
     Args:
-        above: Lines that stand above the question.
+        above: Lines printed above the question.
         question: The question.
-        interrupted: Whether the person wants to stop, looked at while nothing is typed.
+        interrupted: Whether the operator wants to stop; polled during the wait.
     """
     return typed(above, f"{question} [y/N]", interrupted).casefold() in {"y", "yes"}
 
 
 def typed(above: Sequence[str], question: str, interrupted: Callable[[], bool]) -> str:
-    """Ask a person on standard error; return what was typed, empty where input ended or the person wants to stop.
+    """Ask a question on standard error and return the answer; empty at end of input or on interrupt.
 
-    What was typed before the question stood there was not meant for it, and is thrown away.
+    Input typed before the question was printed is discarded.
 
     Args:
-        above: Lines that stand above the question.
+        above: Lines printed above the question.
         question: The question.
-        interrupted: Whether the person wants to stop, looked at while nothing is typed.
+        interrupted: Whether the operator wants to stop; polled during the wait.
     """
     for text in above:
         echo(text, err=True)
@@ -180,34 +179,34 @@ def typed(above: Sequence[str], question: str, interrupted: Callable[[], bool]) 
 
 
 class _Question:
-    """Whether a question stands at the end of the terminal's last line."""
+    """Whether an unanswered question is the last line of the terminal."""
 
     is_open = False
 
 
 def _end_question() -> None:
-    """Start a new line for what comes next, where Enter was not typed at a question."""
+    """Start a new line if an unanswered question is the terminal's last line."""
     if _Question.is_open:
         _Question.is_open = False
         echo(err=True)
 
 
 def say(text: str) -> None:
-    """Print a line for people on standard error; a closed terminal is no error."""
+    """Print a line on standard error; a closed terminal is not an error."""
     with suppress(OSError):
         _end_question()
         echo(f"flashferry: {here(text)}", err=True)
 
 
 def print_error(error: FlashferryError, code: ExitCode) -> None:
-    """Print an error in one sentence on standard error, and as JSON on standard output where that was asked for."""
+    """Print an error as one sentence on standard error, and as JSON on standard output if that was asked for."""
     with suppress(OSError):
         echo(f"flashferry: error: {here(str(error))}", err=True)
     report_to_programs(str(error), code)
 
 
 def report_to_programs(error: str, code: ExitCode, meaning: str | None = None) -> None:
-    """Print an error as a JSON document on standard output, where JSON was asked for; other arguments as `finish`."""
+    """Print an error as JSON on standard output if that was asked for; arguments as for `finish`."""
     if wants_json():
         with suppress(OSError):
             verb = verb_given()
@@ -217,7 +216,7 @@ def report_to_programs(error: str, code: ExitCode, meaning: str | None = None) -
 
 
 def verb_given() -> str:
-    """Return the verb of this process's command line, as results name it; empty where there is none."""
+    """Return the verb of this process as results name it, or an empty string."""
     words = [word for word in words_from_verb(sys.argv[1:]) if not word.startswith("-")]
     if words[:1] == ["stage"] and "--dry-run" in sys.argv:
         return "dry-run"
@@ -226,7 +225,7 @@ def verb_given() -> str:
 
 
 def wants_json() -> bool:
-    """Return whether this process was asked for JSON, by its command line or its environment."""
+    """Return whether the command line or the environment asks for JSON."""
     words = sys.argv[1:]
     is_form = "--format=json" in words or ("--format", "json") in pairwise(words)
     return "--json" in words or is_form or os.environ.get(JSON_VARIABLE, "").lower() in _YES
@@ -241,25 +240,26 @@ def finish(
     human: Callable[[], None],
     meaning: str | None = None,
 ) -> None:
-    """Print a result as one JSON document or for people, and leave with its exit code.
+    """Print a result as JSON or for people, and exit with its code.
 
     Args:
-        verb: The verb, as its results name it.
+        verb: The verb as results name it.
         code: The exit code.
-        result: What the document holds besides.
-        as_json: Whether it is for programs.
-        human: Prints it for people.
-        meaning: What the code means here, or None: what it always means after this verb.
+        result: Further content of the JSON document.
+        as_json: Whether to print JSON.
+        human: Prints the result for people.
+        meaning: What the code means here; None: what it always means for this verb.
     """
     is_out = printed((lambda: typer.echo(result_document(verb, code, result, meaning))) if as_json else human)
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
 
 
 def printed(write: Callable[[], object]) -> bool:
-    """Write to standard output; return whether it is there, or is not read any more.
+    """Write to standard output; return whether the output arrived or its reader closed the pipe.
 
-    A reader that went away, as `head` does, is no error: what was done is done, and the exit code has it. A result
-    that a full disk swallowed is one: an empty file and a zero would pass for a report.
+    A closed reader, as with `head`, is not an error. Output lost to a full disk is: an empty file with exit code 0
+    would
+    pass for a report.
     """
     try:
         write()
@@ -274,13 +274,13 @@ def printed(write: Callable[[], object]) -> bool:
 
 
 def print_for_programs(text: str) -> None:
-    """Print a text of ours that a program takes as it is, a script or a manual page; nothing foreign is in it."""
+    """Print a text that programs take as it is, such as a script. It must contain nothing from outside."""
     if not printed(lambda: sys.stdout.write(text)):
         raise typer.Exit(int(ExitCode.INTERNAL))
 
 
 def result_document(verb: str, code: ExitCode, result: dict[str, object], meaning: str | None = None) -> str:
-    """Return a result as the JSON document that `--json` prints: schema with version, exit code, then the result."""
+    """Return the JSON document that `--json` prints: schema version, exit code, then the result."""
     head = {
         "schema": f"flashferry.{verb}/{SCHEMA_VERSION}",
         "exit_code": int(code),
@@ -290,14 +290,14 @@ def result_document(verb: str, code: ExitCode, result: dict[str, object], meanin
 
 
 def print_document(document: Mapping[str, object]) -> None:
-    """Print a document that another flashferry made, as one of ours is printed."""
+    """Print a JSON document that came from a service."""
     typer.echo(json.dumps(redact_json(dict(document)), indent=2))
 
 
 class EventLines:
-    """Prints events as plain lines on standard error; of progress at most one line per device every two seconds.
+    """Prints events as plain lines on standard error; progress at most every two seconds per device.
 
-    How far images are hashed is one line that changes in place; where that cannot be, a line every half minute.
+    Hashing progress is one line updated in place, or a line every 30 seconds if the terminal cannot do that.
     """
 
     def __init__(self) -> None:
@@ -305,7 +305,7 @@ class EventLines:
         self._progress_at: dict[str | None, float] = {}
 
     def say(self, text: str) -> None:
-        """Print a line for people."""
+        """Print a line."""
         say(text)
 
     def __call__(self, event: Event) -> None:

@@ -1,7 +1,7 @@
-"""Questions to the operator at the terminal: a login that no other source knows, whether a wave may begin, and others.
+"""Questions to the operator at the terminal: logins, approval of waves, and the answers of `init`.
 
-Without a terminal nothing is asked: a device without a login is reported as such, and `flashferry run approve` at
-another terminal answers for the waves.
+Without a terminal nothing is asked: a device without a login is reported as such, and waves are approved by
+`flashferry run approve`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.credentials import Credentials
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 class WaveApproval:
-    """Asks once per wave, and looks for the answer without waiting for it.
+    """Asks for approval once per wave, and polls for the answer without blocking.
 
     Args:
-        say: Takes a line for people.
+        say: Prints a line.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -38,7 +38,7 @@ class WaveApproval:
         self._asked: int | None = None
 
     def __call__(self, wave: Wave) -> bool | None:
-        """Return the answer; None while there is none."""
+        """Return the answer, or None if there is none yet."""
         if self._asked != wave.number:
             self._asked = wave.number
             self._say(
@@ -48,7 +48,7 @@ class WaveApproval:
             return None
         answer = sys.stdin.readline()
         if answer == "":
-            # The terminal is gone: no one there says yes.
+            # The terminal is closed, so there is no answer.
             return False
         if (word := answer.strip().lower()) in {"y", "yes"}:
             return True
@@ -59,19 +59,19 @@ class WaveApproval:
 
 
 def wave_approval(say: Callable[[str], None]) -> WaveApproval | None:
-    """Return what asks, or None without a terminal: then `flashferry run approve` is waited for."""
+    """Return a WaveApproval, or None without a terminal; then only `flashferry run approve` approves."""
     return WaveApproval(say) if sys.stdin is not None and sys.stdin.isatty() else None
 
 
 def answered(question: str, read: Callable[[str], T]) -> T:
-    """Return the answer to a question, which is asked until one will do.
+    """Ask a question until the answer is valid, and return the parsed answer.
 
     Args:
-        question: The question, with a blank at its end.
-        read: Makes of a line what is wanted, or says what is wrong with it by ConfigInvalid.
+        question: Prompt text, ending with a space.
+        read: Parses the typed line; raises ConfigInvalid if it is not valid.
 
     Raises:
-        ConfigInvalid: The input is at its end.
+        ConfigInvalid: The input ended.
     """
     while True:
         sys.stderr.write(question)
@@ -85,15 +85,15 @@ def answered(question: str, read: Callable[[str], T]) -> T:
 
 
 def password_of(user: str, variable: str, prompt: str) -> str:
-    """Return the password of `--user`, from the environment or typed in.
+    """Return the password of `--user`, from the environment or typed.
 
     Args:
         user: The user.
-        variable: The variable that may hold it. It is taken out, so that no process started from here inherits it.
-        prompt: What is asked.
+        variable: Environment variable that may hold it; removed, so that child processes do not inherit it.
+        prompt: Prompt text.
 
     Raises:
-        ConfigInvalid: There is none, and no terminal to ask at.
+        ConfigInvalid: There is no password, and no terminal to ask at.
     """
     password = os.environ.pop(variable, None)
     if password is not None:
@@ -107,15 +107,15 @@ def password_of(user: str, variable: str, prompt: str) -> str:
 
 
 class PromptSource:
-    """Asks the operator for user name and password, once for all devices; says nothing where there is no terminal."""
+    """Source of credentials that asks the operator once for all devices; provides nothing without a terminal."""
 
     workers = 1
 
     def __init__(self) -> None:
         self._asked: dict[str | None, Credentials] = {}
 
-    def look_up(self, name: str, known: Credentials) -> Credentials:
-        """Return what the operator typed; a device whose login is complete is not asked for."""
+    def lookup(self, name: str, known: Credentials) -> Credentials:
+        """Return what the operator typed; a device with a complete login is not asked for."""
         if known.is_login or not sys.stdin.isatty():
             return Credentials()
         if known.username not in self._asked:

@@ -1,4 +1,4 @@
-"""What a terminal can show, and uncaught errors, log lines and warnings without secrets."""
+"""Output encoding of the terminal, and masked secrets in uncaught errors, log lines and warnings."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _ASCII_FOR = {
 
 
 def ascii_for(character: str) -> str:
-    """Return what stands for a character where it cannot be shown: its like, its letter without marks, else `?`."""
+    """Return an ASCII substitute for a character: a similar one, its letter without accents, or `?`."""
     if (known := _ASCII_FOR.get(character)) is not None:
         return known
     plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
@@ -63,7 +63,7 @@ def ascii_for(character: str) -> str:
 
 
 def fit_streams(environment: Mapping[str, str] = os.environ) -> None:
-    """Have standard output and error show what they can, and an ASCII likeness of what they cannot."""
+    """Make standard output and error replace characters that they cannot encode by ASCII substitutes."""
     codecs.register_error(HANDLER, _replaced)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -71,7 +71,7 @@ def fit_streams(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def is_ascii_asked_for(environment: Mapping[str, str]) -> bool:
-    """Return whether the locale was set to the one that has ASCII alone, and Python was not set otherwise."""
+    """Return whether the locale is set to ASCII and Python's UTF-8 mode is not set otherwise."""
     if environment.get("PYTHONIOENCODING") or environment.get("PYTHONUTF8") == "1":
         return False
     return environment.get("LC_ALL") in {"C", "POSIX"}
@@ -84,9 +84,9 @@ def _replaced(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def guard() -> None:
-    """Have whatever libraries, threads and the interpreter itself print shown, not obeyed, and without secrets.
+    """Sanitize and mask everything that libraries, threads and the interpreter print.
 
-    Who has set up logging, or hooks of their own, keeps them.
+    Logging handlers and exception hooks that are set already are kept.
     """
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Shown())
@@ -100,7 +100,7 @@ def guard() -> None:
 
 
 def print_trace(error: BaseException) -> None:
-    """Print an unexpected error, with where it came from; a closed terminal is no error."""
+    """Print an unexpected error with its traceback; a closed terminal is not an error."""
     _print(type(error), error, error.__traceback__)
 
 
@@ -124,8 +124,8 @@ def _not_raised(found: sys.UnraisableHookArgs) -> None:
 
 
 class _Shown(logging.Formatter):
-    """A record as it may be shown; that of a traceback in lines."""
+    """Formats log records with secrets masked; a traceback keeps its lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return it."""
+        """Return the record as text."""
         return sanitize_lines(super().format(record))

@@ -1,1 +1,1 @@
-"""What results look like to a person: tables, the live view, figures in words."""
+"""Output for people: tables, the live view, formatted figures."""

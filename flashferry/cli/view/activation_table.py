@@ -1,4 +1,4 @@
-"""Activations for people: who would be restarted when, before the question; then what each device runs."""
+"""Activation for people: which devices would reload when, and afterwards what each runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from flashferry.api.activating import LEAST_DIGEST
 from flashferry.cli.view.layout import BAD, GOOD, STYLES, console, line, print_error, show
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.states import Restored
 from flashferry.reports.facts import fact_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def to_be_restarted(plan: ActivationPlan) -> tuple[str, ...]:
-    """Return what stands above the question: the rounds, with each device and its image."""
+    """Return the lines above the approval question: the rounds, with each device and its image."""
     lines = [f"plan {plan.path}", f"SHA-256 {plan.digest}"]
     for one in plan.rounds:
         number = f"round {one.number + 1}"
@@ -39,7 +39,7 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 def print_activation_plan(plan: ActivationPlan) -> None:
-    """Print who would be restarted when."""
+    """Print which devices would reload when."""
     show(
         {"round": str(one.number + 1), "device": host, "site": plan.site_of(host) or "-", "image": plan.image_of(host)}
         for one in plan.rounds
@@ -52,7 +52,7 @@ def print_activation_plan(plan: ActivationPlan) -> None:
 
 
 def print_activations(report: RunReport) -> None:
-    """Print what each device runs, then what is to be said of it."""
+    """Print what each device runs, then notes about it."""
     show((_row(device) for device in report.devices), wide_only=frozenset({"image"}))
     for device in report.devices:
         if device.activation is not None:
@@ -65,7 +65,7 @@ def print_activations(report: RunReport) -> None:
 
 
 def print_activation(host: str, report: ActivationReport) -> None:
-    """Print what became of one device."""
+    """Print the result of one device."""
     line(host, fact_of("activation", report).headline, GOOD if report.outcome.is_good else BAD)
     for text in report.lacks:
         line(host, f"lacking: {text}", BAD)
@@ -76,7 +76,7 @@ def print_activation(host: str, report: ActivationReport) -> None:
 def _row(device: DeviceRecord) -> dict[str, str | Text]:
     done = device.activation
     running = device.readiness.running if device.readiness else None
-    # Nothing was sent to a device that is untouched: it runs what it ran.
+    # Nothing was sent to an untouched device, so its version is unchanged.
     runs = done.to_release if done else running if device.restored is Restored.UNTOUCHED else None
     return {
         "device": device.host,

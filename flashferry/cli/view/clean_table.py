@@ -1,4 +1,4 @@
-"""Cleaning for people: what would go, before the question; then what went, a row per file."""
+"""Cleaning for people: the files to be deleted, and afterwards a row per file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, console, line, print_error, show
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.states import Outcome
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def to_be_deleted(host: str, found: RemovableImages) -> tuple[str, ...]:
-    """Return what stands above the question about a device: each file with date, size, and why it may go."""
+    """Return the lines above a device's question: each file with date, size, and why it may be deleted."""
     files, space = counted(len(found.files), "file"), _free_space(found.free_bytes)
     return (
         f"{host}: {files} could go from {found.file_system}, {space}",
@@ -34,11 +34,11 @@ def _about_file(file: OldFile) -> tuple[str, ...]:
 
 
 def print_clean(found: CleanResult, *, asked: Collection[str] = ()) -> None:
-    """Print what became of each file, then what is to be said of each device.
+    """Print the result of each file, then notes on each device.
 
     Args:
-        found: What became of them.
-        asked: Names of the files that were asked about; empty: any.
+        found: The result.
+        asked: File names given by the operator; empty: all.
     """
     files = [_row(record, file) for record in found.devices if record.look for file in record.look.files]
     if files:

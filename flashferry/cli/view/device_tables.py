@@ -1,4 +1,4 @@
-"""Results for people: what a check, a run, a dry run and a recovery did, device by device."""
+"""Tables for people: results of a check, run, rehearsal or recovery by device."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from flashferry.cli.view.layout import (
     restored,
     show,
 )
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import duration, link_rate, megabytes, milliseconds
+from flashferry.core.value_description import counted
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.states import ACCEPTED_LABEL, GOOD_OUTCOMES, Outcome, Restored
 from flashferry.reports.facts import record_facts
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 FEW = 5
 
-"""Of so many devices everything is shown."""
+"""Number of devices up to which everything is shown."""
 
 MOST_ROWS = 60
 
@@ -69,23 +69,23 @@ _LEFT = frozenset({Outcome.NOT_BEGUN, Outcome.INTERRUPTED})
 
 
 def in_order(devices: Sequence[DeviceRecord]) -> tuple[DeviceRecord, ...]:
-    """Return the devices of a run with many so that those that need attention come first; of few as they are."""
+    """Return the devices of a large run with those that need attention first; a small run's order is unchanged."""
     return tuple(devices) if len(devices) <= FEW else tuple(sorted(devices, key=_urgency))
 
 
 def rows_of(devices: Sequence[DeviceRecord]) -> tuple[DeviceRecord, ...]:
-    """Return the devices that get a row: as many as can be read, and in any case those that need attention."""
+    """Return the devices to print: as many as fit, and always those that need attention."""
     ordered = in_order(devices)
     return ordered[: max(MOST_ROWS, sum(needs_attention(device) for device in ordered))]
 
 
 def print_details(report: RunReport, evidence: Callable[[DeviceRecord], None], *, is_kept: bool = True) -> None:
-    """Print the details of the rows: all where there are few devices, else of those that need attention.
+    """Print details by device: all of a small run, else those that need attention.
 
     Args:
         report: The run.
-        evidence: Prints what was measured and proven of one device.
-        is_kept: Whether the run stays in a journal, so that a report of it can be read.
+        evidence: Prints the measurements and proofs of one device.
+        is_kept: Whether the run is in a journal, so that a report can be read later.
     """
     ordered = in_order(report.devices)
     few = len(ordered) <= FEW
@@ -131,7 +131,7 @@ def _sentence(why: Failure) -> str:
 
 
 def _print_end(report: RunReport, *, few: bool, is_kept: bool) -> None:
-    """Print what became of all, why the run ended early, how it goes on, and where everything stands."""
+    """Print the totals, why the run ended early, how to continue it, and where the details are."""
     counts = Counter(device.outcome.phase for device in report.devices)
     if (without_row := len(report.devices) - len(rows_of(report.devices))) > 0:
         console().print(f"and {counted(without_row, 'device')} more that ended well or were not started")
@@ -172,7 +172,7 @@ def facts_line(found: CheckReport) -> str:
 
 
 def print_checks(records: tuple[CheckRecord, ...]) -> None:
-    """Print what a check of each device found, with the facts that no column has, and the notes."""
+    """Print the result of each device's check, with notes and facts that have no column."""
     show((_check_row(record) for record in records), wide_only=frozenset({"file system"}))
     for record in records:
         if record.check is not None:
@@ -194,7 +194,7 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
 
 
 def _print_check_sum(records: tuple[CheckRecord, ...]) -> None:
-    """Print how many devices came to what, and the command that comes next."""
+    """Print how many devices had which outcome, and the command that comes next."""
     counts = Counter(str(outcome(record.outcome, done=_fit_word(record.check))) for record in records)
     good = sum(record.outcome.is_good for record in records)
     sums = ", ".join(f"{count} {word}" for word, count in counts.most_common())
@@ -224,7 +224,7 @@ def _check_row(record: CheckRecord) -> dict[str, str | Text]:
 
 
 def _fit_word(found: CheckReport | None) -> str:
-    """Return what to call a device that may be staged: fit, but where its image may be another platform's."""
+    """Return `fit`, or a warning word if the device's image may be for another platform."""
     is_known = found is None or found.image is None or found.image.fits == "of this platform"
     return "fit" if is_known else _UNSURE
 
@@ -243,11 +243,11 @@ def _print_reach(host: str, found: Connectivity, *, is_alone: bool) -> None:
 
 
 def print_run(report: RunReport, *, is_kept: bool = True) -> None:
-    """Print a line for each device of a run, what calls for action on one, and where the details are.
+    """Print a line per device of a run, what needs action, and where the details are.
 
     Args:
         report: The run.
-        is_kept: Whether the run stays in a journal, so that there is more to be read of it.
+        is_kept: Whether the run is in a journal, so that more can be read later.
     """
     _print_images(report)
     ordered = in_order(report.devices)
@@ -258,7 +258,7 @@ def print_run(report: RunReport, *, is_kept: bool = True) -> None:
 
 
 def _short_row(device: DeviceRecord) -> dict[str, str | Text]:
-    """Return what became of a device: the copy's rate, or why there is none."""
+    """Return a device's row: the copy's rate, or why there was none."""
     seen, took_s = device.transfer, sum(device.seconds_by_step.values())
     texts = [f"{why.step}: {why.reason}" for why in _complaints(device)]
     if not texts:
@@ -274,7 +274,7 @@ def _short_row(device: DeviceRecord) -> dict[str, str | Text]:
 
 
 def _left_sentences(device: DeviceRecord) -> Iterator[str]:
-    """Yield what a run left on a device, and the command that removes or restores it."""
+    """Yield what a run left on a device, with the command that removes or restores it."""
     if device.partial_file is not None:
         yield partial_file_sentence(device.partial_file, device.partial_advice, is_removed=device.partial_removed)
     if device.restored is Restored.INCOMPLETE:
@@ -288,18 +288,17 @@ def _left_sentences(device: DeviceRecord) -> Iterator[str]:
 def print_run_details(
     report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None = None, *, is_kept: bool = True
 ) -> None:
-    """Print what became of each device of a run, with what was measured and proven.
+    """Print each device's result with measurements and proofs.
 
     Args:
         report: The run.
-        as_is_bytes_per_s: Speed before tuning by device, where a speed test measured it; without any there is no such
-            column.
-        is_kept: As for `print_run`.
+        as_is_bytes_per_s: Speed before tuning by device, from an earlier speed test; empty: no such column.
+        is_kept: See `print_run`.
     """
     _print_images(report)
     rows = [_run_row(device, as_is_bytes_per_s) for device in rows_of(report.devices)]
     if all(device.transport == USUAL for device in report.devices):
-        # A column in which all cells are equal shows nothing.
+        # Leave out columns whose cells are all equal.
         rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
     show(rows, wide_only=frozenset({"server says", "link limit", "took"}))
     print_details(report, _print_evidence, is_kept=is_kept)
@@ -325,7 +324,7 @@ def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None
         "server says": rate(seen.rate_bytes_per_s if seen else None),
         "link limit": rate(link),
         "verdict": seen.verdict.kind.value if seen else "-",
-        # A device has neither good outcome without the hash that it computed itself, in this run or before.
+        # Both successful outcomes require the hash that the device computed, in this run or before.
         "hash": "proven" if device.verify or device.outcome.is_good else "-",
         "config": restored(device.restored),
         "took": f"{sum(device.seconds_by_step.values()):.1f} s",
@@ -333,7 +332,7 @@ def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None
 
 
 def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
-    """Print what recovery did."""
+    """Print the result of a recovery."""
     if not records:
         console().print("nothing to recover: no dead run left a device tuned")
         return
@@ -422,7 +421,7 @@ def _print_foreign(host: str, found: RestoreReport, families: str) -> None:
 
 
 def print_dry_run(records: tuple[DryRecord, ...]) -> None:
-    """Print what a run would send to each device, in the order in which it would."""
+    """Print what a run would send to each device, in order."""
     for record in records:
         for text in _dry_lines(record):
             echo(text)
@@ -456,7 +455,7 @@ def _dry_lines(record: DryRecord) -> Iterator[str]:
 
 
 def _instead(tune: TunePlan) -> dict[str, str]:
-    """Return what is said behind the line of an SSH channel's window, for others are tried where it is refused."""
+    """Return notes for lines that have an alternative: other SSH channel windows are tried if one is refused."""
     others = " or ".join(one.ours for one in tune.channel)
     return {
         one.ours: f"    ! {others} where the device refuses it" for one in tune.changes if one.is_channel and others

@@ -1,8 +1,7 @@
-"""How results look: consoles, tables that fit the terminal, and figures in words.
+"""Consoles, tables that fit the terminal, and formatted figures.
 
-Whatever a console of ours prints has passed the door to the outside (`flashferry.core.redaction`) before it is measured
-and
-wrapped: a secret is masked before it could be cut, and a cell is as wide as what is shown of it.
+Text is sanitized by `flashferry.core.redaction` before it is measured and wrapped: a secret is masked before it could
+be cut, and a cell is as wide as what is printed.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
 
 GOOD, WARN, BAD = "green", "yellow", "bold red"
 STYLES = {Tone.GOOD: GOOD, Tone.WARN: WARN, Tone.BAD: BAD, Tone.QUIET: ""}
-"""How a terminal shows a tone."""
+"""Rich styles by tone."""
 
 WIDE_COLUMNS = 110
-"""From this width on a table has all its columns; below, what is left out stands in the lines under it."""
+"""Width from which a table has all columns; below, lines under it have the rest."""
 
 PIPED_COLUMNS = 160
 _NARROWEST = 20
-"""Less is no width that anybody reads."""
+"""Smallest usable width."""
 
 MOST_SENTENCES = 20
 MOST_NAMES = 4
@@ -43,33 +42,33 @@ _ADDRESS = "its address,"
 
 
 class ShownConsole(Console):
-    """One that shows what it is given and obeys nothing of it; it leaves a closed pipe to its caller.
+    """Console that sanitizes text, ignores markup in it, and raises BrokenPipeError.
 
-    Whatever is printed is a line, folded where it is too long: a line feed in it is not ours.
+    Every text is one line, folded if it is too long; line feeds in it are escaped.
 
     Args:
-        options: As those of rich's own.
+        options: Options of rich's console.
     """
 
     def __init__(self, **options: Any) -> None:
-        # No markup, no emoji: a device may well print [brackets] and :colons:.
+        # No markup or emoji: device output may contain [brackets] and :colons:.
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def on_broken_pipe(self) -> None:
-        """Raise what a closed pipe is; the library would exit with a code of its own."""
+        """Raise the error; rich would exit with a code of its own."""
         raise BrokenPipeError
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a text of ours as rich has it."""
+        """Return one of our texts as rich text."""
         return super().render_str(sanitize(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield what is written for something, and for all that is in it."""
+        """Yield the sanitized segments of a renderable."""
         return super().render(_shown_text(renderable) if isinstance(renderable, Text) else renderable, options)
 
 
 class ShownTable(Table):
-    """A table of cells that are a line each, as they are shown, so that its columns are as wide as they need to be."""
+    """Table whose cells are sanitized to one line each before columns are measured."""
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         """Add a row."""
@@ -77,13 +76,13 @@ class ShownTable(Table):
 
 
 class Verbatim:
-    """A line that goes out as it is: a copy line, which has to have its login in it."""
+    """Line printed unmasked: a copy command, which needs its login."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield it."""
+        """Yield the line."""
         yield Segment(self._text)
         yield Segment.line()
 
@@ -102,9 +101,9 @@ def _shown_text(text: Text) -> Text:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console on standard output or error; wide where it is no terminal, so that no row is cut.
+    """Return a console on standard output or error; wide if it is not a terminal, so that no row is cut.
 
-    Who gives a width in COLUMNS gets that one, there too.
+    A width in COLUMNS is respected there, too.
     """
     found = ShownConsole(stderr=stderr)
     given = os.environ.get("COLUMNS", "")
@@ -114,7 +113,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def is_wide() -> bool:
-    """Return whether standard output has room for all columns."""
+    """Return whether standard output is wide enough for all columns."""
     return console().width >= WIDE_COLUMNS
 
 
@@ -133,15 +132,15 @@ def show(
     most_columns: int | None = None,
     folds: str | None = None,
 ) -> None:
-    """Print rows as a table; the columns are the keys of the first row, less those that only a wide terminal has.
+    """Print rows as a table; the columns are the keys of the first row.
 
-    A last column that wraps is set in words; all others are as wide as they need to be.
+    The last column wraps at words; all others are as wide as their content.
 
     Args:
         rows: The rows.
-        wide_only: Columns that only a wide terminal has.
-        most_columns: The table is no wider than so many characters; None: than the terminal.
-        folds: The only column that folds where there is no room for all; None: any of them.
+        wide_only: Columns shown only on a wide terminal.
+        most_columns: Maximum width in characters; None: the terminal's.
+        folds: The only column that folds if space is short; None: any.
     """
     kept = [{key: cell for key, cell in row.items() if is_wide() or key not in wide_only} for row in rows]
     if not kept:
@@ -156,7 +155,7 @@ def show(
 
 
 def line(host: str, text: str, style: str = "") -> None:
-    """Print a line about a device; a long one goes on under its own text."""
+    """Print a line about a device; a long one is indented under its own text."""
     grid = ShownTable(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -167,12 +166,12 @@ def line(host: str, text: str, style: str = "") -> None:
 def alike(
     pairs: Iterable[tuple[str, str]], style: str = "", addresses: Mapping[str, str] = MappingProxyType({})
 ) -> int:
-    """Print sentences, each once and with the devices that it is about; return how many were too many to print.
+    """Print each distinct sentence once, with its devices; return how many sentences were left out.
 
     Args:
-        pairs: Sentences, each with the device that it is about.
-        style: How they look.
-        addresses: Addresses by device: sentences that differ in nothing else are alike.
+        pairs: Sentence and device.
+        style: Rich style.
+        addresses: Addresses by device: sentences that differ only in these count as equal.
     """
     found: dict[str, list[str]] = {}
     for text, host in pairs:
@@ -187,31 +186,31 @@ def alike(
 
 
 def names(hosts: Sequence[str]) -> str:
-    """Return the first names of a list, and how many there are besides."""
+    """Return the first names of a list, and how many more there are."""
     most = MOST_NAMES * 2 if is_wide() else MOST_NAMES
     more = f" and {len(hosts) - most} more" if len(hosts) > most else ""
     return ", ".join(hosts[:most]) + more
 
 
 def print_error(host: str, failure: Failure | None) -> None:
-    """Print why a device did not get through, and what to do."""
+    """Print why a device failed, and what to do."""
     if failure is not None:
         hint = f". {failure.hint}" if failure.hint else ""
         line(host, f"{failure.step}: {failure.reason}{hint}", BAD)
 
 
 def rate(bytes_per_s: float | None) -> str:
-    """Return a rate for people: `5.43 MB/s`, or a dash where there is none."""
+    """Return a rate such as `5.43 MB/s`, or a dash for None."""
     return units.rate(bytes_per_s) if bytes_per_s else "-"
 
 
 def outcome(found: Outcome, *, done: str = Outcome.DONE.label) -> Text:
-    """Return what became of a device, in colour."""
+    """Return a device's outcome, in colour."""
     return Text(done if found is Outcome.DONE else found.label, style=STYLES[found.tone])
 
 
 def restored(found: Restored) -> Text:
-    """Return whether a configuration is what it was, in colour; restored means proven (`flashferry.model.states`)."""
+    """Return the state of a configuration, in colour; restored means proven (`flashferry.model.states`)."""
     words = "restored but…" if found is Restored.FOREIGN_CHANGE and not is_wide() else found.label
     proven = ", proven" if found is Restored.RESTORED and is_wide() else ""
     return Text(f"{words}{proven}", style=STYLES[found.tone])

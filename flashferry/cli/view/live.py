@@ -1,4 +1,4 @@
-"""A run while it runs: a live view in a terminal, plain lines elsewhere."""
+"""View of a run in progress: a live view in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ SUMMARY_EVERY_S = 10.0
 
 
 class FleetLines:
-    """Prints what became of each device, and in between where the sites stand, on standard error.
+    """Prints each device's result, and summaries by site in between, on standard error.
 
     Args:
-        roster: Which devices the run has.
-        last_step: The step that ends a device's run where the run does not report it.
-        devices: How many there are.
-        clock: Seconds, going up.
+        roster: The run's devices.
+        last_step: The step that ends a device's run if the run does not report its end.
+        devices: Number of devices.
+        clock: Monotonic seconds.
     """
 
     def __init__(
         self, roster: Roster, last_step: str, devices: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._fleet = Fleet(roster, last_step, devices)
-        # A run that restores reports each device's end by itself.
+        # A run with restore steps reports each device's end.
         self._ends_silently = last_step != "restore"
         self._clock = clock
         self._lock = threading.Lock()
@@ -51,11 +51,11 @@ class FleetLines:
         self._hashing_at_s = -HASHING_EVERY_S
 
     def say(self, text: str) -> None:
-        """Print a line for people."""
+        """Print a line."""
         say(text)
 
     def __call__(self, event: Event) -> None:
-        """Take an event; most of them only change what the next summary says."""
+        """Process an event; most only change the next summary."""
         with self._lock:
             now_s = self._clock()
             was_over = self._is_over(event.host)
@@ -72,7 +72,7 @@ class FleetLines:
         return device is not None and device.is_over
 
     def _lines(self, event: Event, *, has_ended: bool) -> list[tuple[str, str]]:
-        """Return what an event says by itself, with who it is about."""
+        """Return the lines for an event, each with its device."""
         mark, text = _marked(event)
         if event.host is None and event.status == "progress":
             if event.at_s - self._hashing_at_s < HASHING_EVERY_S:
@@ -88,7 +88,7 @@ class FleetLines:
         return []
 
     def _summary(self) -> list[tuple[str, str]]:
-        """Return a line for each site that has something new, and one for all."""
+        """Return a line for each site with news, and one for the run."""
         lines = []
         for name, tally in self._fleet.sites.items():
             text = _summary_of(tally)
@@ -105,7 +105,7 @@ class FleetLines:
 
 
 def _marked(event: Event) -> tuple[str, str]:
-    """Return what draws the eye to an event, and its text without that word: the outcome where it has one."""
+    """Return an event's highlighted word, its outcome if it has one, and the rest of its text."""
     if event.status == "retry":
         return "retry ", event.text
     if event.status != "failed":
@@ -127,15 +127,15 @@ def _summary_of(tally: Tally) -> str:
 
 OfSites = Callable[[], Mapping[str, str]]
 
-"""Asked each time that a view is drawn: notes on sites, in words by site."""
+"""Returns notes by site; called at each drawing."""
 
 MANY = 20
 
-"""Beyond so many devices plain lines are a summary."""
+"""Number of devices above which plain lines are summaries."""
 
 _REDRAW_EVERY_S = ((200, 1.0), (MANY, 0.5), (0, 0.25))
 
-"""From so many devices on: each reports once a second, and a line of 160 columns takes a while to draw."""
+"""Redraw interval by least number of devices: drawing time grows with their number."""
 
 
 @contextmanager
@@ -149,19 +149,19 @@ def watching(
     silence: OfSites | None = None,
     fetching: OfSites | None = None,
 ) -> Iterator[View]:
-    """Yield what takes a run's events: a live view on standard error where it is a terminal, else plain lines.
+    """Yield the receiver of a run's events: a live view if standard error is a terminal, else plain lines.
 
     Args:
-        last_step: The step that ends a device's run where the run does not report it: `restore`, `reach`, `check`.
-        devices: How many devices the run has.
-        roster: Which, at which sites, and what they are to get: for totals; None: not known beforehand.
-        events: Where events go for programs, see `docs/events.md`; `-` takes the place of what is for people.
-        metrics: `[ADDRESS:]PORT` where metrics are to be had; None for nowhere.
-        silence: Returns when silent sites were last in contact, for the live view; None: no site has an agent.
-        fetching: Returns which image comes into a site's depot, likewise.
+        last_step: The step that ends a device's run if the run does not report its end: `restore`, `reach`, `check`.
+        devices: Number of devices.
+        roster: The devices with their sites and image sizes, for totals; None: unknown.
+        events: File for events, see `docs/events.md`; `-`: standard error, in place of lines for people.
+        metrics: `[ADDRESS:]PORT` that serves metrics, or None.
+        silence: Returns when silent sites were last in contact; None: no site has an agent.
+        fetching: Returns which images depots are fetching; None: no site has an agent.
 
     Raises:
-        ConfigInvalid: The file cannot be written, or the port cannot be listened on.
+        ConfigInvalid: The file cannot be written, or the port cannot be used.
     """
     roster = roster or Roster()
     with watchers(roster, say, last_step=last_step, events=events, metrics=metrics) as others:
@@ -186,19 +186,19 @@ def _shown(
 
 
 class LiveTable:
-    """Takes events and renders where the run stands; what failed is printed above, once.
+    """Live view of a run; failures are printed above it once.
 
-    Events only change numbers; a thread of the view's own draws them, so that neither a slow terminal nor one that was
-    stopped by Ctrl-S holds up a device.
+    Events only change numbers. A separate thread draws, so that a slow terminal, or one stopped by Ctrl-S, delays no
+    device.
 
     Args:
         out: The terminal.
-        last_step: As in `watching`.
-        devices: How many devices the run has.
-        clock: Seconds, going up.
-        roster: Which they are.
-        silence: As in `watching`.
-        fetching: As in `watching`.
+        last_step: See `watching`.
+        devices: Number of devices.
+        clock: Monotonic seconds.
+        roster: The run's devices.
+        silence: See `watching`.
+        fetching: See `watching`.
     """
 
     def __init__(
@@ -217,14 +217,14 @@ class LiveTable:
         self._started_s = clock()
         self._lock = threading.Lock()
         self._fleet = Fleet(roster or Roster(), last_step, devices)
-        # Appended to without the lock: a signal may have something said in the midst of drawing.
+        # Appended without the lock: a signal handler may call this during drawing.
         self._above: deque[Text] = deque()
         self._hashing = ""
         self._styles: dict[str, Style] = {"": Style.null()}
         self._end = threading.Event()
 
     def __call__(self, event: Event) -> None:
-        """Take an event; called from several threads."""
+        """Process an event; called from several threads."""
         with self._lock:
             known = self._fleet.devices.get(event.host) if event.host is not None else None
             is_news = known is None or not known.has_failed
@@ -240,13 +240,13 @@ class LiveTable:
         elif event.status == "failed" and event.step not in {"device", "transfer"}:
             self._say_above(f"{event.host}: {event.step}: {event.text}", style=_style(event))
         elif event.status == "failed" and event.step == "device" and is_news and event.outcome != Outcome.NOT_BEGUN:
-            # No step of it failed, and yet it did not end well: as one that is not ready, or that was rolled back.
+            # No step failed but the outcome is bad, such as not ready or rolled back.
             self._say_above(f"{event.host}: {event.text}", style=_style(event))
         elif event.status == "note":
             self._say_above(f"{event.host}: {event.text}")
 
     def say(self, text: str) -> None:
-        """Print a line for people, above the view, when it is drawn next."""
+        """Print a line above the view at its next update."""
         self._say_above(f"flashferry: {text}")
 
     def _say_above(self, text: str, style: str = "") -> None:
@@ -254,7 +254,7 @@ class LiveTable:
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
-        """Draw until the block ends; then the view is gone, for the results that follow say more."""
+        """Draw until the block ends, then remove the view."""
         live = Live(self, console=self._out, auto_refresh=False, transient=True)
         with suppress(OSError):
             live.start()
@@ -264,9 +264,9 @@ class LiveTable:
             yield
         finally:
             self._end.set()
-            # One that hangs in a write to a stopped terminal is left behind; the cursor comes back if it can.
+            # A thread blocked by a stopped terminal is abandoned; restore the cursor if possible.
             artist.join(timeout=2.0)
-            # A terminal that was closed meanwhile must not take the results and the exit code with it.
+            # A closed terminal must not prevent results and exit code.
             if not artist.is_alive():
                 with suppress(OSError):
                     self.print_above()
@@ -274,11 +274,11 @@ class LiveTable:
                     live.stop()
 
     def print_above(self) -> None:
-        """Print what is to stand above the view."""
+        """Print the lines that go above the view."""
         lines = [self._above.popleft() for _ in range(len(self._above))]
         if lines:
             for line in lines:
-                # A name may have signs that the terminal has not.
+                # A name may contain characters that the terminal cannot show.
                 line.plain = line.plain.encode(self._out.encoding, "replace").decode(self._out.encoding)
             self._out.print(Group(*lines))
 
@@ -286,7 +286,7 @@ class LiveTable:
         pause_s = next(pause_s for least, pause_s in _REDRAW_EVERY_S if self._fleet.total > least or not least)
         while not self._end.wait(pause_s):
             try:
-                # What is printed above has the view drawn anew by itself.
+                # Printing above redraws the view.
                 if self._above:
                     self.print_above()
                 else:
@@ -295,7 +295,7 @@ class LiveTable:
                 return  # the terminal is gone
 
     def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
-        """Render the view in the lines and columns that the terminal has now."""
+        """Render the view for the terminal's present size."""
         screen = TerminalSize(
             width=options.max_width, height=max(2, (options.height or out.height) - 1), plain=options.ascii_only
         )
@@ -323,5 +323,5 @@ class LiveTable:
 
 
 def _style(event: Event) -> str:
-    """Return the style of an event that did not end well: that of its outcome where it has one."""
+    """Return the style of a failed event: that of its outcome if it has one."""
     return STYLES[Outcome(event.outcome).tone] if event.outcome in set(Outcome) else BAD

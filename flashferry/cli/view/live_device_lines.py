@@ -1,4 +1,4 @@
-"""A device's line in the live view: its step, how far its copy is, what limits it so far, or why it failed. Pure."""
+"""Lines of devices in the live view: step, progress of the copy, what limits it, or why it failed. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flashferry.monitor.progress import Device
 DIM, BAD, WARN, DONE = "dim", "bold red", "yellow", "cyan"
 
 WIDE_ENOUGH = 80
-"""Below so many columns the view leaves out a site's cap and a copy's verdict, rather than cut what stands last."""
+"""Width below which a site's cap and a copy's verdict are left out."""
 
 _STEP = 14
 _RATE = 7
@@ -22,11 +22,11 @@ _FEW_STEP = 20
 _FEW_BAR = 16
 _STYLES = {Need.RESTORING: BAD, Need.FAILED: BAD, Need.STALLED: WARN, Need.RETRY: WARN, Need.SLOW: WARN}
 _IN_WORDS = frozenset({Need.RESTORING, Need.FAILED, Need.RETRY})
-"""Needs that take words, not a bar."""
+"""Needs shown as text instead of a bar."""
 
 
 def few_lines(devices: Iterable[Device], screen: TerminalSize, now_s: float) -> list[Line]:
-    """Return a line per device, with units in it: for a run of few devices, whose lines have no header."""
+    """Return a line per device with units, for a run of few devices without a header."""
     found = list(devices)
     host = min(_FEW_STEP, max((len(device.host) for device in found), default=0))
     step = min(_FEW_STEP, max((len(device.step) for device in found), default=0))
@@ -56,7 +56,7 @@ def _few_line(device: Device, host: int, step: int, screen: TerminalSize, now_s:
 
 
 def device_header(devices: Sequence[Device], screen: TerminalSize, *, with_site: bool, has_copies: bool = True) -> Line:
-    """Return the words above the lines of devices; of copies only where there are any."""
+    """Return the header above device lines. has_copies: include the columns of copies."""
     host, site, width = _widths(devices, screen, with_site=with_site)
     words = [fit("device", host), *([fit("site", site)] if site else []), fit("step", _STEP)]
     if not has_copies:
@@ -68,14 +68,14 @@ def device_header(devices: Sequence[Device], screen: TerminalSize, *, with_site:
 def device_lines(
     chosen: Iterable[tuple[Device, Need]], screen: TerminalSize, now_s: float, *, with_site: bool
 ) -> list[Line]:
-    """Return a line per device, in the columns that `device_header` names."""
+    """Return a line per device, in the columns of `device_header`."""
     found = list(chosen)
     widths = _widths([device for device, _ in found], screen, with_site=with_site)
     return [_line(device, need, widths, screen, now_s) for device, need in found]
 
 
 def _widths(devices: Sequence[Device], screen: TerminalSize, *, with_site: bool) -> tuple[int, int, int]:
-    """Return the columns of the name, the site (0: not shown) and the bar."""
+    """Return the widths of name, site (0: not shown) and bar."""
     verdict = _VERDICT + 2 if screen.width >= WIDE_ENOUGH else 0
     space = screen.width - (_STEP + 2) - (2 + 6) - (_RATE + 2) - (_LEFT + 2) - verdict
     host = min(max(6, *(len(device.host) for device in devices)), max(12, space - 6))
@@ -110,7 +110,7 @@ def _line(device: Device, need: Need, widths: tuple[int, int, int], screen: Term
 
 
 def _step(device: Device, need: Need, now_s: float) -> str:
-    """Return what a device does, with the time where there is no bar."""
+    """Return a device's step, with its duration if there is no bar."""
     if need is Need.FAILED:
         return device.phase.label
     if need is Need.RETRY:
@@ -127,7 +127,7 @@ def _step(device: Device, need: Need, now_s: float) -> str:
 def _text(device: Device, need: Need) -> str:
     if need is Need.RETRY or (device.waits and need is not Need.FAILED):
         return device.waits
-    # The step has the word already.
+    # The step's text already contains the word.
     return device.text.removeprefix(f"{device.phase.label}: ") if need in _IN_WORDS else device.doing
 
 
@@ -136,7 +136,7 @@ def _share(device: Device) -> float:
 
 
 def _left_s(device: Device) -> float | None:
-    # Below what is shown as a rate, a time would be given to the second and mean nothing.
+    # At a rate that rounds to zero, a remaining time would be meaningless.
     if device.rate_bytes_per_s < 500.0:
         return None
     return (device.size_bytes - device.acked_bytes) / device.rate_bytes_per_s

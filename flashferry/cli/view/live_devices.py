@@ -1,4 +1,4 @@
-"""Cells of the live view, and which devices get a line in it. Pure."""
+"""Cells of the live view, and the choice of devices shown in it. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.verify import VERIFY
 
 Span = tuple[str, str]
 
-"""A piece of text and its style; an empty style is none."""
+"""Text and its style, or an empty style."""
 
 Line = list[Span]
 
@@ -25,12 +25,12 @@ GAP = "  "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalSize:
-    """What a terminal can show.
+    """Size of a terminal.
 
     Attributes:
         width: Columns.
         height: Lines.
-        plain: Whether only ASCII can be shown.
+        plain: Whether it can show only ASCII.
     """
 
     width: int
@@ -39,7 +39,7 @@ class TerminalSize:
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
-    """Return a text in exactly so many columns; one that is too long ends with an ellipsis."""
+    """Pad or cut a text to a width; a cut text ends with an ellipsis."""
     text = "".join(character if character.isprintable() else " " for character in text)
     length = cell_len(text)
     if length <= width:
@@ -48,7 +48,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
 
 
 def joined(cells: Iterable[Line]) -> Line:
-    """Return cells as a line, with gaps between them; those without any text leave no gap."""
+    """Join cells to a line with gaps between them; empty cells are left out."""
     line: Line = []
     for cell in cells:
         if line and cell:
@@ -58,7 +58,7 @@ def joined(cells: Iterable[Line]) -> Line:
 
 
 def cut(line: Line, screen: TerminalSize) -> Line:
-    """Return a line no wider than the terminal, in signs that it has."""
+    """Cut a line to the terminal's width, in characters it can show."""
     kept: Line = []
     width = screen.width
     for text, style in line:
@@ -76,26 +76,26 @@ _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"))
 
 
 def bar(share: float, width: int, *, plain: bool) -> tuple[str, str]:
-    """Return the done and the undone part of a bar.
+    """Return the done and the remaining part of a progress bar.
 
     Args:
-        share: How much is done, 0 to 1.
+        share: Done part, 0 to 1.
         width: Columns of both parts together.
         plain: Whether only ASCII can be shown.
     """
-    # Full only when all is done: rounding must not promise an end.
+    # Full only if all is done, whatever rounding gives.
     filled = width if share >= 1 else min(width - 1, int(share * width))
     done, undone = ("#", ".") if plain else ("━", "─")
     return done * filled, undone * (width - filled)
 
 
 def percent(share: float) -> str:
-    """Return a share; 100 % only when all is done."""
+    """Return a share in percent; 100 % only if all is done."""
     return f"{min(int(share * 100), 99 if share < 1 else 100)}%"
 
 
 def rate(bytes_per_s: float) -> str:
-    """Return a rate in MB/s with three figures or so, without its unit; a dash for none."""
+    """Return a rate in MB/s with about three digits and no unit; a dash for none."""
     found = bytes_per_s / 1e6
     if found < 0.000_5:
         return "-"
@@ -103,7 +103,7 @@ def rate(bytes_per_s: float) -> str:
 
 
 def amount(done_bytes: float, all_bytes: float) -> str:
-    """Return how much of how much in the unit that fits the whole."""
+    """Return done and total amount in one unit that fits the total."""
     for size, unit in _UNITS:
         if all_bytes >= size:
             return f"{done_bytes / size:,.1f} of {all_bytes / size:,.1f} {unit}"
@@ -111,7 +111,7 @@ def amount(done_bytes: float, all_bytes: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a time as `4:05` or `1:02:03`."""
+    """Return a duration as `4:05` or `1:02:03`."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     if hours >= 1000:
@@ -120,13 +120,13 @@ def clock(seconds: float) -> str:
 
 
 def left(seconds: float | None) -> str:
-    """Return a time that is left; nothing where it is not known."""
+    """Return the remaining time, or an empty string if it is unknown."""
     return "" if seconds is None else f"{clock(seconds)} left"
 
 
 STALLED_AFTER_S = 10.0
 
-"""Our server measures every second; ten without an acknowledgement are no hiccup on any link."""
+"""Time without an acknowledgement after which a copy counts as stalled."""
 
 _SLOW_SHARE = 1 / 3
 
@@ -136,7 +136,7 @@ _SETTLED_S = 30.0
 
 
 class Need(IntEnum):
-    """Why a device is shown, in the order in which it is."""
+    """Why a device is shown, in display order."""
 
     RESTORING = 0
     FAILED = 1
@@ -150,7 +150,7 @@ class Need(IntEnum):
 
 _ACTIONABLE = frozenset({Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED})
 
-"""Ends that need an action; devices that were not started are only counted."""
+"""Final phases that need action."""
 
 LABELS: Mapping[Need, str] = {
     Need.RESTORING: "being restored",
@@ -163,16 +163,16 @@ LABELS: Mapping[Need, str] = {
     Need.OTHER: "at other steps",
 }
 
-"""Labels of devices that are only counted."""
+"""Labels for counts of hidden devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What is shown of the devices, and what is not.
+    """The devices that are shown.
 
     Attributes:
         shown: Devices with their needs, in order.
-        hidden: How many more there are, by need.
+        hidden: Number of further devices by need.
     """
 
     shown: tuple[tuple[Device, Need], ...] = ()
@@ -180,9 +180,9 @@ class Choice:
 
 
 def choose(devices: Iterable[Device], *, space: int, now_s: float) -> Choice:
-    """Return the devices that are shown in so many lines; queued ones and those that went well never are.
+    """Choose the devices for `space` lines; queued and successful devices are never shown.
 
-    Devices that failed and are through keep a quarter of the lines, the latest first, and more where lines are left.
+    Failed devices get at least a quarter of the lines, the latest first.
     """
     found = list(devices)
     usual = _usual_rates(found, now_s)
@@ -198,12 +198,12 @@ def choose(devices: Iterable[Device], *, space: int, now_s: float) -> Choice:
 
 
 def need_of(device: Device, usual_bytes_per_s: float | None, now_s: float) -> Need | None:
-    """Return why a device gets a line, or None where it gets none.
+    """Return why a device gets a line, or None.
 
     Args:
         device: The device.
-        usual_bytes_per_s: What the copies of its site make; None where too few run.
-        now_s: The time, on the follower's clock.
+        usual_bytes_per_s: Usual rate of its site's copies; None if too few run.
+        now_s: Current time on the follower's clock.
     """
     if device.is_over or device.phase is Phase.QUEUED:
         is_amiss = device.has_failed or device.phase in _ACTIONABLE
@@ -222,7 +222,7 @@ def need_of(device: Device, usual_bytes_per_s: float | None, now_s: float) -> Ne
 
 
 def _usual_rates(devices: list[Device], now_s: float) -> dict[str, float]:
-    """Return what a copy makes by site, where enough of them run for long enough."""
+    """Return the usual copy rate by site, for sites with enough copies that run long enough."""
     rates: defaultdict[str, list[float]] = defaultdict(list)
     for device in devices:
         if device.is_flowing and now_s - device.copying_since_s >= _SETTLED_S:

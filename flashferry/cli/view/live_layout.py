@@ -1,4 +1,4 @@
-"""The live view of a run as lines: totals, a line per site, a line per device that matters. Pure: no terminal."""
+"""Layout of the live view: totals, a line per site, a line per device that needs attention. Pure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from flashferry.cli.view.live_devices import (
     rate,
 )
 from flashferry.core.redaction import sanitize
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.states import NOT_DONE, Phase
 from flashferry.monitor.progress import Fleet, Tally
 
 FEW = 8
-"""So many devices need no totals and no sites: the lines are theirs."""
+"""Number of devices up to which totals and sites are left out."""
 
 DIM, GOOD, BAD, WARN, DONE = "dim", "green", "bold red", "yellow", "cyan"
 
@@ -44,11 +44,11 @@ _LEAST_DEVICE_LINES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteNotes:
-    """Notes on sites that have an agent, in words by site.
+    """Notes on sites with an agent, by site.
 
     Attributes:
-        silent: When a silent agent was last in contact, by site.
-        fetching: Which image comes into its depot, and how far it is.
+        silent: When a silent agent was last in contact.
+        fetching: The image its depot is fetching, and how far that is.
     """
 
     silent: Mapping[str, str]
@@ -64,15 +64,15 @@ def lines_of(
     silent: Mapping[str, str] | None = None,
     fetching: Mapping[str, str] | None = None,
 ) -> list[Line]:
-    """Return the view of a run in no more lines and columns than the terminal has.
+    """Return the live view, within the terminal's size.
 
     Args:
-        fleet: Where the devices stand.
-        screen: What the terminal can show.
-        now_s: The time, on the follower's clock.
-        elapsed_s: How long the run has been going on.
-        silent: When each silent agent was last in contact, in words by site; None: no site has one.
-        fetching: Which image comes into each site's depot, in words; None: no site has one.
+        fleet: State of all devices.
+        screen: The terminal's size.
+        now_s: Current time on the follower's clock.
+        elapsed_s: Duration of the run so far.
+        silent: When each silent agent was last in contact, by site; None: no site has an agent.
+        fetching: The image each site's depot is fetching; None: no site has an agent.
     """
     make = _few if fleet.total <= FEW else _many
     lines = make(fleet, screen, now_s, elapsed_s, SiteNotes(silent=_shown(silent), fetching=_shown(fetching)))
@@ -86,25 +86,25 @@ def _shown(notes: Mapping[str, str] | None) -> dict[str, str]:
 def _few(fleet: Fleet, screen: TerminalSize, now_s: float, elapsed_s: float, notes: SiteNotes) -> list[Line]:
     heads = [*_held(fleet, screen), *_notes_lines(notes, screen)]
     space = max(1, screen.height - 2 - len(heads))
-    under_way = [one for one in fleet.devices.values() if not one.is_over and one.phase is not Phase.QUEUED]
-    under_way.sort(key=lambda device: not device.is_copying)
-    hidden = len(under_way[space:])
+    running = [one for one in fleet.devices.values() if not one.is_over and one.phase is not Phase.QUEUED]
+    running.sort(key=lambda device: not device.is_copying)
+    hidden = len(running[space:])
     parts = [f"{fleet.whole.over} of {counted(fleet.total, 'device')} through"]
     failed = sum(device.has_failed for device in fleet.devices.values())
     parts += [f"{failed} with a failure"] if failed else []
     parts += [f"{hidden} more under way"] if hidden else []
     summary = [(f"{', '.join(parts)}, {clock(elapsed_s)}", DIM)]
-    return [*heads, *few_lines(under_way[:space], screen, now_s), summary]
+    return [*heads, *few_lines(running[:space], screen, now_s), summary]
 
 
 def _many(fleet: Fleet, screen: TerminalSize, now_s: float, elapsed_s: float, notes: SiteNotes) -> list[Line]:
     heads = [_counts(fleet, elapsed_s, screen), _bytes(fleet, screen), *_wave(fleet, screen), *_held(fleet, screen)]
     space = screen.height - 1 - len(heads)
     sites = _sites(fleet, screen, space - _LEAST_DEVICE_LINES, notes) if len(fleet.sites) > 1 else []
-    # Without rows of sites a line has them all.
+    # Without site rows, one line has the copies of all sites.
     sites = sites or _notes_lines(notes, screen)
     space -= len(sites)
-    # A line of words above the devices, one below them for those that have no line.
+    # One line for the header above the devices, one for those that are hidden.
     chosen = choose(fleet.devices.values(), space=max(1, space - 2), now_s=now_s)
     drawn = [device for device, _ in chosen.shown]
     with_site = len(fleet.sites) > 1
@@ -142,19 +142,19 @@ def _bytes(fleet: Fleet, screen: TerminalSize) -> Line:
 
 
 def left_s(fleet: Fleet) -> float | None:
-    """Return seconds until all copies are through: at the rate of now, and not before the slowest site's."""
+    """Return the seconds until all copies end, at present rates and not before the slowest site's."""
     found = [tally.left_s for tally in (fleet.whole, *fleet.sites.values())]
     return max((seconds for seconds in found if seconds is not None), default=None)
 
 
 def _wave(fleet: Fleet, screen: TerminalSize) -> list[Line]:
-    # An activation calls its waves rounds, and says so.
+    # The waves of an activation are called rounds.
     notes = fleet.wave if fleet.wave.startswith("round ") else f"wave {fleet.wave}"
     return [[(fit(notes, screen.width), "bold")]] if fleet.wave else []
 
 
 def _held(fleet: Fleet, screen: TerminalSize) -> list[Line]:
-    """Return what holds up the run and the command that continues it, in as many lines as that takes."""
+    """Return the lines for what holds up the run, with the command that continues it."""
     if not fleet.hold:
         return []
     verb = _COMMANDS.get(fleet.hold)
@@ -164,14 +164,14 @@ def _held(fleet: Fleet, screen: TerminalSize) -> list[Line]:
 
 
 def _notes_lines(notes: SiteNotes, screen: TerminalSize) -> list[Line]:
-    """Return a line that says which sites are silent, and one that says what comes into depots; none for neither."""
+    """Return a line for silent sites and one for images that depots are fetching, if there are any."""
     words = (("silent", notes.silent, WARN), ("fetching", notes.fetching, ""))
     lines = [(name, ", ".join(f"{site or '(none)'} {text}" for site, text in of.items()), at) for name, of, at in words]
     return [[(fit(f"{name}: {text}", screen.width), style)] for name, text, style in lines if text]
 
 
 def _sites(fleet: Fleet, screen: TerminalSize, space: int, notes: SiteNotes) -> list[Line]:
-    """Return a line per site, those with something to do first where there are too many; words above them."""
+    """Return a header and a line per site; with too many sites, those in need of attention first."""
     if space < 3:
         return []
     names, hidden = _fitting(fleet, space, notes.silent)
@@ -192,7 +192,7 @@ def _sites(fleet: Fleet, screen: TerminalSize, space: int, notes: SiteNotes) -> 
 
 
 def _more(fleet: Fleet, hidden: list[str], silent: Mapping[str, str]) -> list[Line]:
-    """Return a line about the sites that there is no space for."""
+    """Return a line about the sites that did not fit."""
     over = sum(fleet.sites[name].over == fleet.sites[name].total for name in hidden)
     silent_hidden = sum(name in silent for name in hidden)
     notes = f"{len(hidden)} more sites, {over} of them through" + (f", {silent_hidden} silent" if silent_hidden else "")
@@ -200,7 +200,7 @@ def _more(fleet: Fleet, hidden: list[str], silent: Mapping[str, str]) -> list[Li
 
 
 def _fitting(fleet: Fleet, space: int, silent: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the sites that are shown, and those that there is no space for."""
+    """Return the sites that fit, and those that do not."""
     names = list(fleet.sites)
     if len(names) <= space - 1:
         return names, []
@@ -213,7 +213,7 @@ def _site_order(tally: Tally) -> tuple[bool, bool, float]:
 
 
 _NOT_DONE = "not done"
-"""Heads the column of those that are over without what they were to get: failed, refused, interrupted, not started."""
+"""Column header for devices that failed, were refused, interrupted or not started."""
 
 
 def _site_header(width: int, screen: TerminalSize, *, has_copies: bool) -> Line:
@@ -226,7 +226,7 @@ def _site_header(width: int, screen: TerminalSize, *, has_copies: bool) -> Line:
 
 
 def _counts_of(name: str, tally: Tally, width: int) -> list[Line]:
-    """Return what a site's line says of its devices."""
+    """Return the device counts of a site's line."""
     counts = tally.devices
     gravest = next((phase for phase in NOT_DONE if counts[phase]), None)
     is_over = tally.over == tally.total
@@ -245,9 +245,9 @@ def _counts_of(name: str, tally: Tally, width: int) -> list[Line]:
 
 
 def _silent_copies(text: str, tally: Tally, width: int, screen: TerminalSize, *, has_copies: bool) -> list[Line]:
-    """Return what stands in place of a silent site's copies: how far they were, and since when there is no news.
+    """Return a silent site's copies as last reported, and since when.
 
-    Its rate and what it would need are of then: they are not shown as if they were of now.
+    Rate and remaining time are left out: they would look current.
     """
     space = 7 + 2 + 8 + (9 if screen.width >= WIDE_ENOUGH else 0)
     if not has_copies or len(text) > space:
@@ -257,7 +257,7 @@ def _silent_copies(text: str, tally: Tally, width: int, screen: TerminalSize, *,
 
 
 def _copies(tally: Tally, width: int, screen: TerminalSize) -> list[Line]:
-    """Return what a site's line says of its copies."""
+    """Return the copies part of a site's line."""
     cap = tally.cap_bytes_per_s
     return [
         _bar(tally, _bar_width(width, screen), screen),
@@ -269,7 +269,7 @@ def _copies(tally: Tally, width: int, screen: TerminalSize) -> list[Line]:
 
 
 def _bar_width(site_width: int, screen: TerminalSize) -> int:
-    """Return what is left for a site's bar beside its figures."""
+    """Return the width of a site's bar."""
     cap = 9 if screen.width >= WIDE_ENOUGH else 0
     return max(4, min(40, screen.width - site_width - 3 * 6 - len(_NOT_DONE) - 2 - 2 - 6 - 9 - cap - 10))
 
@@ -280,6 +280,6 @@ def _bar(tally: Tally, width: int, screen: TerminalSize) -> Line:
 
 
 def _rest(hidden: Mapping[Need, int]) -> list[Line]:
-    """Return a line that says how many devices have none."""
+    """Return a line with the number of devices that have no line."""
     words = ", ".join(f"{count} {LABELS[need]}" for need, count in sorted(hidden.items()))
     return [[(f"not shown: {words}", DIM)]] if words else []

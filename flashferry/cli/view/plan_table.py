@@ -1,7 +1,6 @@
-"""A plan for people: the images, the sites, what needs attention, the totals, and whether it fits.
+"""A plan for people: images, sites, what needs attention, totals, and whether it fits.
 
-How many devices are checked is printed on standard error: of many devices in numbers, for the plan has the
-reasons.
+Progress of the checks is printed on standard error; for many devices as counts, since the plan has the reasons.
 """
 
 from __future__ import annotations
@@ -10,31 +9,34 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, line, names, rate, show
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import link_rate, rough_duration
+from flashferry.core.value_description import counted
 from flashferry.model.fleet_plan import Action, DepotAdvice, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.link_rates import STATED
 from flashferry.model.policy import carried
-from flashferry.model.waves import Wave
-from flashferry.monitor.events import Event
 from flashferry.planning.forecast import clock
 from inventory.transport_policy import USUAL
 
+if TYPE_CHECKING:
+    from flashferry.model.waves import Wave
+    from flashferry.monitor.events import Event
+
 EVERY_S = 2.0
 FEW = 10
-"""Up to so many devices each has its line."""
+"""Number of devices up to which each has its line."""
 
 
 class PlanProgress:
-    """Takes the events of a plan. Safe to use from all threads.
+    """Prints the events of planning. Thread-safe.
 
     Args:
-        devices: How many devices are looked at.
+        devices: Number of devices checked.
     """
 
     def __init__(self, devices: int) -> None:
@@ -46,7 +48,7 @@ class PlanProgress:
         self._printed_s = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Print an event, or count it; one without a device is about an image that is hashed."""
+        """Print or count an event; one without a device is about an image being hashed."""
         if event.host is None:
             self._lines(event)
             return
@@ -65,13 +67,13 @@ class PlanProgress:
 
 
 MOST_ROWS = 40
-"""With more devices than this only those have a row that need attention; the file has all of them."""
+"""Number of devices above which only those that need attention have a row."""
 
 NARROW_COLUMNS = 96
-"""Below this the model goes, which the file has: names of devices and times count more."""
+"""Width below which the model's column is left out."""
 
 FEW_WAVES = 8
-"""With more waves than this they are counted, not listed: their names say which devices are in them."""
+"""Number of waves above which they are only counted."""
 
 
 def print_plan(plan: FleetPlan) -> None:
@@ -133,7 +135,7 @@ def _site_row(plan: FleetPlan, site: SiteForecast) -> dict[str, str | Text]:
 
 
 def _saved(seconds: float) -> str:
-    """Return how much earlier a site is done, in words; a depot for one device, say, makes it later."""
+    """Return how much earlier, or later, a depot makes a site's end."""
     return rough_duration(seconds) if seconds >= 0 else f"costs {rough_duration(-seconds)}"
 
 
@@ -222,7 +224,7 @@ def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) ->
 
 
 def _rate(plan: FleetPlan, device: PlannedDevice) -> str:
-    """Return what a copy comes to beside the others, by the forecast."""
+    """Return a copy's forecast rate while others run beside it."""
     size = next((image.size_bytes for image in plan.images if image.name == device.image), 0)
     if not device.copy_s:
         return "-"
@@ -243,7 +245,7 @@ def _print_attention(plan: FleetPlan) -> None:
 
 
 def _after_the_restore(plan: FleetPlan, device: PlannedDevice) -> Iterator[str]:
-    """Yield what a device does once it is restored, in words."""
+    """Yield what a device does after its restore."""
     if device.other_places:
         where = counted(device.other_places, "other member or standby", "other members")
         yield f"once restored: copied inside the box to {where}, hashed there"
@@ -256,13 +258,13 @@ def _why(device: PlannedDevice) -> str:
 
 
 def _print_alike(pairs: Iterable[tuple[str, str]], style: str = "") -> None:
-    """Print sentences, each once and with the devices that it is about."""
+    """Print each distinct sentence once, with its devices."""
     if more := alike(pairs, style):
         console().print(f"and {counted(more, 'sentence')} more; --output and --json have all of them")
 
 
 def _print_settings(plan: FleetPlan) -> None:
-    """Print the settings that are not the default: they are approved with the plan."""
+    """Print the settings that differ from their defaults: they are approved with the plan."""
     for one, value in carried(plan):
         if not one.is_usual(value):
             line("setting", f"{one.label}: {one.in_words(value)}")
@@ -333,7 +335,7 @@ def _advice_row(advice: DepotAdvice) -> dict[str, str | Text]:
 
 
 def next_lines(plan: FleetPlan, out: Path | None, digest: str) -> tuple[str, ...]:
-    """Return what to do with a plan that was kept in a file, or was not (None); its digest is what `stage` shows."""
+    """Return the commands for a plan. out: its file, or None if it was not saved; digest: shown by `stage`."""
     if out is not None:
         return f"SHA-256 {digest}", f"Kept in {out}{_what_for(plan, out)}"
     if plan.of(Action.STAGE):
@@ -342,7 +344,7 @@ def next_lines(plan: FleetPlan, out: Path | None, digest: str) -> tuple[str, ...
 
 
 def _what_for(plan: FleetPlan, out: Path) -> str:
-    """Return what to do with a plan that was kept: one that stages nothing is not advised to be staged."""
+    """Return the command for a saved plan; one that stages nothing suggests no staging."""
     if plan.of(Action.STAGE):
         return f": look at it, then run 'flashferry stage --plan {out}' with the same inventory"
     is_troubled = plan.of(Action.UNREACHABLE) or plan.of(Action.REFUSED)

@@ -1,4 +1,4 @@
-"""The result of a speed test, and of a comparison of SSH's ciphers, for people."""
+"""Results of speed tests and SSH cipher comparisons for people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def print_sweep(report: RunReport, *, is_kept: bool = True) -> None:
-    """Print what a sweep of each device found; `is_kept` as in `print_run`."""
+    """Print each device's cipher comparison; `is_kept` as in `print_run`."""
     console().print(f"run {report.run_id}: copies to null: by one cipher or MAC at a time")
     rows = [row for device in rows_of(report.devices) for row in _rows(device)]
     show(rows, wide_only=frozenset({"least to most", "copies"}))
@@ -58,7 +58,7 @@ def _print_device(device: DeviceRecord) -> None:
 
 
 def _sentences(found: SshSweep) -> Iterator[str]:
-    """Yield what there is to say of a sweep besides its rows."""
+    """Yield notes on a comparison besides its rows."""
     login = "" if found.login_s is None else f", {found.login_s:.1f} s of login taken off each"
     yield f"{rough_megabytes(found.size_bytes)} each{login}"
     yield found.conclusion
@@ -74,7 +74,7 @@ def _sentences(found: SshSweep) -> Iterator[str]:
 
 
 def print_probe(report: RunReport, *, is_kept: bool = True) -> None:
-    """Print what a speed test of each device found; `is_kept` as in `print_run`."""
+    """Print each device's speed test; `is_kept` as in `print_run`."""
     if any(device.ssh_sweep is not None for device in report.devices):
         print_sweep(report, is_kept=is_kept)
         return
@@ -97,7 +97,7 @@ def _is_timed(found: ProbeResult) -> bool:
 
 
 def _transport_rows(device: DeviceRecord) -> Iterator[dict[str, str | Text]]:
-    """Yield a row for each transport of a device, the fastest with a mark."""
+    """Yield a row per transport of a device, the fastest marked."""
     rows = device.probe.by_transport if device.probe is not None else ()
     for row in rows:
         words = f"{row.transport} *" if row.is_best else row.transport
@@ -164,7 +164,7 @@ def _print_evidence(device: DeviceRecord) -> None:
 
 
 def _described(arm: Arm) -> str:
-    """Return what was copied and what the start of the copy, which no long copy notices, cost."""
+    """Return what was copied, and the cost of starting the copy, which a long copy does not notice."""
     if arm.too_short:
         return f"not measured: {arm.too_short}{f'; SYN: {arm.syn.describe()}' if arm.syn else ''}"
     start = max(0.0, 1 - arm.server_bytes_per_s / arm.steady_bytes_per_s)

@@ -1,4 +1,4 @@
-"""Readiness for people: a row per device, then what is in the way of each, and what changed since it was staged."""
+"""Readiness for people: a row per device, then each device's obstacles and changes since it was staged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, console, line, print_error, show
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from tasks.readiness import Met, Verdict
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _WORDS = {Verdict.YES: "ready", Verdict.RUNS_IT: "runs it already", Verdict.NO: 
 
 
 def print_ready(found: ReadyResult) -> None:
-    """Print whether devices are ready: all in a table, then a line for each reason why one is not."""
+    """Print a table of all devices, then a line per reason why one is not ready."""
     show((_row(record) for record in found.devices), wide_only=frozenset({"mode", "conditions"}))
     for record in found.devices:
         if record.readiness is not None:
@@ -34,7 +34,7 @@ def print_ready(found: ReadyResult) -> None:
 
 
 def print_answer(found: ReadyResult) -> None:
-    """Print the answer for all devices together, in a line."""
+    """Print the answer for all devices together in one line."""
     answers = [record.readiness for record in found.devices]
     good = sum(1 for one in answers if one is not None and one.is_good)
     lost = sum(1 for one in answers if one is None)

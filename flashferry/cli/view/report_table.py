@@ -12,7 +12,7 @@ from rich.text import Text
 from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, GOOD, STYLES, WIDE_COLUMNS, ShownConsole, ShownTable, console, names
 from flashferry.core.redaction import sanitize_record
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.reports import words
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
 from flashferry.reports.marks import proof_tone, proof_word, tone
@@ -30,7 +30,7 @@ def print_report(report: Report, thresholds: Sequence[Threshold] = ()) -> None:
 
 
 def report_text(report: Report, thresholds: Sequence[Threshold] = ()) -> str:
-    """Return a report as plain text, as wide as a file may be."""
+    """Return a report as plain text at the width for files."""
     out = StringIO()
     _print(ShownConsole(file=out, width=_FILE_COLUMNS, no_color=True), report, thresholds)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
@@ -52,7 +52,7 @@ def _parts(report: Report, thresholds: Sequence[Threshold], *, is_wide: bool) ->
     has_sites = any(device.site for device in report.devices)
     rows = [_device_row(device, is_wide=is_wide, has_site=has_sites and is_wide) for device in report.devices]
     if all(device.transport == USUAL for device in report.devices):
-        # A column in which all cells are equal shows nothing.
+        # Leave out columns whose cells are all equal.
         rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
     yield _table(rows)
     yield from _compared(report)
@@ -118,7 +118,7 @@ def _attention(report: Report) -> Iterator[RenderableType]:
 
 
 def _complaints(device: DeviceReport, verb: str) -> Iterator[str]:
-    """Yield what is wrong with a device and what to do, a sentence each."""
+    """Yield what is wrong with a device and what to do, one sentence each."""
     if device.reason:
         yield f"{device.label} at {device.step}: {device.reason}" if device.step else device.reason
     else:
@@ -153,7 +153,7 @@ def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[
 
 
 def _compared(report: Report) -> Iterator[RenderableType]:
-    """Yield the copies of a speed test that compares transports, and why there was none by some of them."""
+    """Yield the copies of a speed test that compares transports, and why some transports have none."""
     rows = [row for device in report.devices for row in _compared_rows(device)]
     if not rows:
         return
@@ -166,7 +166,7 @@ def _compared(report: Report) -> Iterator[RenderableType]:
 
 
 def _facts(report: Report) -> Iterator[RenderableType]:
-    """Yield what the run did besides the copies, each sentence once with its devices."""
+    """Yield what the run did besides copies, each distinct sentence once with its devices."""
     found: dict[str, list[str]] = {}
     for device in report.devices:
         for fact in device.facts:
@@ -178,7 +178,7 @@ def _facts(report: Report) -> Iterator[RenderableType]:
 
 
 def _compared_rows(device: DeviceReport) -> Iterator[dict[str, str | Text]]:
-    """Yield a row for each transport of a speed test that compares them: each copy has its own rate and verdict."""
+    """Yield a row per transport of such a speed test, with rate and verdict."""
     for row in device.compared:
         yield {
             "device": device.host,
@@ -189,12 +189,12 @@ def _compared_rows(device: DeviceReport) -> Iterator[dict[str, str | Text]]:
 
 
 def _held(report: Report, thresholds: Sequence[Threshold]) -> Iterator[RenderableType]:
-    """Yield how the thresholds came out: those that failed by name, the others in figures."""
+    """Yield the results of thresholds: failed ones by name, the others as counts."""
     if not thresholds:
         return
     found = [(device, check) for device in report.devices for check in checks_of(device, report.verb, thresholds)]
     yield from _heading(f"Checks: {_tally([check for _, check in found])}")
-    # What is wrong with images and configurations stands above, under what needs attention.
+    # Faults of images and configurations are printed above, with what needs attention.
     names = {check.name for _, check in found[: len(checks_of(report.devices[0], report.verb, ()))]} if found else set()
     for device, check in found:
         if check.status in {Status.FAILED, Status.ERROR} and check.name not in names:

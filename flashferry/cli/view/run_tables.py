@@ -1,4 +1,4 @@
-"""Runs for people, as the journal has them: `run list` and `run show`, and the words that `status` has too."""
+"""Runs of the journal for people: `run list`, `run show`, and the words shared with `status`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, STYLES, console, line, show
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.states import Outcome, Phase, Restored, Tone, label_of, phase_of
 from flashferry.store.reader import RunState
 from flashferry.store.summaries import restore_source
@@ -24,13 +24,13 @@ STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
 BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_BEGUN)
 
 MANY = 20
-"""A run of more devices has rows only for those that need attention."""
+"""Number of devices above which only those that need attention have a row."""
 _CALM = 2
 _NOT_AS_BEFORE = frozenset(one.label for one in Restored if one.tone is Tone.BAD)
 
 
 def state_text(run: RunStatus) -> Text:
-    """Return where a run stands, and what was asked of it, in colour."""
+    """Return a run's state and the operators' requests, in colour."""
     words = [run.state.value]
     if run.state is RunState.ALIVE:
         words += ["stopping"] if run.is_stopping else ["paused"] if run.is_paused else []
@@ -39,23 +39,23 @@ def state_text(run: RunStatus) -> Text:
 
 
 def progress(device: DeviceStatus | StoredDevice) -> str:
-    """Return how far a device has come: the phase of the activation that it is in hand for, or its state."""
+    """Return a device's progress: the phase of its activation, or its state."""
     if device.activation is None:
         return device.state
-    from flashferry.model.activation import Phase
+    from flashferry.model.activation import Phase  # imports nornir, which `status` does without
 
     return "in hand" if device.activation == Phase.INTENDED else device.activation
 
 
 def tally(run: RunStatus) -> str:
-    """Return how many devices of a run came to what, the most first."""
+    """Return how many devices of a run have which outcome, the most frequent first."""
     is_alive = run.state is RunState.ALIVE
     counts = Counter(_tallied(device.outcome, device, is_alive=is_alive) for device in run.devices)
     return ", ".join(f"{count} {name}" for name, count in counts.most_common())
 
 
 def outcome_words(outcome: str | None, device: DeviceStatus | StoredDevice, *, is_alive: bool) -> str:
-    """Return what became of a device, or how far it has come while its run is alive."""
+    """Return a device's outcome, or its progress while its run is alive."""
     if outcome is not None:
         return label_of(outcome)
     phase = phase_of(None, device.state, is_alive=is_alive)
@@ -63,14 +63,14 @@ def outcome_words(outcome: str | None, device: DeviceStatus | StoredDevice, *, i
 
 
 def _tallied(outcome: str | None, device: DeviceStatus | StoredDevice, *, is_alive: bool) -> str:
-    """Return what a device counts as: what was there already is done."""
+    """Return what a device counts as; an image that was there already counts as done."""
     return outcome_words(
         None if outcome is None else phase_of(outcome, device.state, is_alive=is_alive), device, is_alive=is_alive
     )
 
 
 def print_runs(runs: tuple[RunStatus, ...], without: str = "the journal has no run yet") -> None:
-    """Print a row per run; `without` where there is none."""
+    """Print a row per run, or the sentence `without` if there is none."""
     if not runs:
         console().print(without)
     show((_list_row(run) for run in runs), wide_only=frozenset({"started"}))
@@ -88,7 +88,7 @@ def _list_row(run: RunStatus) -> dict[str, str | Text]:
 
 
 def print_run_state(run: StoredRun, control: ControlRequest) -> None:
-    """Print where a run and each of its devices stand, and what operators asked of it."""
+    """Print the state of a run and its devices, and the operators' requests."""
     console().print(
         f"run {run.run_id}: {run.verb}, {run.state.value}, began {run.started_at[:19].replace('T', ' ')} UTC"
         + (f", resumed {counted(run.resumed, 'time')}" if run.resumed else "")
@@ -104,13 +104,13 @@ def print_run_state(run: StoredRun, control: ControlRequest) -> None:
 
 
 def _request_line(request: SteerRequest) -> str:
-    """Return who asked for what of a run, and why."""
+    """Return who asked what of a run, and why."""
     what = request.what if request.wave is None else f"{request.what} up to wave {request.wave}"
     return f"{request.actor or 'someone'} asked for: {what}" + (f" ({request.reason})" if request.reason else "")
 
 
 def _print_devices(run: StoredRun) -> None:
-    """Print a row per device; of many only for those that are held by a run or failed, these first."""
+    """Print a row per device; of many only those leased by a run or failed, these first."""
     shown = run.devices
     if len(run.devices) > MANY:
         shown = tuple(sorted((one for one in run.devices if _urgency(one) < _CALM), key=_urgency))

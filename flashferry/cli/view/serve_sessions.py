@@ -1,4 +1,4 @@
-"""The sessions of a running server: a live table in a terminal, plain lines elsewhere, JSON lines for programs."""
+"""Sessions of a running server: a live table in a terminal, plain lines elsewhere, or JSON lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WIDE_COLUMNS = 110
 IMAGE_COLUMNS = 20
 JSON_LINES_AT_ONCE = 100
 RENEW_EVERY_S = 0.5
-"""Offers expire, and image files are replaced, without an event."""
+"""Interval of checks for expired offers and replaced image files."""
 
 _ENDS = frozenset({EventKind.DONE, EventKind.FAILED})
 _RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
@@ -50,17 +50,17 @@ def watch_sessions(
     as_json: bool,
     has_by: bool = False,
 ) -> None:
-    """Print offers and what becomes of them until the server has ended; learn the rates of links where none was stated.
+    """Print offers and transfers until the server ends; learn link rates if none was given.
 
-    When `stop` is set, transfers under way are finished; when it is set again, they are ended.
+    Setting `stop` lets transfers finish; setting it again ends them.
 
     Args:
         server: The server.
-        tickets: What issues its tickets.
-        rates: What learns the rates of links, or None.
-        stop: Whether it is to end.
-        as_json: Whether for programs.
-        has_by: Whether several transports are served, so that the transport of each transfer is shown.
+        tickets: Issues its tickets.
+        rates: Learns link rates, or None.
+        stop: Stop request.
+        as_json: Whether to print JSON lines.
+        has_by: Whether to show each transfer's transport, as several are served.
     """
     with SignalQueue[ServerEvent]() as queue, ExitStack() as stack:
         stack.callback(server.events(queue.put))
@@ -72,20 +72,20 @@ def watch_sessions(
 
 
 class _View:
-    """Takes what a watcher reports."""
+    """Receiver of what the watcher reports."""
 
     def offer(self, offer: Offer) -> None:
-        """A new copy line is to be had."""
+        """Show a new copy command."""
 
     def events(self, events: list[ServerEvent]) -> None:
-        """Events, in this order; hundreds of copies report many at once."""
+        """Show events in order; passed in batches, as hundreds of copies report many at once."""
 
     def rate(self, text: str) -> None:
-        """A link rate was learned or has become too old."""
+        """Show that a link rate was learned or expired."""
 
 
 class _Watch:
-    """Reports events, then offers again: the end of a transfer comes before the line that replaces its own."""
+    """Passes on events first, then new offers: a transfer's end comes before the line that replaces its own."""
 
     def __init__(self, server: FileServer, tickets: ManualTickets, rates: LearnedRates | None, view: _View) -> None:
         self._server, self._tickets, self._rates, self._view = server, tickets, rates, view
@@ -93,7 +93,7 @@ class _Watch:
         self._is_gone = False
 
     def until_gone(self, queue: SignalQueue[ServerEvent], stop: threading.Event) -> None:
-        """Do so until the server has ended, which is its last event."""
+        """Pass on events until the server has ended."""
         self._report_rates(self._rates.start() if self._rates else ())
         self._offer()
         while not self._is_gone:
@@ -123,7 +123,7 @@ class _Watch:
                 self._view.offer(offer)
 
     def _drain(self) -> None:
-        """Finish what is under way; asked for a second time, end it."""
+        """Let transfers finish; at the second request end them."""
         if self._is_draining:
             self._server.close()
             return
@@ -136,12 +136,12 @@ class _Watch:
 
 class _JsonLines(_View):
     def offer(self, offer: Offer) -> None:
-        # The line is what was asked for: the one place where a ticket is printed.
+        # Unmasked: the only place where a ticket is printed.
         login = {"copy": offer.lines, "transports": offer.transports, "password": offer.password or None}
         print(json.dumps({"event": "offer", "image": offer.ticket.image_name, **login}), flush=True)  # noqa: T201
 
     def events(self, events: list[ServerEvent]) -> None:
-        # Not line by line: each piece wakes the thread that writes it out.
+        # One write: each wakes the writing thread.
         for first in range(0, len(events), JSON_LINES_AT_ONCE):
             some = events[first : first + JSON_LINES_AT_ONCE]
             lines = (json.dumps(redact_json({"event": event.kind.value} | to_json(event))) + "\n" for event in some)
@@ -152,23 +152,23 @@ class _JsonLines(_View):
 
 
 class PlainLines(_View):
-    """Copy lines on standard output, what becomes of them on standard error: neither waits for the other.
+    """Prints copy commands on standard output and transfers on standard error.
 
     Args:
-        has_by: Whether the transport of a transfer is shown.
+        has_by: Whether to show each transfer's transport.
     """
 
     def __init__(self, *, has_by: bool) -> None:
         self._has_by = has_by
 
     def offer(self, offer: Offer) -> None:
-        """Print its lines, and apart from them what to type where a router asks for it."""
+        """Print the copy commands, and separately the password to type."""
         copy_line("\n".join(offer.lines))
         if offer.password:
             copy_line(_typed(offer), err=True)
 
     def events(self, events: list[ServerEvent]) -> None:
-        """Print a line for each but those of progress."""
+        """Print a line per event, except progress."""
         for event in events:
             if event.kind is not EventKind.PROGRESS:
                 at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S")
@@ -177,16 +177,16 @@ class PlainLines(_View):
                 echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {text}", err=True)
 
     def rate(self, text: str) -> None:
-        """Print it."""
+        """Print the notice."""
         echo(text, err=True)
 
 
 class LiveTable(_View):
-    """Sessions with a bar and a rate; the latest 30, what runs first. Narrow terminals get fewer columns, not folds.
+    """Table of the latest 30 sessions with bar and rate, running ones first; fewer columns if narrow.
 
     Args:
-        live: Where the table stands.
-        has_by: Whether the transport of a transfer is shown.
+        live: Rich's live display.
+        has_by: Whether to show each transfer's transport.
     """
 
     def __init__(self, live: Live, *, has_by: bool) -> None:
@@ -194,7 +194,7 @@ class LiveTable(_View):
         self._sessions: dict[str, tuple[float, TransferProgress]] = {}
 
     def offer(self, offer: Offer) -> None:
-        """Print its image, its lines, and what to type where a router asks for it."""
+        """Print the image, its copy commands, and the password to type."""
         image = offer.image
         self._print(f"{image.name}, {image.size_bytes:,} bytes, MD5 {image.md5}", style="bold")
         for line in offer.lines:
@@ -203,7 +203,7 @@ class LiveTable(_View):
             self._live.console.print(Verbatim(_typed(offer)), soft_wrap=True, end="")
 
     def events(self, events: list[ServerEvent]) -> None:
-        """Show where the transfers stand, and print what has ended."""
+        """Update the transfers, and print those that ended."""
         for event in events:
             self._take(event)
         if any(event.progress is not None for event in events):
@@ -225,7 +225,7 @@ class LiveTable(_View):
             self._print(f"{seen.peer_address or 'no client'}: {by}{event.text}")
 
     def rate(self, text: str) -> None:
-        """Print it."""
+        """Print the notice."""
         self._print(text)
 
     def _print(self, text: str, style: str | None = None) -> None:
@@ -271,9 +271,9 @@ def _summary(record: TransferRecord, *, has_by: bool) -> str:
 
 
 def _typed(offer: Offer) -> str:
-    """Say what to type where a router asks for a password: a line for people, not one to paste.
+    """Return the sentence with the password to type when a router asks for it.
 
-    Its user stands in the lines that it belongs to, which may be in another file, or come a moment later.
+    It names the user, since the copy command may be in another stream or come a moment later.
     """
     asking = {by: None for line, by in zip(offer.lines, offer.transports, strict=True) if offer.password not in line}
     which = f"{offer.ticket.image_name}, by {' and '.join(asking)}, user {offer.ticket.username}"

@@ -1,4 +1,4 @@
-"""Sites for people: `sites list` and `sites show`."""
+"""Tables for `sites list` and `sites show`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import BAD, GOOD, console, line, names, show
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.states import label_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _CLOCK_S = 0.5
 
 
 def print_sites(found: Sequence[SiteOverview]) -> None:
-    """Print a row per site, and below them what is wrong with any."""
+    """Print a row per site, and below them each site's faults."""
     fetches = any(one.fetching for one in found)
     show((_site_row(one, fetches=fetches) for one in found), wide_only=frozenset({"agent"}))
     for one in found:
@@ -56,14 +56,14 @@ def _clock(ahead_s: float | None, within_s: float) -> str:
 
 
 def print_site_runs(runs: Sequence[RunOverview]) -> None:
-    """Print a row per run that was given to sites, or a sentence where there is none."""
+    """Print a row per run at sites, or a sentence if there is none."""
     if not runs:
         console().print("no run was given to sites yet")
     show(_run_row(run) for run in runs)
 
 
 def print_site_run_lines(runs: Sequence[RunOverview]) -> None:
-    """Print a line per run that was given to sites, for a page that has more to show, and what to do about it."""
+    """Print a line per run at sites with the command for it, as part of `status`."""
     for run in runs:
         count = counted(_devices(run).total(), "device")
         sites = counted(len({part.site for part in run.parts}), "site")
@@ -91,7 +91,7 @@ def _tally(run: RunOverview) -> str:
 
 
 def _counted(outcomes: Mapping[str, int]) -> str:
-    """Return how many devices came to what, by the words of the table of outcomes; some outcomes share a word."""
+    """Return how many devices have which outcome label; some outcomes share a label."""
     found: Counter[str] = Counter()
     for outcome, count in outcomes.items():
         found[label_of(outcome)] += count
@@ -119,7 +119,7 @@ def _state_of(run: RunOverview) -> Text:
 
 
 def print_site_run(run: RunOverview) -> None:
-    """Print where a run stands at each site, and who asked for what."""
+    """Print the state of a run at each site, and who asked what."""
     state = f"ended {_time(run.ended_at)}" if run.ended_at else "under way"
     by = f", by {run.begun_by}" if run.begun_by else ""
     console().print(f"run {run.run_id}: {state}, began {_time(run.begun_at)}{by}, plan {run.plan_digest[:12]}…")

@@ -1,4 +1,4 @@
-"""What a sync shows while it runs: a bar for the image at hand on a terminal, lines for what happens to it anywhere."""
+"""Progress of a sync: a bar for the present image on a terminal, and lines for its events."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from flashferry import api
 from flashferry.cli.terminal.output import say
 from flashferry.cli.view.layout import console
 from flashferry.core.redaction import sanitize
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import coarse_rate, duration, rate, size
+from flashferry.core.value_description import counted
 
 if TYPE_CHECKING:
     from flashferry.depot.sync.syncing import Synced
 
 _LINE_EVERY_S = 30.0
-"""Where there is no terminal, a line has how far an image is, so often."""
+"""Interval of progress lines without a terminal."""
 
 
 class _Rate(ProgressColumn):
-    """How fast bytes come, in the one unit that rates have here."""
+    """Column with the rate of bytes, in our unit."""
 
     def render(self, task: Task) -> Text:
         return Text("" if task.speed is None else coarse_rate(task.speed))
 
 
 class SyncBars:
-    """Takes the progress of a sync, for the time of a block."""
+    """Shows the progress of a sync within a block."""
 
     def __init__(self) -> None:
         self._is_live = console(stderr=True).is_terminal
@@ -64,7 +64,7 @@ class SyncBars:
         self._bars.stop()
 
     def __call__(self, progress: api.SyncProgress) -> None:
-        """Show how far an image is."""
+        """Show the progress of an image."""
         if progress.text:
             self._say(f"{progress.image}: {progress.text}")
         if progress.phase in {api.SyncPhase.COPY, api.SyncPhase.PROVE}:
@@ -92,10 +92,10 @@ class SyncBars:
 
 
 def outcome_line(one: api.SyncedImage) -> str:
-    """Return what became of an image in a line."""
+    """Return the result of an image as a line."""
     synced = one.synced
     if synced is None and one.is_interrupted:
-        # What that means was printed when it came.
+        # Its hint was printed before.
         return f"{one.name}: under way: {part_in_words(one.held) if one.held is not None else 'nothing here yet'}"
     if synced is None:
         return f"{one.name}: failed: {one.error}" + (f". {one.hint}" if one.hint else "")
@@ -114,14 +114,14 @@ def outcome_line(one: api.SyncedImage) -> str:
 
 
 def part_in_words(one: api.Held) -> str:
-    """Return how much of an image under way there is: on the disk, and verified of that."""
+    """Return how much of an unfinished image is on disk, and how much of that is verified."""
     if one.here_bytes <= one.verified_bytes:
         return f"{size(one.verified_bytes)} verified"
     return f"{size(one.here_bytes)} here, of them {size(one.verified_bytes)} verified"
 
 
 def _replaced(synced: Synced) -> str:
-    """Return in a sentence which proven image is gone, where one had the name before."""
+    """Return a sentence about the proven image that another of the same name replaced."""
     if not synced.replaced_sha512:
         return ""
     before, now = synced.replaced_sha512[:16], synced.image.sha512[:16]

@@ -23,7 +23,7 @@ from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.description.values import Controller, LoginFrom, LoginSource, NightDescription
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.topology.made import made_topology
-from inventory.values import check_login
+from inventory.value_readers import check_login
 
 CML_PREFIX = "FLASHFERRY_CML_"
 
@@ -97,7 +97,7 @@ def _asked(
     login: LoginSource, name: str, prefix: str, environment: Mapping[str, str] | None, section: str
 ) -> Credentials:
     known = Credentials(username=login.username)
-    credentials = _source(login, prefix, environment).look_up(name, known)
+    credentials = _source(login, prefix, environment).lookup(name, known)
     check_login(credentials.username, credentials.password, credentials.enable_secret)
     _check_user(login, credentials, name, prefix, section)
     found = known.filled(credentials)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from flashferry import api
-from flashferry.api.reports import ReportFormat
+from flashferry.api.report_format import ReportFormat
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
 from flashferry.service.api.live import snapshot_reader_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.redaction import keep_secret
-from flashferry.devices import driver
+from flashferry.devices import netmiko_driver
 from flashferry.devices.errors import DeviceUnreachable, LoginRefused
 from flashferry.devices.session import DeviceSession
 from flashferry.devices.transcript import Recent, Recorder, Transcripts
@@ -36,7 +36,7 @@ def test_all_that_was_sent_and_came(device, tmp_path):
         play.show("Password: ")
         play.line("Password", echo=False)
         play.show("r1#")
-        for _ in driver.TERMINAL:
+        for _ in netmiko_driver.TERMINAL:
             play.line()
             play.show("r1#")
         play.line()
@@ -45,7 +45,7 @@ def test_all_that_was_sent_and_came(device, tmp_path):
 
     keep_secret(ENABLE)
     router, recent = device(scene), Recent()
-    made = Transcripts(tmp_path / "folder", tell=never)
+    made = Transcripts(tmp_path / "folder", notify=never)
     made.folder.mkdir()
     login = replace(router.login, enable_secret=ENABLE, recorder=Recorder(recent, made.of("r1")))
     session = DeviceSession(login)
@@ -71,7 +71,7 @@ def test_a_device_that_hangs_up_or_asks(device):
 
     def asks(play):
         play.show("\r\nYour password has expired.\r\nNew password: ")
-        play.let_pass(1.1 * driver.QUESTION_S)
+        play.let_pass(1.1 * netmiko_driver.QUESTION_S)
         play.line("New password", echo=False)
 
     def leaves(play):

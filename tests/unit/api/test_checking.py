@@ -38,7 +38,7 @@ def test_a_check_says_what_it_comes_to(
 ) -> None:
     """The gravest finding counts, and that the caller stopped it outweighs them."""
     seen: dict[str, Any] = {}
-    monkeypatch.setattr("flashferry.planning.inspection.check_fleet", looked(seen, *outcomes))
+    monkeypatch.setattr("flashferry.api.checking.check_fleet", looked(seen, *outcomes))
     found = check(NORNIR, state=tmp_path, interrupted=lambda: is_stopped)
     assert (found.exit_code, len(found.devices)) == (code, len(outcomes))
     assert (seen["state"], seen["wanted"]) == (tmp_path, None)
@@ -48,7 +48,7 @@ def test_an_image_is_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     """As a file, or as what was read of one; devices fetch from where our server is said to be."""
     image, seen = tmp_path / "x.bin", {}
     image.write_bytes(b"an image")
-    monkeypatch.setattr("flashferry.run.connectivity.reach_fleet", looked(seen, Outcome.DONE))
+    monkeypatch.setattr("flashferry.api.checking.reach_fleet", looked(seen, Outcome.DONE))
     wanted = read_image(image)
     check(NORNIR, wanted, reach=True, server=ServerPlace(address="192.0.2.9", port=2100), state=tmp_path)
     assert seen["wanted"] is wanted

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.api.fleet import FleetOptions, whole_fleet
+from flashferry.api.fleet import whole_fleet
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.core.errors import ConfigInvalid
-from inventory.access import key_rules
+from inventory.host_key_rules import key_rules
 from inventory.host_view import view
 
 

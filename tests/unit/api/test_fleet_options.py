@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.api.fleet import journal_in, state_folder
+from flashferry.api.fleet import journal_in
+from flashferry.api.fleet_options import state_folder
 
 
 def test_an_open_journal_stays_open(tmp_path: Path) -> None:

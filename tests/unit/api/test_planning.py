@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.api.planning import image_rules, plan
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.daemon import Depot
@@ -19,7 +19,7 @@ from flashferry.run.request import RunOptions
 from flashferry.run.server import depot_for, transports_of
 from inventory.host_view import view
 from inventory.image_rules import Traits
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 
 RULES = """
 rules:

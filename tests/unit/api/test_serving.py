@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from flashferry.api.serving import LearnedRates
+from flashferry.api.serving import LearnedRates, ServeOptions, serve
+from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import EventKind, ServerEvent, SiteRates
 from flashferry.tcp.link_rate import MAX_AGE_S
 from flashferry.tcp.sample import Sample
@@ -98,3 +100,24 @@ def test_the_server_is_told_what_is_learned_and_what_is_forgotten() -> None:
     bench.now_s += MAX_AGE_S + 60
     bench.take(EventKind.LOGIN)
     assert bench.links[1:] == [(NETWORK, None)]
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"listen": "300.1.1.1"}, "--listen"),
+        ({"passive_ports": (9, 1)}, "--passive-ports"),
+        ({"masquerade": "somewhere"}, "--masquerade"),
+        ({"congestion_control": "vegas"}, "--congestion-control"),
+        ({"user": "a b"}, "--user"),
+        ({"user": "op", "allow": ("everyone",)}, "--allow"),
+        ({"images": Path("absent")}, "--image-dir"),
+    ],
+)
+def test_a_wrong_setting_is_reported_by_the_option_to_type(given: dict[str, Any], option: str, tmp_path: Path) -> None:
+    """The server's own names of settings appear in no command line."""
+    (tmp_path / "image.bin").write_bytes(b"x")
+    options = ServeOptions(**({"images": tmp_path, "address": "192.0.2.1", "state": tmp_path / "state"} | given))
+    password = None if options.user is None else "long-enough"
+    with pytest.raises(ConfigInvalid, match=f"^{option}: "), serve(options, password=password):
+        pass

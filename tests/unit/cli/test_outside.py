@@ -49,8 +49,8 @@ from flashferry.core.codec import stored_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret
 from flashferry.fileserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import PlannedImage
+from flashferry.images.safe_open import FileIdentity
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
@@ -70,7 +70,7 @@ from flashferry.nightly.history import keep as keep_night
 from flashferry.nightly.night import Fault, Night, NightStep, StepOutcome
 from flashferry.nightly.runner import NightResult
 from flashferry.pilot.facts import FACTS, Finding, Verdict
-from flashferry.pilot.steps import PilotResult, Status, Step, StepResult
+from flashferry.pilot.step_results import PilotResult, Status, Step, StepResult
 from flashferry.planning.inspection import CheckRecord
 from flashferry.planning.readiness import ReadyRecord
 from flashferry.run.clean import CleanRecord
@@ -88,7 +88,7 @@ from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run, add_wish
 from flashferry.store.sites.words import PartWord, take_word
 from flashferry.store.transfer_row import TransferEntry
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.releases import VersionCondition
 from tests.patience import PATIENCE_S
 from tests.some import some
@@ -238,14 +238,14 @@ def told_by(result: object) -> Callable[..., object]:
 
 Case = tuple[str, Callable[[], object], tuple[str, ...]]
 CASES: dict[str, Case] = {
-    "check": ("flashferry.planning.inspection.check_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ()),
+    "check": ("flashferry.api.checking.check_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ()),
     "check --reach": (
-        "flashferry.run.connectivity.reach_fleet",
+        "flashferry.api.checking.reach_fleet",
         lambda: (BUILT.one(CheckRecord, host=HOST),),
         ("--reach",),
     ),
-    "probe": ("flashferry.run.probe.probe_fleet", lambda: run_report("probe"), ()),
-    "plan": ("flashferry.planning.fleet_planner.plan_fleet", fleet_plan, ("--image", "IMAGE")),
+    "probe": ("flashferry.api.checking.probe_fleet", lambda: run_report("probe"), ()),
+    "plan": ("flashferry.api.planning.plan_fleet", fleet_plan, ("--image", "IMAGE")),
     "stage": ("flashferry.api.staging.run_waves", lambda: run_report("stage"), ("--image", "IMAGE")),
     "stage --dry-run": (
         "flashferry.api.staging.dry_run_fleet",
@@ -253,17 +253,17 @@ CASES: dict[str, Case] = {
         ("--image", "IMAGE", "--dry-run"),
     ),
     "ready": (
-        "flashferry.planning.readiness.ready_fleet",
+        "flashferry.api.readiness.ready_fleet",
         lambda: (BUILT.one(ReadyRecord, host=HOST), BUILT.one(ReadyRecord, host=HOST, readiness=None)),
         ("--image", "IMAGE"),
     ),
     "clean": (
-        "flashferry.run.clean.clean_fleet",
+        "flashferry.api.readiness.clean_fleet",
         lambda: (BUILT.one(CleanRecord, host=HOST), BUILT.one(CleanRecord, host=HOST, look=None)),
         ("--dry-run",),
     ),
     "activate": (
-        "flashferry.run.activation.fleet.activate_fleet",
+        "flashferry.api.activating.activate_fleet",
         lambda: run_report("activate"),
         ("--plan", "PLAN", "--approve", "DIGEST", "--i-have-console-access"),
     ),
@@ -394,7 +394,7 @@ def check_document(text: str) -> None:
 
 def test_a_plan_in_a_file(ground, monkeypatch, flashferry_says):
     """It is signs alone, holds no secret, and carries its digest; `stage` shows that, and refuses it when changed."""
-    monkeypatch.setattr("flashferry.planning.fleet_planner.plan_fleet", told_by(fleet_plan()))
+    monkeypatch.setattr("flashferry.api.planning.plan_fleet", told_by(fleet_plan()))
     words = ("plan", "-i", str(ground), "--image", str(ground / "image.bin"), "--output", str(ground / "p"))
     out, _ = flashferry_says(*words)
     text = (ground / "p").read_text()
@@ -732,7 +732,7 @@ def test_a_pilot_is_shown(ground, monkeypatch, flashferry_says, as_json):
     step = StepResult(step=Step.CHECK, status=Status.FAILED, sentence=HOSTILE)
     finding = Finding(fact=FACTS[0], verdict=Verdict.REFUTED, times=1, text=HOSTILE)
     result = PilotResult(steps=(step,), findings=(finding,), folder=ground / "out", exit_code=ExitCode.OK)
-    monkeypatch.setattr("flashferry.pilot.steps.pilot", lambda *_given, **_more: result)
+    monkeypatch.setattr(import_module("flashferry.cli.pilot"), "take_steps", lambda *_given, **_more: result)
     words = ["pilot", "r1", "--inventory", "none", "--output", str(ground / "out"), *(["--json"] if as_json else [])]
     out, err = flashferry_says(*words, *(f"--yes={one}" for one in Step), is_document=as_json)
     assert secrets_in(out) == []
@@ -908,7 +908,7 @@ def test_a_run_of_sites_is_followed_and_steered(ground, monkeypatch, flashferry_
     def opened(given: CentreSettings, state: Path) -> Iterator[Centre]:
         yield Centre(given, SitesDatabase(state), cast("Any", None), cast("Any", orders))
 
-    monkeypatch.setattr("flashferry.cli.sites.following.open_centre", opened)
+    monkeypatch.setattr("flashferry.cli.sites.centre.open_centre", opened)
     verbs = ("pause", "continue", "approve", "stop") if as_json else ("follow",)
     for verb in verbs:
         words = ("sites", verb, SITES_RUN, "--sites", str(settings), *(("--json",) if as_json else ()))
@@ -931,9 +931,9 @@ def test_a_centre_that_is_always_there(ground, monkeypatch, flashferry_says):
         looks = iter((False, True))
         yield SimpleNamespace(is_set=lambda: next(looks))
 
-    monkeypatch.setattr("flashferry.cli.sites.following.open_centre", opened)
+    monkeypatch.setattr("flashferry.cli.sites.centre.open_centre", opened)
     monkeypatch.setattr("flashferry.cli.sites.following.stop_on_signals", one_look)
-    monkeypatch.setattr("flashferry.sites.centre.following.ALL_POLL_S", 0.0)
+    monkeypatch.setattr("flashferry.cli.sites.following.ALL_POLL_S", 0.0)
     _, err = flashferry_says("sites", "listen", "--sites", str(settings))
     assert secrets_in(err) == []
     assert f"run {SITES_RUN} has ended at all sites" in err
@@ -983,7 +983,7 @@ def test_labs_are_reaped(described, monkeypatch, flashferry_says, as_json):
     """Titles are anybody's, and a controller's refusals quote what it likes."""
     lab = BUILT.one(Leftover)
     found = (Reaped(lab=lab, why=lab.notes, failure=lab.title),)
-    monkeypatch.setattr("flashferry.nightly.clean_up.reap", lambda *_, **__: found)
+    monkeypatch.setattr(import_module("flashferry.cli.nightly.reap"), "reap_labs", lambda *_, **__: found)
     words = ("nightly", "reap", str(described))
     out, _ = flashferry_says(*words, *(["--json"] if as_json else []), is_document=as_json)
     assert out.strip()
@@ -996,7 +996,7 @@ def test_answers_are_recorded(described, ground, monkeypatch, flashferry_says, a
     """Keys of answers are a controller's; the file is signs alone, too."""
     hostile = BUILT.one(Leftover).title
     recorded = Recorded(content={"answers": {hostile: 1}}, answers=1, differences=(hostile,), failures=(hostile,))
-    monkeypatch.setattr("flashferry.nightly.cml.record.record", lambda *_, **__: recorded)
+    monkeypatch.setattr(import_module("flashferry.cli.nightly.record"), "record_answers", lambda *_, **__: recorded)
     words = ("nightly", "record", str(described), "--output", str(ground / "record.json"))
     out, _ = flashferry_says(*words, *(["--json"] if as_json else []), is_document=as_json)
     assert out.strip()
@@ -1019,7 +1019,7 @@ def test_a_night_is_played(ground, monkeypatch, flashferry_says, as_json):
         watcher.ended(step)
         return NightResult(night=night, folder=ground / "nights")
 
-    monkeypatch.setattr("flashferry.nightly.runner.play_night", play)
+    monkeypatch.setattr(import_module("flashferry.cli.nightly.run"), "play_night", play)
     out, err = flashferry_says("nightly", "run", *(["--json"] if as_json else []), is_document=as_json)
     assert "FAILED" in err
     assert secrets_in(out) == []
@@ -1046,7 +1046,7 @@ def test_an_error_that_nobody_expected(monkeypatch, capsys, ground):
     def fail(*_: object, **more: object) -> None:
         raise RuntimeError(HOSTILE)
 
-    monkeypatch.setattr("flashferry.planning.inspection.check_fleet", fail)
+    monkeypatch.setattr("flashferry.api.checking.check_fleet", fail)
     monkeypatch.setattr(sys, "argv", ["flashferry", "check", "-i", str(ground)])
     with pytest.raises(SystemExit) as left:
         main()
@@ -1159,7 +1159,7 @@ def test_secrets_of_an_inventory_are_known_by_its_opening(ground, monkeypatch, f
 
     forget_secrets()
     monkeypatch.setenv("NB_TOKEN", TOKEN)
-    monkeypatch.setattr("flashferry.planning.inspection.check_fleet", told_by(()))
+    monkeypatch.setattr("flashferry.api.checking.check_fleet", told_by(()))
     keep_secret(SHORT)
     keep_secret(USER, TICKET, is_random=True)
     flashferry_says("check", "-i", str(ground))

@@ -22,7 +22,7 @@ from flashferry.devices.credentials import (
     apply_credentials,
     missing_login,
 )
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from tests.patience import PATIENCE_S, until
 
 NOTHING = Credentials()
@@ -52,7 +52,7 @@ class Fixed:
     def __init__(self, **values):
         self.says, self.asked = Credentials(**values), []
 
-    def look_up(self, name, known):
+    def lookup(self, name, known):
         self.asked.append(name)
         return self.says
 
@@ -117,7 +117,7 @@ def program(folder, body):
 def test_a_secrets_command(tmp_path):
     """It gets the device's name as its last argument, through no shell, and its answer is taken as it is."""
     source = program(tmp_path, "print(json.dumps({'username': 'ann', 'password': '|'.join(sys.argv[1:])}))")
-    assert source.look_up("r1; $(id)", NOTHING) == Credentials(username="ann", password="--for|r1; $(id)")
+    assert source.lookup("r1; $(id)", NOTHING) == Credentials(username="ann", password="--for|r1; $(id)")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_secrets_command(tmp_path):
 def test_a_secrets_command_that_fails(tmp_path, body, sentence):
     """The device, the program and what was wrong are told; what it printed is not."""
     with pytest.raises(ConfigInvalid, match=sentence) as caught:
-        program(tmp_path, body).look_up("r1", NOTHING)
+        program(tmp_path, body).lookup("r1", NOTHING)
     assert str(caught.value).startswith(f"r1: secrets command '{tmp_path / 'secrets'}': ")
     assert "WORD" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -151,7 +151,7 @@ def test_a_secrets_command_that_hangs(tmp_path, monkeypatch):
     monkeypatch.setattr(credentials, "COMMAND_LIMIT_S", 2.5)
     with ThreadPoolExecutor(1) as pool, pytest.raises(ConfigInvalid, match=r"no answer within 2\.5 s"):
         # Where its end is waited for instead, this limit comes first.
-        pool.submit(CommandSource(str(path)).look_up, "r1", NOTHING).result(PATIENCE_S)
+        pool.submit(CommandSource(str(path)).lookup, "r1", NOTHING).result(PATIENCE_S)
     stat = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
     # A process that is killed ends when it is next run, not at once.
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # gone, or dead and not collected yet
@@ -165,7 +165,7 @@ def test_a_secrets_command_that_hangs(tmp_path, monkeypatch):
 def test_a_secrets_command_that_is_none(command, sentence):
     """An empty, wrongly quoted or missing program is the operator's to mend."""
     with pytest.raises(ConfigInvalid, match=sentence):
-        CommandSource(command).look_up("r1", NOTHING)
+        CommandSource(command).lookup("r1", NOTHING)
 
 
 def fake_keyring(monkeypatch, entries):
@@ -188,9 +188,9 @@ def test_the_keyring(monkeypatch):
         {("flashferry", "ann"): "shared", ("flashferry/r2", "ann"): "own", ("flashferry", "enable"): "secret"},
     )
     source, ann = KeyringSource(), Credentials(username="ann")
-    assert source.look_up("r1", ann) == Credentials(username="ann", password="shared", enable_secret="secret")
-    assert source.look_up("r2", ann) == Credentials(username="ann", password="own", enable_secret="secret")
-    assert source.look_up("r1", NOTHING) == Credentials(enable_secret="secret")
+    assert source.lookup("r1", ann) == Credentials(username="ann", password="shared", enable_secret="secret")
+    assert source.lookup("r2", ann) == Credentials(username="ann", password="own", enable_secret="secret")
+    assert source.lookup("r1", NOTHING) == Credentials(enable_secret="secret")
     assert len(asked) == len(set(asked) - {("flashferry", "enable"), ("flashferry/r1", "enable")}) + 4
 
 
@@ -198,7 +198,7 @@ def test_a_keyring_that_fails(monkeypatch):
     """Its error is told by kind only: its text may be anything."""
     fake_keyring(monkeypatch, RuntimeError("p-word"))
     with pytest.raises(ConfigInvalid, match="RuntimeError") as caught:
-        KeyringSource().look_up("r1", Credentials(username="ann"))
+        KeyringSource().lookup("r1", Credentials(username="ann"))
     assert "p-word" not in str(caught.value)
 
 
@@ -265,4 +265,4 @@ def test_a_secrets_command_may_have_an_environment_of_its_own(tmp_path):
     path.write_text(f"#!{sys.executable}\nimport json, os\nprint(json.dumps({{'password': os.environ['VAULT']}}))\n")
     path.chmod(0o700)
     source = CommandSource(str(path), {"VAULT": "opened", "PATH": os.environ["PATH"]})
-    assert source.look_up("r1", NOTHING) == Credentials(password="opened")
+    assert source.lookup("r1", NOTHING) == Credentials(password="opened")

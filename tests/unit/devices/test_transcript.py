@@ -146,7 +146,7 @@ def test_files_are_private_and_of_one_session_each(tmp_path):
     before = os.umask(0)
     try:
         for _ in range(2):
-            made = transcripts_in(tmp_path / "new" / "folder", tell=never)
+            made = transcripts_in(tmp_path / "new" / "folder", notify=never)
             for host in ("r1", "r1", "../r/2"):
                 talk(Recorder(Recent(), made.of(host)))
             made.close()
@@ -169,7 +169,7 @@ def test_what_is_written_is_there_when_the_process_is_killed(tmp_path):
     script = (
         "import sys, time; from pathlib import Path; from flashferry.devices.transcript import transcripts_in\n"
         "from flashferry.devices.transcript import Recent, Recorder\n"
-        "r = Recorder(Recent(), transcripts_in(Path(sys.argv[1]), tell=print).of('r1'))\n"
+        "r = Recorder(Recent(), transcripts_in(Path(sys.argv[1]), notify=print).of('r1'))\n"
         "r.sent('copy\\n'); r.came('copy\\r\\nDestination [x]? '); print(flush=True); time.sleep(600)\n"
     )
     with subprocess.Popen(
@@ -204,16 +204,16 @@ def test_a_folder_that_takes_no_file_is_refused(tmp_path, monkeypatch, case):
 
         monkeypatch.setattr(os, "write", full)
     with pytest.raises(ConfigInvalid, match=rf"transcript folder {folder}: expected a folder to write to, found \w"):
-        transcripts_in(folder, tell=never)
+        transcripts_in(folder, notify=never)
     if case == "full":
         assert list(folder.iterdir()) == []
 
 
-def test_a_disk_that_is_full_later_is_told_once(tmp_path, monkeypatch):
-    """No session has an error; people are told once, and a later session is tried again."""
-    told: list[str] = []
+def test_a_disk_that_is_full_later_is_reported_once(tmp_path, monkeypatch):
+    """No session has an error; the operator is notified once, and a later session is tried again."""
+    notices: list[str] = []
     refused: list[int] = []
-    made = Transcripts(tmp_path, tell=told.append)
+    made = Transcripts(tmp_path, notify=notices.append)
     full, write = threading.Event(), os.write
     full.set()
 
@@ -228,11 +228,11 @@ def test_a_disk_that_is_full_later_is_told_once(tmp_path, monkeypatch):
     for _ in range(100):
         for one in recorders:
             one.came("x" * 60_000 + "\r\n")
-    until(lambda: told and len(refused) >= len(recorders), "a refused write of each session")
+    until(lambda: notices and len(refused) >= len(recorders), "a refused write of each session")
     full.clear()
     talk(Recorder(Recent(), made.of("r9")))
     made.close()
-    assert told == [
+    assert notices == [
         f"warning: transcript in {tmp_path} cannot be written: No space left on device; devices are not held up by it"
     ]
     (last,) = tmp_path.glob("*-r9-*")
@@ -250,7 +250,7 @@ def test_a_disk_that_hangs_holds_a_device_up_once(tmp_path, monkeypatch):
         return write(number, data)
 
     monkeypatch.setattr(os, "write", slow)
-    made = Transcripts(tmp_path, tell=never)
+    made = Transcripts(tmp_path, notify=never)
     recorder = Recorder(Recent(), made.of("r1"))
     recorder.came("first\r\n")
     assert hangs.wait(PATIENCE_S)
@@ -270,7 +270,7 @@ def test_a_disk_that_hangs_holds_a_device_up_once(tmp_path, monkeypatch):
 
 def test_hundreds_of_sessions_at_once(tmp_path):
     """Each has all of its own and nothing of the others."""
-    made = Transcripts(tmp_path, tell=never)
+    made = Transcripts(tmp_path, notify=never)
 
     def one(name: str) -> None:
         recorder = Recorder(Recent(), made.of(name))

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from flashferry.api.fleet import FleetOptions
+from flashferry.api.fleet_options import FleetOptions
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceUnreachable
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored
-from flashferry.pilot import steps
-from flashferry.pilot.steps import PilotOptions, Status, Step, pilot
+from flashferry.pilot import killed_run, steps
+from flashferry.pilot.step_results import PilotOptions, Status, Step
+from flashferry.pilot.steps import pilot
 
 HOSTS = "r1:\n  hostname: 192.0.2.1\n  platform: ios\n  username: u\n  password: longpassword\n"
 FAILURE = Failure(
@@ -144,7 +145,7 @@ def test_a_killed_run_is_recovered(bench, monkeypatch, restored, status):
     """The run that was killed, and no other, is recovered; the step is done where that is proven."""
     asked: list[Any] = []
 
-    def killed(_pilot: Any) -> str:
+    def killed(*_given: Any) -> str:
         bench.held = ["20261129-1"]
         return "20261129-1"
 
@@ -154,7 +155,7 @@ def test_a_killed_run_is_recovered(bench, monkeypatch, restored, status):
         record = SimpleNamespace(host="r1", run_id=run, restored=restored, failure=None)
         return SimpleNamespace(devices=(record,))
 
-    monkeypatch.setattr(steps._Pilot, "_killed_run", killed)
+    monkeypatch.setattr(steps, "killed_run", killed)
     monkeypatch.setattr(steps, "recover", recovered)
     assert bench.take(Step.KILL)[Step.KILL] is status
     assert asked == ["20261129-1"]
@@ -162,7 +163,7 @@ def test_a_killed_run_is_recovered(bench, monkeypatch, restored, status):
 
 def test_a_run_that_ended_by_itself_recovers_nothing(bench, monkeypatch):
     """Where nothing was killed, 'recover' is not called: other runs' devices are none of a pilot's."""
-    monkeypatch.setattr(steps._Pilot, "_killed_run", lambda _pilot: "")
+    monkeypatch.setattr(steps, "killed_run", lambda *_: "")
     assert bench.take(Step.KILL)[Step.KILL] is Status.FAILED
     assert bench.done == []
 
@@ -210,7 +211,7 @@ def test_the_login_of_the_killed_run_is_in_no_list_of_processes(bench, monkeypat
             return 0
 
     monkeypatch.setenv("FLASHFERRY_SERVICE", "https://service.example")
-    monkeypatch.setattr(steps.subprocess, "Popen", Process)
+    monkeypatch.setattr(killed_run.subprocess, "Popen", Process)
     bench.take(Step.KILL)
     ((words, environment),) = started
     assert "longpassword" not in " ".join(words)

@@ -21,7 +21,7 @@ from flashferry.devices.credentials import Credentials
 from flashferry.cli.terminal.questions import PromptSource
 source = PromptSource()
 for name, known in (("r1", Credentials()), ("r2", Credentials()), ("r3", Credentials(username="ann"))):
-    found = source.look_up(name, known)
+    found = source.lookup(name, known)
     print(name, found.username, found.password == "typed-word", found.enable_secret, flush=True)
 """
 
@@ -68,7 +68,7 @@ def test_no_prompt_without_a_terminal():
 
 def test_a_complete_login_is_not_asked_for():
     """Only what is missing is worth a question; an enable secret alone is none."""
-    assert PromptSource().look_up("r1", Credentials(username="ann", password="")) == Credentials()
+    assert PromptSource().lookup("r1", Credentials(username="ann", password="")) == Credentials()
 
 
 WAVE = Wave(number=2, name="north", hosts=("r1", "r2"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from importlib.resources import files
 from pathlib import Path
 
 from nornir.core import Nornir
@@ -15,13 +14,8 @@ from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_environment_secrets
-from inventory.build import build, read_entries
+from inventory.file_inventory import build, read_entries
 from inventory.selection import SAMPLE
-
-
-def sample_directory() -> Path:
-    """Return the folder of the sample fleet that ships with flashferry."""
-    return Path(str(files("inventory") / "sample"))
 
 
 def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
@@ -40,7 +34,7 @@ def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
     # Mask tokens for plugins and passwords of devices in all output.
     keep_environment_secrets(os.environ)
     if path.is_file():
-        from inventory.nornir_file import inventory_of
+        from inventory.nornir_file import inventory_of  # imports nornir's plugins
 
         return _nornir(inventory_of(path), workers)
     hosts, groups, defaults = (path / name for name in ("hosts.yaml", "groups.yaml", "defaults.yaml"))
