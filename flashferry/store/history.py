@@ -170,14 +170,14 @@ class ProbeWord:
     """What the last speed test of a device said about tuning, when (ISO 8601, UTC), and of which transport."""
 
     at: str
-    is_worth: bool
+    is_useful: bool
     reason: str
     transport: str = USUAL
 
     @property
     def has_nothing_to_tune(self) -> bool:
         """Whether the device's settings are enough as they are."""
-        return not self.is_worth and self.reason.startswith(nothing_to_tune().reason)
+        return not self.is_useful and self.reason.startswith(nothing_to_tune().reason)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -203,7 +203,7 @@ def read_rows(directory: Path) -> HistoryRows:
             for word in probe_rows(database):
                 found.probes[word.host] = ProbeWord(
                     at=word.updated_at,
-                    is_worth=bool(word.is_worth),
+                    is_useful=bool(word.is_useful),
                     reason=str(word.reason),
                     transport=word.transport or USUAL,
                 )
@@ -397,7 +397,7 @@ class History:
         if as_it_is is not None and as_it_is.is_limited_by_device:
             return f"{as_it_is.described(self._now)} to flash as it is, and the device itself was the limit"
         word = self._probes.get(host)
-        if word is None or word.is_worth or word.transport != transport:
+        if word is None or word.is_useful or word.transport != transport:
             return None
         return f"its speed test {age(word.at, self._now)}: {word.reason}"
 

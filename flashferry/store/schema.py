@@ -18,7 +18,7 @@ from pathlib import Path
 from flashferry.store.database import OtherSchema, execute_all, schema_of
 
 FILE = "journal.sqlite3"
-TABLES = ("runs", "devices", "attempts", "transfers", "wishes")
+TABLES = ("runs", "devices", "attempts", "transfers", "steer_requests")
 _SEAL = "seal"
 _FUNCTION = "flashferry_seal"
 _DIGEST_BYTES = 8
@@ -103,7 +103,7 @@ CREATE TABLE transfers (
     PRIMARY KEY (run_id, host, ticket_id, at)
 );
 CREATE INDEX transfers_over_time ON transfers (host, at);
-CREATE TABLE wishes (
+CREATE TABLE steer_requests (
     run_id TEXT NOT NULL REFERENCES runs,
     at TEXT NOT NULL,
     actor TEXT NOT NULL,
@@ -113,7 +113,7 @@ CREATE TABLE wishes (
     reason TEXT NOT NULL,
     seal TEXT
 );
-CREATE INDEX wishes_of_a_run ON wishes (run_id);
+CREATE INDEX steer_requests_of_run ON steer_requests (run_id);
 """
 """`seal` is a checksum over a row, see `seal_of`; `activation` is NULL in a run that activates nothing."""
 

@@ -28,7 +28,7 @@ from flashferry.store.tables import (
     latest_runs,
     run_row,
     runs_by_age,
-    wishes_of,
+    steer_requests_of,
 )
 from inventory.transport_policy import USUAL
 
@@ -92,7 +92,7 @@ class DeviceStatus:
     @property
     def is_left_by_plan(self) -> bool:
         """Return whether its run's plan leaves it as it is by rule: it ended where it began, and nothing is open."""
-        return self.outcome == Outcome.NOT_BEGUN and self.state == State.DONE
+        return self.outcome == Outcome.NOT_STARTED and self.state == State.DONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ class FollowedRun:
         actor: Who started it, or None where unknown.
         events: Where it writes its events, or None.
         plan_digest: The plan that it carries out, or None.
-        wishes: The requests to steer it, the oldest first.
+        steer_requests: The requests to steer it, the oldest first.
     """
 
     status: RunStatus
@@ -218,7 +218,7 @@ class FollowedRun:
     actor: str | None = None
     events: str | None = None
     plan_digest: str | None = None
-    wishes: tuple[SteerRequest, ...] = ()
+    steer_requests: tuple[SteerRequest, ...] = ()
 
 
 class StatusReader:
@@ -304,7 +304,7 @@ class StatusReader:
             actor=row.actor,
             events=row.events,
             plan_digest=row.plan_digest,
-            wishes=tuple(SteerRequest.of(one) for one in wishes_of(database, row.run_id)),
+            steer_requests=tuple(SteerRequest.of(one) for one in steer_requests_of(database, row.run_id)),
         )
         if row.finished_at is not None and not is_held:
             self._over[row] = made

@@ -23,8 +23,8 @@ from flashferry.store.tables import (
     attempts_of,
     devices_of,
     run_row,
+    steer_requests_of,
     transfers_of,
-    wishes_of,
 )
 from flashferry.store.transfer_row import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE, unpacked, utc
 
@@ -199,7 +199,7 @@ class StoredRun:
         job: The job of a service that has it in hand, or had it last; None where there is none.
         events: The file of its events; None where there is none, or it is unknown.
         plan_digest: The plan that it carries out; None where there is none, or it is unknown.
-        wishes: The requests to steer it while it ran, the oldest first.
+        steer_requests: The requests to steer it while it ran, the oldest first.
     """
 
     run_id: str
@@ -215,7 +215,7 @@ class StoredRun:
     job: str | None = None
     events: str | None = None
     plan_digest: str | None = None
-    wishes: tuple[SteerRequest, ...] = ()
+    steer_requests: tuple[SteerRequest, ...] = ()
 
 
 def read_run(directory: Path, run_id: str, *, with_transfers: bool = True, host: str | None = None) -> StoredRun:
@@ -258,7 +258,7 @@ def stored_run(
         job=row.job,
         events=row.events,
         plan_digest=row.plan_digest,
-        wishes=tuple(SteerRequest.of(one) for one in wishes_of(database, row.run_id)),
+        steer_requests=tuple(SteerRequest.of(one) for one in steer_requests_of(database, row.run_id)),
     )
 
 

@@ -41,7 +41,7 @@ class RunRow:
 class SteerRow:
     """A request to steer a run."""
 
-    TABLE: ClassVar = "wishes"
+    TABLE: ClassVar = "steer_requests"
     run_id: str
     at: str
     actor: str
@@ -167,7 +167,7 @@ class ProbeRow:
 
     host: str
     updated_at: str
-    is_worth: int
+    is_useful: int
     reason: str | None
     transport: str | None
 
@@ -237,7 +237,7 @@ def run_of_job(database: sqlite3.Connection, job: str) -> str | None:
     return None if found is None else str(found[0])
 
 
-def wishes_of(database: sqlite3.Connection, run_id: str) -> list[SteerRow]:
+def steer_requests_of(database: sqlite3.Connection, run_id: str) -> list[SteerRow]:
     """Return what people wanted of a run, the oldest first."""
     return _rows(database, SteerRow, "WHERE run_id = ? ORDER BY rowid", (run_id,))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice, StoredRun
 
 STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
-BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_BEGUN)
+BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_STARTED)
 
 MANY = 20
 """A run of more devices has rows only for those that need attention."""
@@ -97,7 +97,7 @@ def print_run_state(run: StoredRun, control: ControlRequest) -> None:
     if run.state is RunState.ALIVE:
         _print_control(run, control)
     _print_devices(run)
-    for request in run.wishes:
+    for request in run.steer_requests:
         line(f"{request.at[:19].replace('T', ' ')} UTC", _request_line(request))
     for text in run.damaged:
         line("journal", text, BAD)

@@ -101,15 +101,14 @@ class RemoteRun:
         same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
         return StoredRun(
             **same,
+            steer_requests=self.wishes,
             request={},
             devices=tuple(one.stored() for one in devices),
             job=self.jobs[-1].job_id if self.jobs else None,
         )
 
 
-_SAME = (
-    *("run_id", "verb", "state", "started_at", "finished_at", "resumed", "damaged", "actor", "plan_digest", "wishes"),
-)
+_SAME = ("run_id", "verb", "state", "started_at", "finished_at", "resumed", "damaged", "actor", "plan_digest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

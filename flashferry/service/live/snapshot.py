@@ -145,7 +145,7 @@ class Totals:
             Phase.FAILED: self.failed,
             Phase.REFUSED: self.refused,
             Phase.INTERRUPTED: self.interrupted,
-            Phase.NOT_BEGUN: self.not_begun,
+            Phase.NOT_STARTED: self.not_begun,
         }
         return counts[phase]
 
@@ -240,7 +240,7 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         resumed=status.resumed,
         actor=run.actor or "",
         plan_digest=run.plan_digest,
-        wishes=run.wishes,
+        wishes=run.steer_requests,
     )
     return _summed(made, forecast, now)
 
@@ -285,7 +285,7 @@ def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float 
         failed=counts[Phase.FAILED],
         refused=counts[Phase.REFUSED],
         interrupted=counts[Phase.INTERRUPTED],
-        not_begun=counts[Phase.NOT_BEGUN],
+        not_begun=counts[Phase.NOT_STARTED],
         copying=copying,
         under_way=counts[Phase.IN_PROGRESS],
         waiting=counts[Phase.QUEUED],
@@ -387,7 +387,7 @@ def _wished_at(run: FollowedRun) -> str:
     """Return when the present pause or stop was requested; empty for none."""
     status = run.status
     requested = SteerKind.STOP if status.is_stopping else SteerKind.PAUSE if status.is_paused else None
-    return next((one.at for one in reversed(run.wishes) if one.what == requested), "")
+    return next((one.at for one in reversed(run.steer_requests) if one.what == requested), "")
 
 
 def _sizes(request: Mapping[str, object]) -> dict[str, int]:

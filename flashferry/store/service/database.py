@@ -96,7 +96,7 @@ CREATE TABLE wave_approvals (
     comment TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (run_id, wave)
 );
-CREATE TABLE waves_wanted (
+CREATE TABLE waiting_waves (
     run_id TEXT NOT NULL,
     wave INTEGER NOT NULL,
     at TEXT NOT NULL,
@@ -185,14 +185,14 @@ CREATE TABLE images (
     source TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('arriving', 'published', 'unknown', 'vouched', 'mismatch', 'hidden')),
     state_before_hidden TEXT,
-    told TEXT NOT NULL DEFAULT '',
+    state_reason TEXT NOT NULL DEFAULT '',
     uploaded_by TEXT NOT NULL REFERENCES people (name),
     created_at TEXT NOT NULL,
     completed_at TEXT,
-    vouched_by TEXT REFERENCES people (name),
+    approved_by TEXT REFERENCES people (name),
     hidden_by TEXT REFERENCES people (name),
     hidden_at TEXT,
-    CHECK (state <> 'vouched' OR vouched_by IS NOT NULL),
+    CHECK (state <> 'vouched' OR approved_by IS NOT NULL),
     CHECK (state <> 'hidden' OR (hidden_at IS NOT NULL AND state_before_hidden IS NOT NULL)),
     CHECK (state NOT IN ('published', 'unknown', 'vouched') OR sha512 IS NOT NULL)
 );
@@ -260,7 +260,7 @@ CREATE TABLE outbox (
 );
 CREATE TABLE reminders (
     key TEXT PRIMARY KEY,
-    told_at TEXT NOT NULL
+    reminded_at TEXT NOT NULL
 );
 CREATE INDEX outbox_due ON outbox (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX outbox_by_hook ON outbox (hook_id, at);

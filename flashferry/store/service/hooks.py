@@ -220,14 +220,15 @@ def forget_delivered(database: sqlite3.Connection, before: str) -> None:
 
 def reminders(database: sqlite3.Connection) -> dict[str, str]:
     """Return what people were reminded of, by key, and when last."""
-    return {row[0]: row[1] for row in database.execute("SELECT key, told_at FROM reminders")}
+    return {row[0]: row[1] for row in database.execute("SELECT key, reminded_at FROM reminders")}
 
 
-def set_reminder(database: sqlite3.Connection, key: str, told_at: str) -> None:
+def set_reminder(database: sqlite3.Connection, key: str, reminded_at: str) -> None:
     """Keep that people were reminded of something."""
     database.execute(
-        "INSERT INTO reminders (key, told_at) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET told_at = excluded.told_at",
-        (key, told_at),
+        "INSERT INTO reminders (key, reminded_at) VALUES (?, ?) "
+        "ON CONFLICT (key) DO UPDATE SET reminded_at = excluded.reminded_at",
+        (key, reminded_at),
     )
 
 

@@ -15,15 +15,15 @@ from enum import StrEnum
 class ImageState(StrEnum):
     """What is known of an image. No value is ever changed."""
 
-    ARRIVING = "arriving"
+    UPLOADING = "arriving"
     PUBLISHED = "published"
     UNKNOWN = "unknown"
-    VOUCHED = "vouched"
+    APPROVED = "vouched"
     MISMATCH = "mismatch"
     HIDDEN = "hidden"
 
 
-USABLE = frozenset({ImageState.PUBLISHED, ImageState.VOUCHED})
+USABLE = frozenset({ImageState.PUBLISHED, ImageState.APPROVED})
 """States in which plans can use an image, and in which it can be golden."""
 
 FOLDER = "folder"
@@ -47,11 +47,11 @@ class StoredImage:
         source: `upload`, or `folder`: put there by hand.
         state: What is known of it.
         state_before_hidden: What it was before it was taken away.
-        told: Why it is in that state, in a sentence without a full stop.
+        state_reason: Why it is in that state, in a sentence without a full stop.
         uploaded_by: Who brought it; `system` where it was put there by hand.
         created_at: When it was entered, as the tables keep times.
         completed_at: When it was whole.
-        vouched_by: Who approved it without a published digest.
+        approved_by: Who approved it without a published digest.
         hidden_by: Who took it away.
         hidden_at: When.
     """
@@ -66,13 +66,13 @@ class StoredImage:
     inside: str | None = None
     file_state: str | None = None
     source: str = "upload"
-    state: ImageState = ImageState.ARRIVING
+    state: ImageState = ImageState.UPLOADING
     state_before_hidden: ImageState | None = None
-    told: str = ""
+    state_reason: str = ""
     uploaded_by: str
     created_at: str
     completed_at: str | None = None
-    vouched_by: str | None = None
+    approved_by: str | None = None
     hidden_by: str | None = None
     hidden_at: str | None = None
 
@@ -151,8 +151,8 @@ def set_image(database: sqlite3.Connection, image: StoredImage, *, was: ImageSta
 
 def set_received(database: sqlite3.Connection, name: str, received_bytes: int) -> bool:
     """Keep how much of an image is on disk; return whether its upload is still in progress."""
-    where = "UPDATE images SET received_bytes = ? WHERE name = ? AND state = 'arriving'"
-    return database.execute(where, (received_bytes, name)).rowcount == 1
+    statement = "UPDATE images SET received_bytes = ? WHERE name = ? AND state = ?"
+    return database.execute(statement, (received_bytes, name, ImageState.UPLOADING)).rowcount == 1
 
 
 def remove_image(database: sqlite3.Connection, name: str, *, was: ImageState) -> bool:
@@ -163,8 +163,8 @@ def remove_image(database: sqlite3.Connection, name: str, *, was: ImageState) ->
 def outstanding_bytes(database: sqlite3.Connection, *, but: str = "") -> int:
     """Return how much is yet to arrive of all images but one."""
     row = database.execute(
-        "SELECT COALESCE(SUM(size_bytes - received_bytes), 0) FROM images WHERE state = 'arriving' AND name <> ?",
-        (but,),
+        "SELECT COALESCE(SUM(size_bytes - received_bytes), 0) FROM images WHERE state = ? AND name <> ?",
+        (ImageState.UPLOADING, but),
     ).fetchone()
     return int(row[0])
 

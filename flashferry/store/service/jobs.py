@@ -251,8 +251,8 @@ def set_plan_made(database: sqlite3.Connection, job_id: str, digest: str | None,
     database.execute(where, (digest, sentence, job_id))
 
 
-def _jobs(database: sqlite3.Connection, behind: str, values: Iterable[object]) -> list[Job]:
-    return [_job(row) for row in database.execute(f"{_SELECT} {behind}", tuple(values))]
+def _jobs(database: sqlite3.Connection, clauses: str, values: Iterable[object]) -> list[Job]:
+    return [_job(row) for row in database.execute(f"{_SELECT} {clauses}", tuple(values))]
 
 
 def _job(row: sqlite3.Row) -> Job:

@@ -249,10 +249,10 @@ def wave_approval(database: sqlite3.Connection, run_id: str, wave: int) -> WaveA
     return None if row is None else WaveApproval(**dict(row))
 
 
-def wave_is_wanted(database: sqlite3.Connection, run_id: str, wave: int, at: str) -> bool:
+def add_waiting_wave(database: sqlite3.Connection, run_id: str, wave: int, at: str) -> bool:
     """Keep that a wave of a run waits for approval; return whether that is news."""
     cursor = database.execute(
-        "INSERT INTO waves_wanted (run_id, wave, at) VALUES (?, ?, ?) ON CONFLICT (run_id, wave) DO NOTHING",
+        "INSERT INTO waiting_waves (run_id, wave, at) VALUES (?, ?, ?) ON CONFLICT (run_id, wave) DO NOTHING",
         (run_id, wave, at),
     )
     return cursor.rowcount == 1

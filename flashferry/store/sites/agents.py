@@ -32,7 +32,7 @@ CREATE TABLE orders (
     run TEXT NOT NULL,
     work TEXT NOT NULL,
     body TEXT NOT NULL,
-    state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'begun', 'ended', 'refused')),
+    state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'started', 'ended', 'refused')),
     received_at TEXT NOT NULL,
     ended_at TEXT,
     tries INTEGER NOT NULL DEFAULT 0,
@@ -52,13 +52,13 @@ CREATE TABLE words (
 CREATE TABLE offsets (
     run TEXT PRIMARY KEY,
     said INTEGER NOT NULL DEFAULT 0,
-    heard INTEGER NOT NULL DEFAULT 0
+    acknowledged INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE tails (
     job TEXT PRIMARY KEY,
     position INTEGER NOT NULL
 );
-CREATE TABLE told_records (
+CREATE TABLE sent_records (
     job TEXT NOT NULL,
     host TEXT NOT NULL,
     digest TEXT NOT NULL,
@@ -109,17 +109,17 @@ class AgentBeat:
         agent: Its name of itself, made once for its state folder.
         instance: Of its process; empty where it does not say.
         release: Its release.
-        heard_at: When it lived for sure, by our clock.
+        last_message_at: When it lived for sure, by our clock.
         clock_ahead_s: How far its clock is ahead of ours; negative: it is late; None: unknown.
         clock_within_s: By so much at most that is wrong.
-        said_at: When it was said, by the agent's clock; empty: as `heard_at`.
+        said_at: When it was said, by the agent's clock; empty: as `last_message_at`.
     """
 
     site: str
     agent: str
     instance: str
     release: str
-    heard_at: str
+    last_message_at: str
     clock_ahead_s: float | None = None
     clock_within_s: float = 0.0
     said_at: str = ""
@@ -161,7 +161,7 @@ class AgentState:
         agent: Its name of itself.
         instance: Of its process; empty where it does not say.
         release: Its release.
-        heard_at: When its last message came.
+        last_message_at: When its last message came.
         clock_ahead_s: How far its clock is ahead of ours; None where unknown.
         clock_within_s: By so much at most that is wrong; None where unknown.
         images: What its depot has proven: names, as it reported last.
@@ -176,7 +176,7 @@ class AgentState:
     agent: str
     instance: str
     release: str
-    heard_at: str
+    last_message_at: str
     clock_ahead_s: float | None
     clock_within_s: float | None = None
     images: tuple[str, ...] = ()
@@ -219,13 +219,13 @@ def take_beat(database: sqlite3.Connection, beat: AgentBeat, *, clock_bound_s: f
     if row is not None and row["agent"] == beat.agent and not beat.instance:
         # An answer that does not say of which process it is says nothing new about that.
         beat = replace(beat, instance=row["instance"])
-    beat = replace(beat, said_at=beat.said_at or beat.heard_at)
+    beat = replace(beat, said_at=beat.said_at or beat.last_message_at)
     if row is not None and not _is_news(_state(row), beat, clock_bound_s):
         return False
     other, other_said_at, contested_at = None, None, None
     if row is not None and (row["agent"], row["instance"]) != (beat.agent, beat.instance):
         other, other_said_at = _called(row["agent"], row["instance"]), row["said_at"]
-        contested_at = beat.heard_at if row["other"] == _called(beat.agent, beat.instance) else None
+        contested_at = beat.last_message_at if row["other"] == _called(beat.agent, beat.instance) else None
     values = {name: getattr(beat, name) for name in _BEAT} | {"contested_at": contested_at}
     _write(database, values | {"other": other, "other_said_at": other_said_at}, is_new=row is None)
     if beat.clock_ahead_s is not None:
@@ -233,7 +233,7 @@ def take_beat(database: sqlite3.Connection, beat: AgentBeat, *, clock_bound_s: f
     return True
 
 
-_BEAT = ("site", "agent", "instance", "release", "heard_at", "said_at")
+_BEAT = ("site", "agent", "instance", "release", "last_message_at", "said_at")
 
 
 def _is_news(known: AgentState, beat: AgentBeat, clock_bound_s: float) -> bool:
@@ -256,9 +256,9 @@ def _write(database: sqlite3.Connection, values: Mapping[str, Any], *, is_new: b
         names, places = ", ".join(found), ", ".join(f":{name}" for name in found)
         database.execute(f"INSERT INTO agents ({names}) VALUES ({places})", found)  # noqa: S608 -- our own names
         return
-    sets = ", ".join(f"{name} = :{name}" for name in found if name not in ("site", "heard_at"))
+    sets = ", ".join(f"{name} = :{name}" for name in found if name not in ("site", "last_message_at"))
     database.execute(
-        f"UPDATE agents SET {sets}, heard_at = MAX(heard_at, :heard_at) WHERE site = :site",  # noqa: S608 -- our own
+        f"UPDATE agents SET {sets}, last_message_at = MAX(last_message_at, :last_message_at) WHERE site = :site",  # noqa: S608 -- our own
         found,
     )
 
@@ -276,7 +276,7 @@ def _called(agent: str, instance: str) -> str:
 
 def take_sign(database: sqlite3.Connection, site: str, at: str) -> None:
     """Record that a message of an agent came."""
-    database.execute("UPDATE agents SET heard_at = MAX(heard_at, ?) WHERE site = ?", (at, site))
+    database.execute("UPDATE agents SET last_message_at = MAX(last_message_at, ?) WHERE site = ?", (at, site))
 
 
 def take_depot(database: sqlite3.Connection, site: str, images: Sequence[str]) -> None:

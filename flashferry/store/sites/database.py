@@ -16,8 +16,8 @@ CREATE TABLE runs (
     run TEXT PRIMARY KEY,
     digest TEXT NOT NULL,
     plan TEXT NOT NULL,
-    begun_at TEXT NOT NULL,
-    begun_by TEXT NOT NULL DEFAULT '',
+    started_at TEXT NOT NULL,
+    started_by TEXT NOT NULL DEFAULT '',
     valid_until TEXT NOT NULL,
     approved_wave INTEGER,
     stopped TEXT,
@@ -36,7 +36,7 @@ CREATE TABLE parts (
     whole INTEGER NOT NULL DEFAULT 0,
     end_offset INTEGER,
     changed_at TEXT NOT NULL,
-    heard_at TEXT,
+    last_message_at TEXT,
     PRIMARY KEY (run, site, round)
 );
 CREATE TABLE orders (
@@ -89,13 +89,13 @@ CREATE TABLE agents (
     agent TEXT NOT NULL,
     instance TEXT NOT NULL DEFAULT '',
     release TEXT NOT NULL DEFAULT '',
-    heard_at TEXT NOT NULL,
+    last_message_at TEXT NOT NULL,
     clock_ahead_s REAL,
     depot TEXT,
     other TEXT NOT NULL DEFAULT '',
     contested_at TEXT
 );
-CREATE TABLE wishes (
+CREATE TABLE steer_requests (
     run TEXT NOT NULL REFERENCES runs,
     site TEXT,
     at TEXT NOT NULL,
@@ -105,7 +105,7 @@ CREATE TABLE wishes (
     wave INTEGER,
     reason TEXT NOT NULL DEFAULT ''
 );
-CREATE INDEX wishes_of ON wishes (run);
+CREATE INDEX steer_requests_of ON steer_requests (run);
 """
 
 _LEFT_OUT_AND_FETCHING = """

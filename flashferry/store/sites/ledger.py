@@ -18,12 +18,12 @@ class OrderState(StrEnum):
     """Where an order stands: on disk, in hand, through, or turned away before anything was done."""
 
     OPEN = "open"
-    BEGUN = "begun"
+    STARTED = "started"
     ENDED = "ended"
     REFUSED = "refused"
 
 
-UNFINISHED = (OrderState.OPEN, OrderState.BEGUN)
+UNFINISHED = (OrderState.OPEN, OrderState.STARTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def first_of_work(database: sqlite3.Connection, work: str) -> LedgerEntry | None
 
 def unfinished(database: sqlite3.Connection, jobs: Collection[str]) -> list[LedgerEntry]:
     """Return the orders of some jobs that are not through, the first first."""
-    rows = database.execute("SELECT * FROM orders WHERE state IN ('open', 'begun') ORDER BY number").fetchall()
+    rows = database.execute("SELECT * FROM orders WHERE state IN ('open', 'started') ORDER BY number").fetchall()
     return [entry for row in rows if (entry := _entry(row)) is not None and entry.job in jobs]
 
 
@@ -118,7 +118,7 @@ def last_entry(database: sqlite3.Connection) -> LedgerEntry | None:
 
 def begin(database: sqlite3.Connection, order_id: str) -> None:
     """Note that an order is in hand, once more."""
-    database.execute("UPDATE orders SET state = 'begun', tries = tries + 1 WHERE id = ?", (order_id,))
+    database.execute("UPDATE orders SET state = 'started', tries = tries + 1 WHERE id = ?", (order_id,))
 
 
 def set_run(database: sqlite3.Connection, order_id: str, run_id: str) -> None:
@@ -129,7 +129,7 @@ def set_run(database: sqlite3.Connection, order_id: str, run_id: str) -> None:
 def close(database: sqlite3.Connection, order_id: str, state: OrderState, answer: dict[str, Any], at: str) -> bool:
     """Note that an order is through, and what was reported of that; return whether it was not already."""
     done = database.execute(
-        "UPDATE orders SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state IN ('open', 'begun')",
+        "UPDATE orders SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state IN ('open', 'started')",
         (state.value, json.dumps(answer), at, order_id),
     )
     return done.rowcount == 1

@@ -44,8 +44,8 @@ class SiteRun:
         run: Its identifier, the same at all sites.
         digest: Of the plan.
         plan: The text of the plan's file.
-        begun_at: When it was given.
-        begun_by: By whom; empty where unknown.
+        started_at: When it was given.
+        started_by: By whom; empty where unknown.
         valid_until: After that no site begins its part.
         approved_wave: Up to which wave sites may begin; None: all waves.
         stopped: Why nothing new is started, or None.
@@ -57,8 +57,8 @@ class SiteRun:
     run: str
     digest: str
     plan: str
-    begun_at: str
-    begun_by: str = ""
+    started_at: str
+    started_by: str = ""
     valid_until: str
     approved_wave: int | None = None
     stopped: str | None = None
@@ -84,7 +84,7 @@ class Part:
         whole: All words up to this offset are here.
         end_offset: The offset of its last word; None while that is not here.
         changed_at: When its state changed last.
-        heard_at: When its last message came; None: none did.
+        last_message_at: When its last message came; None: none did.
     """
 
     run: str
@@ -99,7 +99,7 @@ class Part:
     whole: int = 0
     end_offset: int | None = None
     changed_at: str
-    heard_at: str | None = None
+    last_message_at: str | None = None
 
     @property
     def is_over(self) -> bool:
@@ -186,12 +186,12 @@ def run_of(database: sqlite3.Connection, run: str) -> SiteRun | None:
 
 def runs_by_age(database: sqlite3.Connection) -> list[str]:
     """Return the identifiers of all runs, the oldest first."""
-    return [row["run"] for row in database.execute("SELECT run FROM runs ORDER BY begun_at, rowid")]
+    return [row["run"] for row in database.execute("SELECT run FROM runs ORDER BY started_at, rowid")]
 
 
 def open_runs(database: sqlite3.Connection) -> list[str]:
     """Return the runs that have not ended, the oldest first."""
-    statement = "SELECT run FROM runs WHERE ended_at IS NULL ORDER BY begun_at, rowid"
+    statement = "SELECT run FROM runs WHERE ended_at IS NULL ORDER BY started_at, rowid"
     return [row["run"] for row in database.execute(statement)]
 
 
@@ -206,7 +206,7 @@ def plans_no_longer_needed(database: sqlite3.Connection) -> list[str]:
     """Return the digests of plans that the centre offers though all their runs have ended, the oldest first."""
     statement = (
         "SELECT digest FROM runs GROUP BY digest HAVING MAX(is_offered) AND COUNT(*) = COUNT(ended_at) ORDER BY "
-        "MIN(begun_at)"
+        "MIN(started_at)"
     )
     return [str(row["digest"]) for row in database.execute(statement)]
 
@@ -331,7 +331,7 @@ def set_stopped(database: sqlite3.Connection, run: str, why: str) -> None:
     database.execute("UPDATE runs SET stopped = COALESCE(stopped, ?) WHERE run = ?", (why, run))
 
 
-def add_wish(
+def add_steer_request(
     database: sqlite3.Connection,
     run: str,
     what: str,
@@ -353,12 +353,12 @@ def add_wish(
         wave: With `approve`: up to which wave.
     """
     row = {"run": run, "site": site, "at": at, "what": what, "wave": wave} | asdict(asker)
-    _insert(database, "wishes", tuple(row), [row])
+    _insert(database, "steer_requests", tuple(row), [row])
 
 
-def wishes_of(database: sqlite3.Connection, run: str) -> list[tuple[str | None, SteerRequest]]:
+def steer_requests_of(database: sqlite3.Connection, run: str) -> list[tuple[str | None, SteerRequest]]:
     """Return what people wanted of a run, the oldest first, each with the site that was meant; None: all."""
-    rows = database.execute("SELECT * FROM wishes WHERE run = ? ORDER BY rowid", (run,))
+    rows = database.execute("SELECT * FROM steer_requests WHERE run = ? ORDER BY rowid", (run,))
     names = tuple(field.name for field in fields(SteerRequest))
     return [(row["site"], SteerRequest(**{name: row[name] for name in names})) for row in rows]
 
@@ -379,7 +379,7 @@ PIECE = 2000
 
 """So many rows in one transaction."""
 
-_OF_RUN = ("events", "orders", "early", "wishes", "devices", "parts", "runs")
+_OF_RUN = ("events", "orders", "early", "steer_requests", "devices", "parts", "runs")
 
 """Tables with rows of a run, those that refer to others before these."""
 

@@ -58,11 +58,11 @@ def acknowledge(database: sqlite3.Connection, run: str, offset: int) -> int:
 
     An offset beyond what was ever said here is no proof of anything: it is taken as what was said.
     """
-    row = database.execute("SELECT said, heard FROM offsets WHERE run = ?", (run,)).fetchone()
+    row = database.execute("SELECT said, acknowledged FROM offsets WHERE run = ?", (run,)).fetchone()
     if row is None:
         return 0
     upto = min(offset, int(row["said"]))
-    database.execute("UPDATE offsets SET heard = MAX(heard, ?) WHERE run = ?", (upto, run))
+    database.execute("UPDATE offsets SET acknowledged = MAX(acknowledged, ?) WHERE run = ?", (upto, run))
     return database.execute("DELETE FROM words WHERE run = ? AND offset <= ?", (run, upto)).rowcount
 
 
@@ -108,7 +108,7 @@ def set_position(database: sqlite3.Connection, job: str, position: int) -> None:
 def is_news(database: sqlite3.Connection, job: str, host: str, digest: str) -> bool:
     """Note a device's record by its digest; return whether it differs from the one sent before."""
     done = database.execute(
-        "INSERT INTO told_records (job, host, digest) VALUES (?, ?, ?) ON CONFLICT (job, host) DO UPDATE "
+        "INSERT INTO sent_records (job, host, digest) VALUES (?, ?, ?) ON CONFLICT (job, host) DO UPDATE "
         "SET digest = excluded.digest WHERE digest <> excluded.digest",
         (job, host, digest),
     )
@@ -126,7 +126,7 @@ def forget(database: sqlite3.Connection, orders: Iterable[str], before: str) -> 
     for one in orders:
         # Tries of an order are jobs of its name with a number behind it.
         database.execute("DELETE FROM tails WHERE job = ? OR job GLOB ? || '.*'", (one, one))
-        database.execute("DELETE FROM told_records WHERE job = ?", (one,))
+        database.execute("DELETE FROM sent_records WHERE job = ?", (one,))
     database.execute("DELETE FROM words WHERE at < ?", (before,))
     database.execute(
         "DELETE FROM offsets WHERE run NOT IN (SELECT run FROM words) AND run NOT IN (SELECT run FROM orders)"

@@ -70,7 +70,7 @@ class Taken(StrEnum):
 
     NEWS = "news"
     REPEAT = "repeat"
-    UNKNOWN_PART = "of a part that nobody gave"
+    UNKNOWN_PART = "of a part that the centre did not give"
     OTHER_AGENT = "of an agent to which this part was not given"
 
 
@@ -133,7 +133,7 @@ def received_of(database: sqlite3.Connection, part: Part) -> Received:
 def _keep_received(database: sqlite3.Connection, part: Part, received: Received, at: str) -> None:
     key = (part.run, part.site, part.round)
     which = "WHERE run = ? AND site = ? AND round = ?"
-    database.execute(f"UPDATE parts SET whole = ?, heard_at = ? {which}", (received.whole, at, *key))  # noqa: S608 -- ours
+    database.execute(f"UPDATE parts SET whole = ?, last_message_at = ? {which}", (received.whole, at, *key))  # noqa: S608 -- ours
     database.execute(f"DELETE FROM early {which} AND offset <= ?", (*key, received.whole))  # noqa: S608 -- our own words
     rows = [(*key, offset) for offset in received.early]
     database.executemany("INSERT OR IGNORE INTO early (run, site, round, offset) VALUES (?, ?, ?, ?)", rows)

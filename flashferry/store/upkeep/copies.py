@@ -136,7 +136,7 @@ def remove_runs(directory: Path, runs: Sequence[str]) -> None:
         database.execute("BEGIN IMMEDIATE")
         # Asked again with the lock in hand: one of them may have been resumed meanwhile.
         still = set(runs_ended_before(database, "9999")) & set(runs)
-        for table in ("wishes", "attempts", "devices", "summaries", "runs"):
+        for table in ("steer_requests", "attempts", "devices", "summaries", "runs"):
             database.executemany(f"DELETE FROM {table} WHERE run_id = ?", [(run,) for run in still])  # noqa: S608 -- ours
 
 
