@@ -12,8 +12,8 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import ImageCorrupt
 from flashferry.devices.session import DeviceSession, Facts
-from flashferry.images.fit import ANY_IMAGE_OPTION, Fits, ImageFit, image_fit, platform_of
 from flashferry.images.image import Image, ImageFile
+from flashferry.images.image_platform_match import ANY_IMAGE_OPTION, Fits, ImageFit, image_fit, platform_of
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, choose_window
 from flashferry.transports import PUSH
 from flashferry.transports.choice import allowed

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from flashferry.fileserver.ticket_accounts import TicketRequest as TicketRequest
     from flashferry.fileserver.wire import Welcome as Welcome
     from flashferry.images.catalogue import Catalogue as Catalogue
-    from flashferry.images.files import FileIdentity as FileIdentity
     from flashferry.images.image import ImageFile as ImageFile
+    from flashferry.images.safe_open import FileIdentity as FileIdentity
 
 _MODULES = {
     "flashferry.fileserver.client": "ServerClient SlotReservations",
@@ -66,7 +66,7 @@ _MODULES = {
     "flashferry.fileserver.ticket_accounts": "SshOffer Ticket TicketRequest",
     "flashferry.fileserver.wire": "Welcome",
     "flashferry.images.catalogue": "Catalogue",
-    "flashferry.images.files": "FileIdentity",
+    "flashferry.images.safe_open": "FileIdentity",
     "flashferry.images.image": "ImageFile",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

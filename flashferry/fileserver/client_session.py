@@ -23,7 +23,7 @@ from flashferry.fileserver.host_capabilities import MOST_SESSIONS
 from flashferry.fileserver.image_stream import Retrieval
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.images.errors import ImageUnreadable
-from flashferry.images.files import open_unchanged
+from flashferry.images.safe_open import open_unchanged
 
 if TYPE_CHECKING:
     from flashferry.fileserver.settings import ServerSettings

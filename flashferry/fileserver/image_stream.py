@@ -25,7 +25,7 @@ from flashferry.fileserver.reporting import Reporter
 from flashferry.fileserver.socket_tuning import Tuning, channel_limit, initial_pacing_piece
 from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.fileserver.transfer_monitor import Watch
-from flashferry.images.files import administration, has_content_of
+from flashferry.images.safe_open import administration, has_content_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

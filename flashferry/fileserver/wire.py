@@ -35,7 +35,7 @@ from flashferry.fileserver.records import (
 )
 from flashferry.fileserver.settings import ServerSettings
 from flashferry.fileserver.ticket_accounts import TicketGrant
-from flashferry.images.files import FileIdentity
+from flashferry.images.safe_open import FileIdentity
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import VerdictKind
 

@@ -49,8 +49,8 @@ from flashferry.core.codec import stored_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret
 from flashferry.fileserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import PlannedImage
+from flashferry.images.safe_open import FileIdentity
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits

@@ -15,8 +15,8 @@ from flashferry.fileserver.records import EventKind, ServerEvent, TransferState
 from flashferry.fileserver.settings import ListenerSettings, ServerSettings
 from flashferry.fileserver.ticket_accounts import TicketRequest, issue
 from flashferry.fileserver.wire import EventMessage, Message, SetLoadElsewhere, SetSiteCap, SiteLoadUpdate
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 from flashferry.tcp.sample import ChannelReading
 
 _SIZE = 200_000

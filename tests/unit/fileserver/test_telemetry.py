@@ -9,8 +9,8 @@ from flashferry.fileserver.records import SenderReport, TransferProgress, Transf
 from flashferry.fileserver.telemetry import BRIEF_RECORDS, WHOLE_RECORDS, Snapshots
 from flashferry.fileserver.ticket_accounts import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 
 _SENDER = SenderReport(
     congestion_control_asked="auto",

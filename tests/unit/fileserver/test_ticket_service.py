@@ -20,8 +20,8 @@ from flashferry.fileserver.ticket_accounts import (
     issue,
 )
 from flashferry.fileserver.ticket_service import TicketService, mask
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 from flashferry.tcp.info import parse_tcp_info
 from flashferry.transports.transport import delivered_whole
 

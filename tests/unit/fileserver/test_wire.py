@@ -21,8 +21,8 @@ from flashferry.fileserver.records import (
 )
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 from flashferry.fileserver.ticket_accounts import SshOffer, TicketRequest, issue
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import VerdictKind
