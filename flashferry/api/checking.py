@@ -167,7 +167,7 @@ def probe(
     """
     from flashferry.run.probe import SpeedTestOptions, SshSweepTest, TransportComparison, probe_fleet
     from flashferry.run.request import RunOptions
-    from flashferry.transports.choice import ssh_transport_names
+    from flashferry.transports.transport_selection import ssh_transport_names
 
     asked = options or ProbeOptions()
     if not (asked.as_is or asked.tuned):

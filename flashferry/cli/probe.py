@@ -169,7 +169,7 @@ def _compared(transports: str | None, *, given: Mapping[str, object]) -> str:
         ConfigInvalid: It is no transport, or something else stands there that means one alone.
     """
     # Imported here: help needs no transport.
-    from flashferry.transports.choice import check_asked
+    from flashferry.transports.transport_selection import check_asked
 
     if transports is None:
         return ""

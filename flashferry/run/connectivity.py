@@ -38,8 +38,8 @@ from flashferry.run.server import (
 from flashferry.store.leases import Lease, leases
 from flashferry.store.staged import doubts
 from flashferry.tcp.syn import SynOptions
-from flashferry.transports.choice import allowed, ssh_offer
 from flashferry.transports.transport import ServerView, Transport
+from flashferry.transports.transport_selection import allowed, ssh_offer
 from inventory.access import state_directory
 from inventory.host_view import HostView, view
 from inventory.transport_policy import AS_USUAL, AUTO

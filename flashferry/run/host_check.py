@@ -21,10 +21,10 @@ from flashferry.fileserver import (
     probe_capabilities,
 )
 from flashferry.transports import TRANSPORTS, USUAL
-from flashferry.transports.choice import transport_request
+from flashferry.transports.listeners import HOST_KEYS, check_files
 from flashferry.transports.scp import describe_host_keys
-from flashferry.transports.serving import HOST_KEYS, check_files
 from flashferry.transports.transport import Transport
+from flashferry.transports.transport_selection import transport_request
 from inventory.access import state_directory
 from inventory.transport_policy import AS_USUAL
 

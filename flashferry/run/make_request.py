@@ -22,7 +22,7 @@ from flashferry.run.request import FleetRequest
 from flashferry.store.history import History
 from flashferry.store.journal import NewDevice
 from flashferry.store.status import last_hash_speeds
-from flashferry.transports.choice import TransportRequest, candidates
+from flashferry.transports.transport_selection import TransportRequest, candidates
 from inventory.host_view import SSH_PORT, HostView, view
 from inventory.platforms import platform_of
 from inventory.transport_policy import AUTO

@@ -190,7 +190,7 @@ def _operated(actor: Actor) -> tuple[str, ...]:
 
 def _checked_transport(asked: str) -> str:
     # Late: the service starts without the transports and what they bring of platforms.
-    from flashferry.transports.choice import check_asked
+    from flashferry.transports.transport_selection import check_asked
 
     try:
         return check_asked(asked, option="transport")
