@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.units import coarse_rate
 from flashferry.fileserver import sockets
-from flashferry.fileserver.records import SenderReport
+from flashferry.fileserver.transfer_records import SenderReport
 from flashferry.tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
 from flashferry.tcp.pacing import Phase
 from flashferry.tcp.verdict import OwnPace

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flashferry.fileserver.protocol import Client
-    from flashferry.fileserver.reporting import Reporter
     from flashferry.fileserver.socket_tuning import Tuning
     from flashferry.fileserver.transfer import Transfer
+    from flashferry.fileserver.transfer_reporter import Reporter
     from flashferry.tcp.sample import ChannelReading
 
 _MOMENTS = 10

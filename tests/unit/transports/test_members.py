@@ -107,7 +107,7 @@ def test_a_certificate_needs_its_key_and_ssh_its_folder():
 def test_ports(monkeypatch, name, usual, others):
     """The well-known one where it is to be had, else the first of ten others."""
     transport = transport_named(name)
-    monkeypatch.setattr(serving, "may_bind", lambda one: "in use" if one == usual else "")
+    monkeypatch.setattr(listeners, "may_bind", lambda one: "in use" if one == usual else "")
     assert listeners.free_port(transport) == others
     assert len(transport.ports.others) == 10
     assert str(listeners.port_notice(others, transport)).startswith(f"port {usual} is not to be had")
