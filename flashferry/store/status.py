@@ -14,7 +14,7 @@ from typing import Any
 from flashferry.core.json_access import parsed
 from flashferry.model.states import ENDED, Outcome, State
 from flashferry.store.control import ControlRequest
-from flashferry.store.control_requests import SteerRequest
+from flashferry.store.control_requests import SteerKind, SteerRequest
 from flashferry.store.lease_files import LeaseFile, LeaseFiles
 from flashferry.store.reader import LATEST_RUNS, RunState, is_run_alive, locked_runs, reading, run_state
 from flashferry.store.stored_run import held_applet, held_phase
@@ -127,6 +127,15 @@ class RunStatus:
     actor: str | None = None
     job: str | None = None
 
+    @property
+    def hold(self) -> str:
+        """Return why it starts no device: `stopping`, `paused`, `waiting` for an approval; empty: it does."""
+        if self.is_stopping:
+            return "stopping"
+        if self.is_paused:
+            return "paused"
+        return "waiting" if self.waiting_wave is not None else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostDevice:
@@ -182,20 +191,7 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
     Raises:
         ConfigInvalid: There is a journal and it cannot be read.
     """
-    files = LeaseFiles(directory).read()
-    with reading(directory) as database:
-        if database is None:
-            return Status(directory=directory, has_journal=False, lost=_lost(directory, frozenset(), files))
-        rows = latest_runs(database, latest)
-        runs = tuple(_run_status(database, directory, row) for row in rows)
-        known = frozenset(run_id for run_id, _ in runs_by_age(database))
-        unknown = [one for one in files if not _is_known(database, one)]
-    return Status(
-        directory=directory,
-        has_journal=True,
-        runs=runs,
-        lost=_lost(directory, known, unknown),
-    )
+    return StatusReader(directory, latest).read()[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,19 +202,19 @@ class FollowedRun:
         status: Where it stands.
         request: What it was asked for, as the run kept it; empty where it did not say.
         row: Its row.
-        actor: Who started it, or None where unknown.
-        events: Where it writes its events, or None.
-        plan_digest: The plan that it carries out, or None.
         steer_requests: The requests to steer it, the oldest first.
     """
 
     status: RunStatus
     request: Mapping[str, Any]
     row: RunRow
-    actor: str | None = None
-    events: str | None = None
-    plan_digest: str | None = None
     steer_requests: tuple[SteerRequest, ...] = ()
+
+    @property
+    def held_since(self) -> str:
+        """Return when the present pause or stop was requested, ISO 8601; empty for none."""
+        requested = {"stopping": SteerKind.STOP, "paused": SteerKind.PAUSE}.get(self.status.hold)
+        return next((one.at for one in reversed(self.steer_requests) if one.what == requested), "")
 
 
 class StatusReader:
@@ -301,9 +297,6 @@ class StatusReader:
             status=_run_status(database, self._directory, row),
             request=parsed(row.request) or {},
             row=row,
-            actor=row.actor,
-            events=row.events,
-            plan_digest=row.plan_digest,
             steer_requests=tuple(SteerRequest.of(one) for one in steer_requests_of(database, row.run_id)),
         )
         if row.finished_at is not None and not is_held:
