@@ -16,7 +16,6 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import check_regular, make_private_directory, open_private
 
 _PATIENCE_S = 10.0
-
 """In WAL mode a reader waits only for who takes the log away or mends it (sqlite.org/wal.html, section 2.4)."""
 
 _CHANGE_OVER_S = 30.0
@@ -121,7 +120,6 @@ def execute_all(database: sqlite3.Connection, script: str) -> None:
 
 
 _WAIT_S = 30.0
-
 """So long one who writes waits for another."""
 
 

@@ -267,7 +267,6 @@ UPDATE_DEVICE = (
     "UPDATE devices SET address = ?, port = ?, platform = ?, site = ?, updated_at = ? "
     "WHERE run_id = ? AND host = ? AND touched = 0"
 )
-
 """One in a run's hands stays what it was when it was taken: recovery finds it there."""
 
 
@@ -335,7 +334,6 @@ def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:
 
 
 Key = tuple[str, str, str, str]
-
 """Run, host, ticket and time of a transfer."""
 
 _COLUMNS = tuple(field.name for field in fields(SampledRow))
@@ -365,7 +363,7 @@ def slim(run_id: str, host: str, record: object, kept: Collection[Key]) -> Any:
 
 
 def annotate(database: sqlite3.Connection, run_id: str, host: str, record: Any) -> None:
-    """Add to a device's transfers what only its record has: the model, and the duration of its last copy by its own clock.
+    """Add to a device's transfers what only its record has: model, and duration of the last copy by the device's clock.
 
     That duration includes the flash writing.
     """

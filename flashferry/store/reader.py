@@ -100,7 +100,6 @@ def run_state(directory: Path, run_id: str, finished_at: str | None) -> RunState
 
 
 LATEST_RUNS = 10
-
 """Runs that are shown by default."""
 
 

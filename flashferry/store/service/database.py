@@ -1,7 +1,7 @@
-"""The tables of the staging service, as the steps that lead from one schema to the next.
+"""The schema of the staging service, as migration steps.
 
-Times are ISO 8601 in UTC, to the millisecond, so that they sort as text. Secrets are kept as digests alone. What is
-said of people, plans and runs is never deleted by the service, and the audit cannot be: its table refuses it.
+Times are ISO 8601 in UTC with milliseconds, so that they sort as text. Secrets are stored only as digests. The service
+never deletes people, plans and runs, and a trigger prevents changes of the audit.
 """
 
 from __future__ import annotations
@@ -274,14 +274,13 @@ CREATE TABLE counted (
 """
 
 STEPS = (_PEOPLE + _PLANS + _JOBS + _IMAGES + _AUDIT + _FIGURES,)
-
 """Each a script; a database takes those that it lacks."""
 
 SCHEMA_VERSION = len(STEPS)
 
 
 class ServiceDatabase(OwnDatabase):
-    """The service's tables in a state folder."""
+    """The service's database in a state folder."""
 
     file, steps = FILE, STEPS
     called = "the service's database"
@@ -289,8 +288,8 @@ class ServiceDatabase(OwnDatabase):
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names that a column keeps as JSON.
+    """Parse the names in a JSON column.
 
-    A half character, which was taken in once, is written as Python writes it: no answer can hold it.
+    A lone surrogate, which was accepted once, is escaped: no response can contain it.
     """
     return tuple(name.encode("utf-8", "backslashreplace").decode() for name in json.loads(text))

@@ -1,8 +1,8 @@
-"""The tables of the centre's ledger, as the steps that lead from one schema to the next.
+"""The schema of the centre's database of distributed runs, as migration steps.
 
-Times are ISO 8601 in UTC, to the millisecond, so that they sort as text. A part is what one site has to do of a run in
-one round (0: canaries, 1: the others); each device of a run is in exactly one. `whole` is the offset up to which all
-words of a part are here; words that came before earlier ones stand in `early` until the gap is filled.
+Times are ISO 8601 in UTC with milliseconds, so that they sort as text. A part is the work of one site in one round (0:
+canaries, 1: the others) of a run; each device is in exactly one part. `whole` is the offset up to which all messages of
+a part are stored; later ones are in `early` until the gap is closed.
 """
 
 from __future__ import annotations
@@ -124,14 +124,13 @@ ALTER TABLE runs ADD COLUMN is_offered INTEGER NOT NULL DEFAULT 0;
 """
 
 STEPS = (_LEDGER, _LEFT_OUT_AND_FETCHING, _BEATS, _OFFERED)
-
 """Each a script; a database takes those that it lacks."""
 
 SCHEMA_VERSION = len(STEPS)
 
 
 class SitesDatabase(OwnDatabase):
-    """The ledger's tables in a state folder."""
+    """The centre's database in a state folder."""
 
     file, steps = FILE, STEPS
     called = "the ledger of sites"

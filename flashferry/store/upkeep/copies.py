@@ -1,7 +1,7 @@
-"""The databases of a state folder copied while they are in use, looked through for damage, and rid of what is old.
+"""Back up, check and prune the databases of a state folder while they are in use.
 
-A copy is of one moment and whole (sqlite.org/backup.html): a run that writes meanwhile is not held up, and no log has
-to be copied beside it. A copy of the file by other means is neither.
+A backup is a consistent copy (sqlite.org/backup.html) that does not hold up writers and needs no log beside it; a plain
+copy of the file is not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ DATABASES = {
     service.FILE: service.SCHEMA_VERSION,
     sites.FILE: sites.SCHEMA_VERSION,
 }
-
 """Their names, and the newest schema of each that is known here."""
 
 _PAGES = 1024
@@ -45,15 +44,15 @@ _MOST_FAULTS = 20
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy a database as it is at one moment; the copy is private and has no log.
+    """Copy a database in one consistent state; the copy is private and has no log.
 
     Args:
-        source: The database's file; it is only read.
-        target: The copy, which is not there yet.
+        source: The database's file; only read.
+        target: The copy; must not exist.
 
     Raises:
-        OSError: The copy cannot be made.
-        ConfigInvalid: The database cannot be read, or the copy not be written.
+        OSError: The copy cannot be created.
+        ConfigInvalid: The database cannot be read, or the copy cannot be written.
     """
     make_private(target)
     try:
@@ -70,13 +69,10 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def faults_of(path: Path) -> tuple[str, ...]:
-    """Return what is wrong with a database, a sentence each; none of one that is whole.
+    """Return the faults of a database, one sentence each.
 
-    Pages, indexes and what rows refer to are looked at (sqlite.org/pragma.html, `integrity_check`), and each row of a
-    journal is held against its seal.
-
-    Args:
-        path: The database's file; it is only read.
+    Checks pages, indexes and foreign keys (sqlite.org/pragma.html, `integrity_check`), and the seals of a journal's
+    rows.
     """
     try:
         with open_to_read(path) as database:
@@ -109,11 +105,7 @@ def _unsound(path: Path) -> list[str]:
 
 
 def old_runs(directory: Path, before: str) -> tuple[str, ...]:
-    """Return the runs that ended before a time and hold no device, the oldest first.
-
-    Args:
-        directory: State directory.
-        before: ISO 8601, UTC.
+    """Return the runs that ended before a time (ISO 8601, UTC) and hold no device, the oldest first.
 
     Raises:
         ConfigInvalid: The journal cannot be read.
@@ -123,11 +115,11 @@ def old_runs(directory: Path, before: str) -> tuple[str, ...]:
 
 
 def remove_runs(directory: Path, runs: Sequence[str]) -> None:
-    """Remove runs from the journal, in one transaction; how fast copies went stays, for forecasts are made of it.
+    """Remove runs from the journal in one transaction; their transfer figures stay, for forecasts.
 
     Args:
         directory: State directory.
-        runs: Runs that have ended and hold no device; of another nothing is removed.
+        runs: Runs to remove; one that is not finished, or holds a device, is left.
 
     Raises:
         ConfigInvalid: The journal cannot be used.
@@ -145,30 +137,27 @@ SCHEMA = "flashferry.backup/1"
 MANIFEST = "manifest.json"
 
 DAMAGED = (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, KeyError, TypeError)
-
 """What an archive raises that is cut, altered, or none of ours."""
 
 _PIECE_BYTES = 1 << 18
 
 _MOST_MANIFEST_BYTES = 64 << 20
-
 """Of a manifest, which is read as one: some 600,000 files."""
 
 _LEVEL = 6
-
 """Of compression; 9, which is usual for archives, takes twice the time and saves a hundredth."""
 
 
 def write_archive(target: Path, files: Iterable[tuple[str, Path]], made: datetime) -> tuple[str, ...]:
-    """Write files into a new archive, which is on disk when this returns; return their names in it.
+    """Write files into a new private archive, synced to disk; return their names in it.
 
     Args:
-        target: The archive, which is not there yet; its owner alone may read it.
-        files: Name and path of each; one that has gone meanwhile is left out, one that grows has what it had at first.
-        made: The time of the backup.
+        target: The archive; must not exist.
+        files: Name and path of each. A vanished file is left out; a growing one is cut at its first size.
+        made: Time of the backup.
 
     Raises:
-        OSError: A file cannot be read, became shorter meanwhile, or the archive cannot be written.
+        OSError: A file cannot be read or was truncated meanwhile, or the archive cannot be written.
         tarfile.TarError: Likewise.
     """
     sums: dict[str, str] = {}
@@ -191,14 +180,15 @@ def write_archive(target: Path, files: Iterable[tuple[str, Path]], made: datetim
 
 
 def unpack(path: Path, folder: Path) -> tuple[str, ...]:
-    """Unpack an archive into an empty folder; return the names of its files, each of which is what the manifest says.
+    """Unpack an archive into an empty folder, check its files against the manifest, and return their names.
 
     Args:
         path: The archive.
-        folder: The folder; what is in it after an error is of no use. Files are private, and on disk.
+        folder: The folder; its content is unusable after an error. Files are private, and on disk.
 
     Raises:
-        OSError: The archive cannot be read, or a file not be written; the other errors of `DAMAGED`: it is no backup.
+        OSError: The archive cannot be read, or a file cannot be written; the other errors of `DAMAGED`: it is no
+            backup.
     """
     sums: dict[str, str] = {}
     content_of_manifest = b"{}"
@@ -220,25 +210,25 @@ def unpack(path: Path, folder: Path) -> tuple[str, ...]:
 
 
 class _Hashed:
-    """A file as it is read or written, with the digest of all that went through."""
+    """A file that hashes what is read or written through it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._sum = file, hashlib.sha256()
 
     def read(self, most: int) -> bytes:
-        """Return the next bytes; none at the end."""
+        """Return the next bytes; empty at the end."""
         piece = self._file.read(most)
         self._sum.update(piece)
         return piece
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what was read, in hexadecimal digits."""
+        """SHA-256 in hex."""
         return self._sum.hexdigest()
 
 
 def _add(archive: tarfile.TarFile, name: str, content: IO[bytes], size_bytes: int, made: datetime) -> str:
-    """Add a file of a size; return its digest."""
+    """Add a file of a given size; return its digest."""
     member = tarfile.TarInfo(name)
     member.size, member.mode, member.mtime = size_bytes, 0o600, int(made.timestamp())
     hashed = _Hashed(content)
@@ -265,7 +255,7 @@ def _manifest(content: IO[bytes], size_bytes: int) -> bytes:
 
 
 def _write(content: IO[bytes], path: Path) -> str:
-    """Write a file that is not there yet; return its digest."""
+    """Write a new file; return its digest."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     hashed = _Hashed(content)
     # A name that comes twice is refused: one of the two would be lost.
