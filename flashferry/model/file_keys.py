@@ -112,7 +112,6 @@ class Place:
 
 
 Reader = Callable[[Place], Any]
-
 """Returns a value in its type; raises ConfigInvalid where it is wrong. What is absent it is not asked about."""
 
 

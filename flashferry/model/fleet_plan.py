@@ -14,7 +14,6 @@ from flashferry.model.waves import Wave
 from inventory.transport_policy import USUAL
 
 MOST_WAIT_S = 24 * 3600.0
-
 """A command waits so long for a window to open; an earlier start is refused before its run exists."""
 
 _COUNTDOWN_S = (*(hours * 3600.0 for hours in range(24, 0, -1)), 1800.0, 600.0, 60.0)

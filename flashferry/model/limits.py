@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from flashferry.model.record import DeviceRecord
 
 MOST = 10_000
-
 """More of anything at once is a typing error; no controller carries it."""
 
 _limit = partial(setting, subject=Subject.WAVES, metavar="N", least=1, most=MOST)
@@ -133,7 +132,6 @@ PASSING = frozenset(
         Kind.SERVER_GONE,
     }
 )
-
 """Kinds of failure that may be gone the next time."""
 
 _PROVEN = (Restored.UNTOUCHED, Restored.RESTORED)

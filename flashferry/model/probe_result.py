@@ -112,7 +112,6 @@ class ProbeResult:
 
 
 CAVEAT = "A copy to null: writes no flash; to flash it cannot be faster, and on old routers it is much slower."
-
 """What no speed test without flash can know."""
 
 
@@ -175,7 +174,6 @@ CIPHERS = (
     "aes192-cbc",
     "aes256-cbc",
 )
-
 """What is offered, one by one. Triple DES is left out: 42 s of processor for a gigabyte, and 64-bit blocks."""
 
 MACS = (
@@ -186,19 +184,15 @@ MACS = (
     "hmac-sha1",
     "hmac-sha1-96",
 )
-
 """The same; MD5 is left out."""
 
 COPIES = 3
-
 """Copies of each, by default."""
 
 CLEAR_RATIO = 1.15
-
 """Medians that differ by less count as equal: copies of one kind differ by as much."""
 
 WIDE_SPREAD = 1.3
-
 """Most over least of one kind: beyond it the medians say little, and that is said."""
 
 _BOUND = {
@@ -215,7 +209,6 @@ _BOUND = {
 _UNKNOWN = "not known"
 
 DEVICE = "device"
-
 """What a copy is bound by whose device was the limit: its crypto, where another cipher is faster."""
 
 

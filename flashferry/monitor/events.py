@@ -111,7 +111,6 @@ OTHER_STEPS: Mapping[str, str] = {
     "message": "a message for people, with `--events -` only",
     "events": "lines are missing here",
 }
-
 """Values of `Event.step` that are no step of `tasks.steps.STEPS`, each with what it is about."""
 
 Emit = Callable[[Event], None]
@@ -132,7 +131,6 @@ def never_failing(emit: Emit) -> Emit:
 
 
 READ_BYTES = 1 << 20
-
 """So much is read at once; a line is some hundred bytes."""
 
 

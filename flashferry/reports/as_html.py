@@ -89,7 +89,6 @@ def _hash(text: str) -> str:
 
 
 OPEN_UP_TO = 12
-
 """A report of so few devices is opened, and printed, whole."""
 
 MOST_OPENED = 20
@@ -99,11 +98,9 @@ _LEAST_READINGS = 3
 _MANY = 60
 
 _POINTS_OF_MANY = 40
-
 """Readings kept of a transfer are 48 at the most; for a large fleet a few less keep the page small."""
 
 MOST_GRAPHED = 600
-
 """A larger fleet has graphs only for the devices that need attention: the page is to stay below some megabytes."""
 
 _LONGEST_REASON = 220

@@ -125,7 +125,6 @@ class Reading:
 
 
 FORMS: dict[Any, Any] = {Sample: Reading}
-
 """What stands in the JSON instead of a type of the model."""
 
 

@@ -145,15 +145,12 @@ def _height_of(point: Point) -> float:
 
 
 MOST_POINTS = 150
-
 """More than a line of a printed page shows."""
 
 FEW_READINGS = 10
-
 """Below this a graph is a hint, and says so."""
 
 _IN_RANGE = 2.5
-
 """A limit so many times above all that was measured would flatten the line, so it is stated in words."""
 
 
@@ -418,7 +415,6 @@ def _range(line: Line, up: Axis) -> str:
 
 
 WIDTH, HEIGHT = 640, 340
-
 """Of the field; one more line of words below takes more height."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 34, 74, 70
@@ -426,15 +422,12 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 34, 74, 70
 _LINE, _EDGE = 26, 4
 
 LARGEST_LETTERS = 22
-
 """Pixels of the field that letters may have without running into each other."""
 
 _FEW = 12
-
 """Of a line with so few points each is marked."""
 
 _LETTER = 12.4
-
 """How wide a letter of the largest size is on average; fonts differ."""
 
 GRAPH_STYLE = """
@@ -452,7 +445,6 @@ svg.graph{display:block;width:100%;height:auto;font-family:inherit}
 .graph .c{stroke:var(--line-c,#444);stroke-width:3;stroke-dasharray:2 5}
 .graph .m{stroke-width:8;stroke-linecap:round;stroke-dasharray:none}
 """
-
 """Colours, dashes and letters; a page may set --ink, --quiet, --rule, --line-a, --line-b and --line-c for its own."""
 
 

@@ -238,11 +238,9 @@ class AttemptReport:
 IN_PROGRESS = Phase.IN_PROGRESS.value
 
 NOT_STARTED = Outcome.NOT_STARTED.value
-
 """Outcomes of a device that has none of its own yet, had no turn, or was in a run's hands when that died."""
 
 SCHEMA = "flashferry.report/1"
-
 """Name and version of the report's JSON form; the version grows when a field changes its meaning or goes."""
 
 

@@ -16,7 +16,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import check_regular, make_private_directory, open_private
 
 _PATIENCE_S = 10.0
-"""In WAL mode a reader waits only for who takes the log away or mends it (sqlite.org/wal.html, section 2.4)."""
+"""In WAL mode a reader only waits while the log is deleted or recovered (sqlite.org/wal.html, section 2.4)."""
 
 _CHANGE_OVER_S = 30.0
 
@@ -46,7 +46,7 @@ def make_private(path: Path) -> None:
         pass
     for one in path.parent.glob(f"{path.name}*"):
         check_regular(one)
-        # The log of another process that ends just now may be gone.
+        # Another process that ends may just have removed the log.
         with suppress(FileNotFoundError):
             one.chmod(0o600)
 
@@ -110,7 +110,7 @@ def is_empty(database: sqlite3.Connection) -> bool:
 
 def execute_all(database: sqlite3.Connection, script: str) -> None:
     """Execute a script in the open transaction, statement by statement; triggers may contain several."""
-    # Not `executescript`, which commits what is open before it begins.
+    # Not `executescript`, which commits the open transaction first.
     statement = ""
     for piece in script.split(";"):
         statement += f"{piece};"
@@ -120,7 +120,7 @@ def execute_all(database: sqlite3.Connection, script: str) -> None:
 
 
 _WAIT_S = 30.0
-"""So long one who writes waits for another."""
+"""How long a writer waits for another."""
 
 
 def moment(at: datetime) -> str:
@@ -204,7 +204,7 @@ class OwnDatabase:
             known = sqlite3.connect(self._path, timeout=_WAIT_S, isolation_level=None)
             use_log(known)
             known.execute("PRAGMA foreign_keys = ON")
-            # Else INSERT OR REPLACE deletes a row without the trigger that refuses it (sqlite.org/lang_conflict.html).
+            # Otherwise INSERT OR REPLACE bypasses the trigger that forbids deletion (sqlite.org/lang_conflict.html).
             known.execute("PRAGMA recursive_triggers = ON")
             known.row_factory = sqlite3.Row
             self._local.database = known

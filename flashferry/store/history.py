@@ -26,7 +26,7 @@ __all__ = ["Expectation", "History", "Measurement"]
 DELIVERED = "delivered"
 
 LEAST_BYTES = 1_000_000
-"""A copy that broke off earlier was mostly its own start."""
+"""A copy that broke off earlier was mostly slow start."""
 
 _STALLED = ("nothing acknowledged", "no progress")
 
@@ -43,12 +43,12 @@ _NOT_THE_WINDOW = frozenset(
 _LATE_SHARE = 1.2
 
 _LATE_S = 2.0
-"""A device whose own clock runs on by more than both behind our last byte is held up by its flash."""
+"""If the device's copy ends later than our last byte by more than both, its flash was the limit."""
 
 _LIKE_SHARE = 0.1
 
 _LIKE_S = 30.0
-"""A copy that is shorter than both is mostly start and end; a longer one says more about an image, if older."""
+"""A copy shorter than both is mostly slow start; an older, longer one predicts better."""
 
 _DONE = {STAGE: "staged", PROBE_AS_IS: "probed as it is", PROBE_TUNED: "probed tuned"}
 

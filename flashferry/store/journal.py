@@ -95,12 +95,12 @@ class JournalRuns:
         """
         kept = None if request is None else to_json(dict(request))
         come = self._origin
-        # The row first: a lock without one is what a lost journal leaves.
+        # The row first: a lock without a row means a lost journal.
         written = 0
         while not written:
             run_id = _fresh_id()
             written = self._write(
-                # Another run of this second may have drawn the same digits.
+                # Another run of this second may have the same random digits.
                 "INSERT INTO runs (run_id, verb, started_at, request, job, events, plan_digest, actor) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING",
                 (
@@ -267,7 +267,7 @@ UPDATE_DEVICE = (
     "UPDATE devices SET address = ?, port = ?, platform = ?, site = ?, updated_at = ? "
     "WHERE run_id = ? AND host = ? AND touched = 0"
 )
-"""One in a run's hands stays what it was when it was taken: recovery finds it there."""
+"""A held device keeps its address, by which recovery reaches it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

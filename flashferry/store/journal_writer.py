@@ -40,7 +40,7 @@ class _Job(Generic[T]):
         self.leads = False
         self.result: T | None = None
         self.error: Exception | None = None
-        # A lock that is taken twice is the cheapest thing to wait for.
+        # Acquiring a held lock is the cheapest way to wait.
         self._signal = threading.Lock()
         self._signal.acquire()
 
@@ -145,7 +145,7 @@ class GroupedWriter:
             for job in batch:
                 job.error = job.error or error
         except BaseException:
-            # Ctrl-C hit this thread while it wrote for others: they do it themselves, unless it is done.
+            # Ctrl-C interrupted this thread while it wrote for others: they write what is not done.
             is_committed = began and not self._database.in_transaction
             self._undo()
             if is_committed:
@@ -179,14 +179,14 @@ class GroupedWriter:
             job.result = _without_cursor(job.work(self._database))
         except Exception as error:
             if not self._database.in_transaction:
-                # SQLite gave up the whole transaction (a full disk): no write of the batch is kept.
+                # SQLite rolled back the whole transaction (disk full): no write of the batch is stored.
                 raise
             job.error = error
             self._database.execute("ROLLBACK TO one")
         self._database.execute("RELEASE one")
 
     def _undo(self) -> None:
-        # Where not even that can be done the transaction dies with the process, and every later one fails as well.
+        # If the rollback fails too, every later transaction fails until the process ends.
         with suppress(sqlite3.Error):
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
@@ -212,7 +212,7 @@ def open_database(directory: Path) -> sqlite3.Connection:
     """
     make_private(directory / FILE)
     try:
-        # No implicit transactions: the journal's writer says itself when one begins and ends.
+        # No implicit transactions: the writer begins and ends them.
         database = sqlite3.connect(directory / FILE, check_same_thread=False, timeout=30, isolation_level=None)
         try:
             _prepare(database)

@@ -37,11 +37,11 @@ COLUMNS = (
     "attempt",
     "activation",
 )
-"""What of the journal's row a file has."""
+"""Columns of the journal's row that a file has."""
 
 _LONGEST_NAME = 120
 _NUMBER = "file"
-"""The file's own number in the file system (inode): a copy has another one."""
+"""The file's inode: a copy has another one."""
 
 _Mark = tuple[int, int, int, int] | None
 

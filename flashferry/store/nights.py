@@ -54,7 +54,7 @@ _STEPS = (_FIRST,)
 SCHEMA_VERSION = len(_STEPS)
 
 MOST_NIGHTS = 100_000
-"""More than anybody has; what no limit is given for is read up to here."""
+"""Default limit, higher than any real number of nights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +225,7 @@ def _writing(directory: Path) -> Iterator[sqlite3.Connection]:
     try:
         make_private_directory(directory)
         make_private(directory / FILE)
-        # 30 seconds: another night of this host may just be keeping itself.
+        # 30 seconds: another night of this host may just be writing.
         with closing(sqlite3.connect(directory / FILE, timeout=30, isolation_level=None)) as database:
             use_log(database)
             with database:

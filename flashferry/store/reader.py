@@ -41,14 +41,14 @@ def taken_lock(directory: Path, run_id: str) -> IO[str]:
         held = open_private(lock_of(directory, run_id), "a")
         if not lock(held):
             held.close()
-            # Who merely asks whether the run lives holds the lock for an instant.
+            # A process that only checks the run holds the lock for a moment.
             if not tries_left:
                 raise BlockingIOError(f"the lock of run {run_id} is taken")
             time.sleep(_PAUSE_S)
             continue
         if _is_in_place(held, lock_of(directory, run_id)):
             return held
-        # Its owner ended and removed the file between our opening and our locking it.
+        # Its owner removed the file between our open and our lock.
         held.close()
     raise BlockingIOError(f"the lock of run {run_id} does not come to rest")
 
@@ -57,7 +57,7 @@ def is_run_alive(directory: Path, run_id: str) -> bool:
     """Return whether the process of a run is alive."""
     try:
         with open_private(lock_of(directory, run_id), "r") as probe:
-            # Shared, so that two who ask at the same time don't take each other for the run.
+            # Shared, so that two concurrent checks do not take each other for the run.
             return not lock(probe, is_shared=True)
     except FileNotFoundError:
         return False
@@ -100,7 +100,7 @@ def run_state(directory: Path, run_id: str, finished_at: str | None) -> RunState
 
 
 LATEST_RUNS = 10
-"""Runs that are shown by default."""
+"""Number of runs shown by default."""
 
 
 @contextmanager
@@ -112,12 +112,12 @@ def reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
     """
     try:
         with open_to_read(directory / FILE) as database:
-            # Another run of this instant may have made the file, and not its tables yet.
+            # Another run may just have created the file, and not its tables yet.
             if database is not None and is_empty(database):
                 database = None
             if database is not None:
                 checked_schema(database)
-                # What a run writes meanwhile belongs to the next look: the tables fit one another.
+                # One transaction, so that the tables are consistent while a run writes.
                 database.execute("BEGIN")
             yield database
     except OtherSchema as error:

@@ -113,7 +113,7 @@ CREATE TABLE steer_requests (
 );
 CREATE INDEX steer_requests_of_run ON steer_requests (run_id);
 """
-"""`seal` is a checksum over a row, see `seal_of`; `activation` is NULL in a run that activates nothing."""
+"""`seal` is the row's checksum, see `seal_of`; `activation` is NULL in a run without activation."""
 
 _STEPS = (_FIRST,)
 SCHEMA_VERSION = len(_STEPS)
@@ -149,7 +149,7 @@ def checked_schema(database: sqlite3.Connection) -> int:
         OtherSchema: It is of a newer release, or of a checkout before the first release.
     """
     version = schema_of(database, newest=SCHEMA_VERSION)
-    # Before the first release, schema 1 was another one, without these tables.
+    # Before the first release, schema 1 lacked some of these tables.
     if version and not all(_columns(database, table) for table in TABLES):
         raise OtherSchema(version, SCHEMA_VERSION)
     return version

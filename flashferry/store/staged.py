@@ -17,7 +17,7 @@ from flashferry.store.tables import attempts_of, doubtful_devices, image_rows, s
 from tasks.add import AddOutcome
 
 _ADDED = frozenset({AddOutcome.ADDED.value, AddOutcome.RUNS_IT.value})
-"""An image that is only listed as added proves nothing: so is one whose add failed."""
+"""An image that is only listed as added proves nothing: the add may have failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def last_staged(directory: Path, hosts: Collection[str]) -> dict[tuple[str, str]
                 continue
             check = record.at("check")
             if not check:
-                # An activation, which looks at other things; what it was staged with holds on.
+                # An activation checks other conditions; those of the staging remain valid.
                 continue
             found[row.host, row.image] = Staged(
                 run_id=row.run_id,

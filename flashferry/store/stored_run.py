@@ -98,7 +98,7 @@ def _arms(record: Node, updated_at: str) -> Iterator[StoredTransfer]:
     for name, kind in (("as_is", PROBE_AS_IS), ("tuned", PROBE_TUNED)):
         arm = record.at("probe", name).value
         if isinstance(arm, dict):
-            # The record's own transfer is the last copy of all; it has its samples, and so wins.
+            # The record's own transfer is the last copy and has samples, so it is preferred.
             account = last if isinstance(last, dict) and _is_same(last, arm) else _account_of(arm, last)
             yield _stored(account, kind, tuned=kind == PROBE_TUNED, target=NULL, updated_at=updated_at)
 
@@ -330,7 +330,7 @@ def held_phase(activation: str | None) -> str | None:
 
 def held_applet(changes: str | None) -> str | None:
     """Return the name of the last applet among a lease's changes; None for none."""
-    # Loaded for a device in hand alone: it brings errors of devices, which a reader of the journal does not wait for.
+    # Imported only for a held device (start time): it loads the modules of devices.
     from tasks.applet import applet_of, is_applet
 
     try:

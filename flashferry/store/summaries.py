@@ -121,7 +121,7 @@ def summary_of(record: dict[str, Any], attempts: Sequence[dict[str, Any]] = ()) 
         attempts: Records of earlier attempts, the oldest first.
     """
     node, source = Node(record), restore_source(record, attempts)
-    # Where transports were compared the last copy is one of several; the record names the one that was the fastest.
+    # If transports were compared, the record names the fastest, which may not be the last copy.
     best = next((row.at("arm") for row in node.list("probe", "by_transport") if row.flag("is_best")), None)
     return {
         "outcome": node.text("outcome"),

@@ -22,7 +22,6 @@ from tasks.steps import STEPS
 from tasks.verify import VERIFY
 
 DOING = {step.word: step.doing for step in STEPS if step.doing is not None}
-
 """What a device does at a step, by the step's word."""
 
 STATES = (

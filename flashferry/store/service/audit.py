@@ -19,9 +19,9 @@ from flashferry.store.database import execute_all
 from flashferry.store.service.database import STEPS
 
 FIRST = "0" * 64
-"""What the first entry has for the hash of the one before it."""
+"""The first entry's `previous`."""
 CLOCK_BACK = "clock.back"
-"""The action of the entry that says that the clock was put back."""
+"""Action of an entry about a clock that was set back."""
 _SMALL_STEP = timedelta(seconds=2)
 
 
@@ -199,7 +199,7 @@ def stored_entries(database: sqlite3.Connection) -> Iterator[ChainedEntry | str]
         sqlite3.DatabaseError: The table is missing, or the file is damaged.
     """
     types = ", ".join(f"typeof({name}) AS type_{name}" for name in _TEXTS)
-    # A text that is no UTF-8 is read as bytes that no hash matches, instead of ending the reading.
+    # Invalid UTF-8 is read as bytes that no hash matches, so that it does not end the iteration.
     texts = ", ".join(f"CAST({name} AS BLOB) AS {name}" for name in _TEXTS)
     for row in database.execute(f"SELECT seq, {texts}, {types} FROM audit ORDER BY seq"):  # noqa: S608 -- our columns
         strange = [f"{name} is {row[f'type_{name}']}" for name in _TEXTS if row[f"type_{name}"] != "text"]

@@ -274,7 +274,7 @@ CREATE TABLE counted (
 """
 
 STEPS = (_PEOPLE + _PLANS + _JOBS + _IMAGES + _AUDIT + _FIGURES,)
-"""Each a script; a database takes those that it lacks."""
+"""Migration scripts, in order."""
 
 SCHEMA_VERSION = len(STEPS)
 

@@ -56,7 +56,7 @@ def waiting_plans(database: sqlite3.Connection, now: str) -> tuple[WaitingPlan, 
 
 
 COPIES = "copies"
-"""What was counted of the journal's transfers, in the table `counted`."""
+"""Key of the transfer counters in the table `counted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ def table_figures(database: sqlite3.Connection) -> TableFigures:
         schedules=_by_state(database, "SELECT state, count(*) FROM schedules GROUP BY state"),
         occasions=_by_state(database, "SELECT outcome, count(*) FROM occasions GROUP BY outcome"),
         hooks=_hooks(database),
-        # Numbers have no gap, and none is taken away.
+        # Numbers have no gaps, and entries are never deleted.
         audit_entries=_one(database, "SELECT coalesce(max(seq), 0) FROM audit"),
     )
 

@@ -23,10 +23,10 @@ class ImageState(StrEnum):
 
 
 USABLE = frozenset({ImageState.PUBLISHED, ImageState.APPROVED})
-"""States in which plans can use an image, and in which it can be golden."""
+"""States in which plans can use an image."""
 
 FOLDER = "folder"
-"""The source of an image that was put into the folder by hand; those that came by the service have `upload`."""
+"""Source of an image placed in the folder by hand; uploads have `upload`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

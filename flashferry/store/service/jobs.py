@@ -36,10 +36,10 @@ class JobState(StrEnum):
 
 
 OPEN = frozenset({JobState.QUEUED, JobState.STARTING, JobState.RUNNING})
-"""Those that have not come to an end."""
+"""States of a job that has not ended."""
 
 IN_PROGRESS = frozenset({JobState.STARTING, JobState.RUNNING})
-"""Those that have a process, or are about to get one."""
+"""States of a job that has, or is about to get, a process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

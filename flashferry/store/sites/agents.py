@@ -74,7 +74,7 @@ CREATE TABLE forgotten (
 """
 
 STEPS = (_TABLES, _FORGOTTEN)
-"""Each a script; a database takes those that it lacks."""
+"""Migration scripts, in order."""
 
 
 class AgentDatabase(OwnDatabase):
@@ -208,7 +208,7 @@ def take_beat(database: sqlite3.Connection, beat: AgentBeat, *, clock_bound_s: f
     """
     row = database.execute("SELECT * FROM agents WHERE site = ?", (beat.site,)).fetchone()
     if row is not None and row["agent"] == beat.agent and not beat.instance:
-        # An answer that does not say of which process it is says nothing new about that.
+        # A message without an instance does not indicate another process.
         beat = replace(beat, instance=row["instance"])
     beat = replace(beat, said_at=beat.said_at or beat.last_message_at)
     if row is not None and not _is_news(_state(row), beat, clock_bound_s):

@@ -124,7 +124,7 @@ ALTER TABLE runs ADD COLUMN is_offered INTEGER NOT NULL DEFAULT 0;
 """
 
 STEPS = (_LEDGER, _LEFT_OUT_AND_FETCHING, _BEATS, _OFFERED)
-"""Each a script; a database takes those that it lacks."""
+"""Migration scripts, in order."""
 
 SCHEMA_VERSION = len(STEPS)
 

@@ -125,7 +125,7 @@ def set_run(database: sqlite3.Connection, order_id: str, run_id: str) -> None:
 
 
 def close(database: sqlite3.Connection, order_id: str, state: OrderState, answer: dict[str, Any], at: str) -> bool:
-    """Note that an order is through, and what was reported of that; return whether it was not already."""
+    """Store the end of an order and its result; return whether it was open."""
     done = database.execute(
         "UPDATE orders SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state IN ('open', 'started')",
         (state.value, json.dumps(answer), at, order_id),
@@ -134,9 +134,9 @@ def close(database: sqlite3.Connection, order_id: str, state: OrderState, answer
 
 
 def forget(database: sqlite3.Connection, before: str) -> tuple[str, ...]:
-    """Forget orders that were through, and are not to be started any more, before a time; return their names.
+    """Delete orders that ended and expired before a time; return their identifiers.
 
-    Until when any of them was valid is kept: one that ends no later may be one of them, whatever a clock says.
+    The latest expiry of deleted orders is stored: an order that expires no later may be one of them.
     """
     ended = database.execute("SELECT id, body FROM orders WHERE ended_at IS NOT NULL AND ended_at < ?", (before,))
     until = {row["id"]: str(json.loads(row["body"])["valid_until"]) for row in ended.fetchall()}
@@ -153,7 +153,7 @@ def forget(database: sqlite3.Connection, before: str) -> tuple[str, ...]:
 
 
 def forgotten_until(database: sqlite3.Connection) -> str:
-    """Return until when orders were valid that are forgotten; empty where none is."""
+    """Return the latest expiry of deleted orders; empty for none."""
     row = database.execute("SELECT valid_until FROM forgotten").fetchone()
     return "" if row is None else str(row["valid_until"])
 

@@ -28,7 +28,7 @@ class PartState(StrEnum):
 
 
 RANK = {state: rank for rank, state in enumerate(PartState)}
-"""A part only goes on: a word that comes late does not take it back. One that was refused may be given again."""
+"""A part only advances: a late message does not move it back. A refused part can be given again."""
 
 OPEN = frozenset({PartState.HELD, PartState.GIVEN, PartState.ACCEPTED, PartState.RUNNING})
 """States in which messages of a part are still expected."""
@@ -367,10 +367,10 @@ def _part(row: sqlite3.Row) -> Part:
 
 
 PIECE = 2000
-"""So many rows in one transaction."""
+"""Rows per transaction."""
 
 _OF_RUN = ("events", "orders", "early", "steer_requests", "devices", "parts", "runs")
-"""Tables with rows of a run, those that refer to others before these."""
+"""Tables with rows of a run, in an order that satisfies foreign keys."""
 
 _ENDED = (
     "SELECT run FROM runs WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM devices WHERE devices.run = runs.run "
@@ -468,7 +468,7 @@ def _remove(ledger: SitesDatabase, run: str, before: str) -> None:
     while _drop_piece(ledger, run, before, PIECE):
         pass
     with ledger.writing() as database:
-        # Asked again with the lock in hand.
+        # Checked again within the transaction.
         if run in ended_before(database, before):
             for table in _OF_RUN:
                 database.execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608 -- our own words

@@ -124,7 +124,7 @@ def forget(database: sqlite3.Connection, orders: Iterable[str], before: str) -> 
         before: Messages from before this time are deleted.
     """
     for one in orders:
-        # Tries of an order are jobs of its name with a number behind it.
+        # Attempts of an order are jobs of its name with a number appended.
         database.execute("DELETE FROM tails WHERE job = ? OR job GLOB ? || '.*'", (one, one))
         database.execute("DELETE FROM sent_records WHERE job = ?", (one,))
     database.execute("DELETE FROM words WHERE at < ?", (before,))

@@ -56,7 +56,7 @@ def joined(whole: int, early: Collection[int]) -> Received:
 
 
 PROGRESS = "progress"
-"""The status of events of which only the latest of a device is kept."""
+"""Status of progress events, of which only the latest per device is stored."""
 
 
 class Taken(StrEnum):
@@ -137,7 +137,7 @@ def _accepted(database: sqlite3.Connection, part: Part, word: PartWord, at: str)
 def _refused(database: sqlite3.Connection, part: Part, word: PartWord, at: str) -> None:
     node = Node(dict(word.data))
     if (node.text("job") or "stage") != "stage":
-        # An order of another kind was refused, not the part: it goes on, and what came too early is sent again.
+        # An order to steer was refused, not the part; if it was too early it is sent again.
         if not send_later(database, node.text("order") or "", at):
             why = node.text("sentence") or "it did not say why"
             _keep_note(database, part, f"{node.text('job')} refused: {why}", at)
@@ -179,7 +179,7 @@ def _record(database: sqlite3.Connection, part: Part, word: PartWord, at: str) -
     if not isinstance(host, str) or not isinstance(record, dict):
         return
     _go_on(database, part, PartState.RUNNING, at)
-    # A device that was tried again has several: the last one said counts, in whichever order they come.
+    # Each attempt has a record: the one sent last counts, in whatever order they are received.
     database.execute(
         "UPDATE devices SET record = ?1, record_offset = ?2, changed = ?3, updated_at = ?4, is_held = ?8 "
         "WHERE run = ?5 AND host = ?6 AND site = ?7 AND record_offset < ?2",

@@ -36,7 +36,7 @@ DATABASES = {
     service.FILE: service.SCHEMA_VERSION,
     sites.FILE: sites.SCHEMA_VERSION,
 }
-"""Their names, and the newest schema of each that is known here."""
+"""File names, and the newest known schema of each."""
 
 _PAGES = 1024
 
@@ -60,7 +60,7 @@ def copy_database(source: Path, target: Path) -> None:
             if found is None:
                 raise FileNotFoundError(f"there is no {source}")
             found.backup(copy, pages=_PAGES, sleep=0.01)
-            # One file: a copy is moved about.
+            # No log beside the copy, which will be moved.
             copy.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
         raise ConfigInvalid(
@@ -126,7 +126,7 @@ def remove_runs(directory: Path, runs: Sequence[str]) -> None:
     """
     with closing(open_database(directory)) as database, database:
         database.execute("BEGIN IMMEDIATE")
-        # Asked again with the lock in hand: one of them may have been resumed meanwhile.
+        # Checked again within the transaction: one may have been resumed meanwhile.
         still = set(runs_ended_before(database, "9999")) & set(runs)
         for table in ("steer_requests", "attempts", "devices", "summaries", "runs"):
             database.executemany(f"DELETE FROM {table} WHERE run_id = ?", [(run,) for run in still])  # noqa: S608 -- ours
@@ -137,15 +137,15 @@ SCHEMA = "flashferry.backup/1"
 MANIFEST = "manifest.json"
 
 DAMAGED = (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, KeyError, TypeError)
-"""What an archive raises that is cut, altered, or none of ours."""
+"""Errors of an archive that is truncated, altered, or of another kind."""
 
 _PIECE_BYTES = 1 << 18
 
 _MOST_MANIFEST_BYTES = 64 << 20
-"""Of a manifest, which is read as one: some 600,000 files."""
+"""Limit of a manifest, which is read at once: some 600,000 files."""
 
 _LEVEL = 6
-"""Of compression; 9, which is usual for archives, takes twice the time and saves a hundredth."""
+"""Compression level; 9 takes twice the time and saves one percent."""
 
 
 def write_archive(target: Path, files: Iterable[tuple[str, Path]], made: datetime) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ def write_archive(target: Path, files: Iterable[tuple[str, Path]], made: datetim
         with tarfile.open(fileobj=out, mode="w:gz", compresslevel=_LEVEL, format=tarfile.PAX_FORMAT) as archive:
             for name, path in files:
                 try:
-                    # What stands in a file's place since it was found is not followed.
+                    # A link that has replaced the file meanwhile is not followed.
                     content = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")  # noqa: PTH123, SIM115
                 except FileNotFoundError:
                     continue
@@ -258,7 +258,7 @@ def _write(content: IO[bytes], path: Path) -> str:
     """Write a new file; return its digest."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     hashed = _Hashed(content)
-    # A name that comes twice is refused: one of the two would be lost.
+    # A duplicate name is refused: one file would be lost.
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:  # noqa: PTH123
         while piece := hashed.read(_PIECE_BYTES):
             out.write(piece)
