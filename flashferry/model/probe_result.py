@@ -22,20 +22,20 @@ from tasks.copy import CopyReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One timed copy to `null:`, with the device as it is or tuned.
+    """One timed copy to `null:`, with the device's own settings or tuned.
 
     Attributes:
-        size_bytes: What was copied.
-        copies: How many copies it took to find that size; the last one counts.
-        device_bytes_per_s: Rate by the device's own line, or None where its session was lost and the copy went on.
-        server_bytes_per_s: Rate from first byte to last acknowledgement, by the server.
-        steady_bytes_per_s: Rate behind the first quarter, where the start is over: what a long copy runs at.
+        size_bytes: Copied bytes.
+        copies: Number of copies that determined this size; the last one counts.
+        device_bytes_per_s: As the device printed it; None if its session was lost and the copy continued.
+        server_bytes_per_s: From first byte to last acknowledgement, measured by the server.
+        steady_bytes_per_s: After the first quarter, which includes slow start: the rate of a long copy.
         duration_s: First byte to last acknowledgement.
         rtt_s: Least round-trip time.
-        syn: The SYN of the device's data connection: what its settings come to on the wire.
-        sender: What our side asked of the kernel and got.
+        syn: SYN of the device's data connection, which shows its TCP settings.
+        sender: Socket options that our side requested and got.
         verdict: What limited it.
-        too_short: Why it is no measurement, in words; empty where it is one.
+        too_short: Why it is no valid measurement; empty if it is.
     """
 
     size_bytes: int
@@ -52,23 +52,21 @@ class Arm:
 
     @property
     def measured_bytes_per_s(self) -> float | None:
-        """The rate that may be shown, forecast from and compared; None where the copy was too short to carry one."""
+        """The rate for display and forecasts; None if the copy was too short."""
         return None if self.too_short else self.steady_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportArm:
-    """One transport of a speed test that compares them: a timed copy to `null:`, tuned as a run would tune it.
+    """A timed, tuned copy to `null:` by one of several transports.
 
     Attributes:
-        transport: Its name.
-        arm: The copy, or None where it failed.
-        image_s: Forecast for the image in seconds, its flash included where that is known; None where it was not timed.
-        ceiling_bytes_per_s: What the windows that were seen let through at the least round-trip time, the SSH channel's
-            included; None where they were not seen.
-        cpu: How busy the device was right behind the copy, or None: not read.
+        arm: The copy; None if it failed.
+        image_s: Forecast for the image, flash included if known; None if the copy was not timed.
+        ceiling_bytes_per_s: Highest rate that the observed windows allow at the least round-trip time, the SSH
+            channel's window included; None if unknown.
+        cpu: CPU load of the device right after the copy; None if not read.
         reason: Why it failed; else empty.
-        is_best: Whether it was the fastest.
     """
 
     transport: str
@@ -82,16 +80,16 @@ class TransportArm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """Both arms of a speed test, and what follows; or an arm for each transport.
+    """Result of a speed test: with and without tuning, or by transport.
 
     Attributes:
-        image_bytes: Size of the image that the forecast is for.
-        as_is: The copy with the device's own settings, or None where it was not asked for or failed.
-        tuned: The copy while tuned, or None.
-        as_is_s: Forecast for the image as it is, in seconds; None where that was not measured.
-        tuned_s: Forecast for the image tuned, in seconds; None where that was not measured.
-        worth: Whether tuning is worth it, or None where not both arms were measured.
-        by_transport: What each transport came to, where they were compared, in the order in which they were tried.
+        image_bytes: Size of the image of the forecast.
+        as_is: Copy with the device's own settings; None if not requested or failed.
+        tuned: Tuned copy; None likewise.
+        as_is_s: Forecast for the image without tuning; None if not measured.
+        tuned_s: Forecast for the image with tuning; None if not measured.
+        worth: Whether tuning is useful; None if not both were measured.
+        by_transport: Results by transport in the order of the tests, if transports were compared.
     """
 
     image_bytes: int
@@ -104,7 +102,7 @@ class ProbeResult:
 
     @property
     def undecided(self) -> str:
-        """Why there is no gain although both arms were run: which was too short; empty elsewhere."""
+        """Why there is no gain although both copies ran: which was too short; else empty."""
         if self.worth is not None or self.as_is is None or self.tuned is None:
             return ""
         arms = (("as it is", self.as_is), ("tuned", self.tuned))
@@ -112,17 +110,17 @@ class ProbeResult:
 
 
 CAVEAT = "A copy to null: writes no flash; to flash it cannot be faster, and on old routers it is much slower."
-"""What no speed test without flash can know."""
+"""Limitation of a speed test that writes no flash."""
 
 
 def window_ceiling_bytes_per_s(seen: TransferRecord) -> float | None:
-    """Return what the windows that were seen let through; None where none was, or no round trip."""
+    """Return the highest rate that the observed windows allow; None if window or round-trip time is unknown."""
     windows = [one for one in (seen.max_window_bytes, seen.channel_window_bytes) if one]
     return min(windows) / seen.min_rtt_s if windows and seen.min_rtt_s else None
 
 
 def arm_of(pull: CopyReport | None, seen: TransferRecord, copies: int) -> Arm:
-    """Return an arm from the device's and the server's account of its last copy."""
+    """Return a measurement from the device's and the server's report of its last copy."""
     return Arm(
         size_bytes=seen.bytes_acked,
         copies=copies,
@@ -140,15 +138,13 @@ def arm_of(pull: CopyReport | None, seen: TransferRecord, copies: int) -> Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connectivity:
-    """Whether a device can fetch a file from us, and what that showed.
+    """Whether a device can copy a file from us.
 
     Attributes:
-        report: Whether it can, and what is in the way.
-        syn: The SYN of its data connection, or of its control connection where we called it back: what its TCP
-            settings come to on the wire.
-        rtt_s: Least round-trip time of the copy, or None.
-        mode: `passive` or `active`, or None where no data connection was asked for.
-        transport: By what it was tried.
+        report: The result, and the cause of a failure.
+        syn: SYN of its data connection, or of its control connection in active mode, which shows its TCP settings.
+        rtt_s: Least round-trip time of the copy; None if unknown.
+        mode: `passive` or `active`; None if there was no data connection.
     """
 
     report: ConnectivityReport
@@ -174,7 +170,7 @@ CIPHERS = (
     "aes192-cbc",
     "aes256-cbc",
 )
-"""What is offered, one by one. Triple DES is left out: 42 s of processor for a gigabyte, and 64-bit blocks."""
+"""Tested ciphers. Triple DES is excluded: 42 s of processor time per gigabyte, and 64-bit blocks."""
 
 MACS = (
     "hmac-sha2-256-etm@openssh.com",
@@ -184,16 +180,16 @@ MACS = (
     "hmac-sha1",
     "hmac-sha1-96",
 )
-"""The same; MD5 is left out."""
+"""Tested MACs, without MD5."""
 
 COPIES = 3
-"""Copies of each, by default."""
+"""Default number of copies of each."""
 
 CLEAR_RATIO = 1.15
-"""Medians that differ by less count as equal: copies of one kind differ by as much."""
+"""Medians that differ by less count as equal, because repeated copies differ as much."""
 
 WIDE_SPREAD = 1.3
-"""Most over least of one kind: beyond it the medians say little, and that is said."""
+"""Highest over lowest rate of one cipher above which the medians are reported as uncertain."""
 
 _BOUND = {
     VerdictKind.CAP: "link",
@@ -209,17 +205,17 @@ _BOUND = {
 _UNKNOWN = "not known"
 
 DEVICE = "device"
-"""What a copy is bound by whose device was the limit: its crypto, where another cipher is faster."""
+"""Limit "device": its encryption, if another cipher is faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """How a sweep is made.
+    """Options of a sweep over SSH ciphers.
 
     Attributes:
-        copies: Of each cipher and MAC, >= 1.
-        keeps: Whether the fastest is kept for devices of the same model, where one is clearly the fastest.
-        seed: Of the order in each round.
+        copies: Copies per cipher and MAC, >= 1.
+        keeps: Whether a clearly fastest cipher is stored for devices of the model.
+        seed: Seed of the order in each round.
     """
 
     copies: int = COPIES
@@ -232,9 +228,8 @@ class SweepCopy:
     """One timed copy.
 
     Attributes:
-        cipher: In force.
-        mac: In force; empty where the cipher authenticates by itself.
-        rate_bytes_per_s: What was copied over the time without the login.
+        mac: Empty with an authenticating cipher.
+        rate_bytes_per_s: Copied bytes over the time without login.
         verdict: What limited it.
     """
 
@@ -246,16 +241,15 @@ class SweepCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRow:
-    """What was found of one cipher, or one MAC.
+    """Result for one cipher or MAC.
 
     Attributes:
-        name: It.
-        copies: How many were timed.
-        median_bytes_per_s: Median of their rates; None where none was timed.
-        least_bytes_per_s: The least of them.
-        most_bytes_per_s: The most.
-        bound_by: What limited most of them: `link`, `window`, `device`, `loss`, `our side`, `not known`; empty without.
-        refused: Why there is none: the device has it not, or the copy failed; empty where there are.
+        copies: Number of timed copies.
+        median_bytes_per_s: None without copies.
+        least_bytes_per_s: None without copies.
+        most_bytes_per_s: None without copies.
+        bound_by: What limited most copies: `link`, `window`, `device`, `loss`, `our side`, `not known`; empty for none.
+        refused: Why there are no copies: the device lacks it, or the copy failed; else empty.
     """
 
     name: str
@@ -268,7 +262,7 @@ class SweepRow:
 
     @property
     def spread(self) -> float | None:
-        """Return most over least; None without copies."""
+        """Return highest over lowest rate; None without copies."""
         if not self.least_bytes_per_s or self.most_bytes_per_s is None:
             return None
         return self.most_bytes_per_s / self.least_bytes_per_s
@@ -276,21 +270,21 @@ class SweepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshSweep:
-    """A sweep of one device.
+    """Result of a sweep over a device's ciphers and MACs.
 
     Attributes:
-        ciphers: A row per cipher, the fastest first, those without copies last.
-        macs: The same for MACs under `mac_cipher`; none where no cipher with a MAC was taken.
-        mac_cipher: The cipher that they were compared under; empty where they were not.
+        ciphers: The fastest first, those without copies last.
+        macs: The same under `mac_cipher`; empty if no cipher with a MAC was accepted.
+        mac_cipher: Cipher for the comparison of MACs; empty for none.
         size_bytes: Size of each copy.
-        login_s: What a device's own clock counts before the first byte: a tiny copy's time; None where it gave none.
-        device_ciphers: The device's own list, as far as a refusal showed it; empty where it refused nothing.
-        device_macs: The same.
-        compression: What is to be said of it.
-        best_cipher: The one that is clearly the fastest; empty where none is.
-        best_mac: The same.
-        conclusion: What follows, in a sentence.
-        is_kept: Whether it was kept for devices of this model.
+        login_s: Duration of a tiny copy by the device's clock, which counts before the first byte; None if unknown.
+        device_ciphers: The device's own list, if a refusal showed it; else empty.
+        device_macs: The same for MACs.
+        compression: Note about compression.
+        best_cipher: The clearly fastest; empty for none.
+        best_mac: The same for MACs.
+        conclusion: The conclusion in a sentence.
+        is_kept: Whether it was stored for devices of this model.
     """
 
     ciphers: tuple[SweepRow, ...] = ()
@@ -308,7 +302,7 @@ class SshSweep:
 
 
 def row_of(name: str, copies: Sequence[SweepCopy], refused: str = "") -> SweepRow:
-    """Return what some copies say of a cipher or a MAC."""
+    """Summarise the copies of a cipher or a MAC."""
     if not copies:
         return SweepRow(name=name, refused=refused or "no copy was timed")
     rates = [one.rate_bytes_per_s for one in copies]
@@ -324,7 +318,7 @@ def row_of(name: str, copies: Sequence[SweepCopy], refused: str = "") -> SweepRo
 
 
 def ranked(rows: Iterable[SweepRow]) -> tuple[SweepRow, ...]:
-    """Return rows, the fastest first; what was refused comes last, in its order."""
+    """Return rows, the fastest first; refused ones last."""
     return tuple(sorted(rows, key=lambda row: -(row.median_bytes_per_s or 0.0)))
 
 
@@ -334,9 +328,9 @@ def authenticates_itself(cipher: str) -> bool:
 
 
 def best_of(rows: Sequence[SweepRow]) -> str:
-    """Return the fastest, where it clearly differs from the slowest and the device is what limits the slower ones.
+    """Return the fastest, if it clearly differs from the slowest and the device limits the slower ones; else empty.
 
-    Of those that are as fast as the fastest the first in the usual order is taken: it is no slower, and modern.
+    Among those that are as fast as the fastest, the first in the usual order is returned.
     """
     timed = [row for row in rows if row.median_bytes_per_s]
     if len(timed) < 2:
@@ -351,7 +345,7 @@ def best_of(rows: Sequence[SweepRow]) -> str:
 
 
 def conclusion_of(rows: Sequence[SweepRow], best: str, *, what: str = "cipher") -> str:
-    """Say in a sentence what follows from rows of ciphers or MACs."""
+    """Return the conclusion from rows of ciphers or MACs, in a sentence."""
     timed = [row for row in rows if row.median_bytes_per_s]
     if not timed:
         return f"No {what} was timed."
