@@ -1,4 +1,4 @@
-"""Ask every device of an inventory whether it is ready to boot its image, without changing anything."""
+"""Check read-only whether each device of an inventory is ready to boot its image."""
 
 from __future__ import annotations
 
@@ -35,23 +35,22 @@ from tasks.readiness import Met, Readiness, Verdict
 from tasks.readiness.check import STEP, check_readiness
 
 _AT_A_TIME = 100
-"""Devices asked at the same time: nearly all of it is waiting for them."""
+"""Devices checked at the same time; nearly all of the time is waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyRecord:
-    """Whether one device is ready.
+    """Readiness of one device.
 
     Attributes:
-        host: Inventory name.
-        site: Its site, or None.
+        site: Its site; None for none.
         outcome: DONE: ready; ALREADY_THERE: it runs the image; REFUSED: not ready, or unknown; FAILED, ERROR or
-            INTERRUPTED: it could not be looked at.
-        readiness: The answer with all that it rests on; None where it could not be looked at.
-        failure: Why it could not be looked at, or None.
-        staged_by: The run that staged the image, by this journal; None where it has none.
-        since: What changed since then, a sentence each.
-        seconds: How long the look took.
+            INTERRUPTED: not checked.
+        readiness: The result with all conditions; None if not checked.
+        failure: Why it was not checked; None if it was.
+        staged_by: The run that staged the image, by this journal; None for none.
+        since: Changes since then, one sentence each.
+        seconds: Duration of the check.
     """
 
     host: str
@@ -73,16 +72,16 @@ Raises ConfigInvalid where none is named for it.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What the looks at all devices share.
+    """What the checks of all devices share.
 
     Attributes:
-        choose: Which image for which device.
-        held: Devices that runs have in hand, or left.
-        doubted: What is remembered against the word of devices.
-        staged: How devices were when they were staged, by name and image.
-        hash_speeds: How fast devices hashed before, by name, in bytes per second.
-        signature: Whether devices are to verify the vendor's signature too.
-        at_a_time: Devices asked at the same time, >= 1.
+        choose: Chooses each device's image.
+        held: Devices held by runs.
+        doubted: Doubts about devices' own statements.
+        staged: State of devices when they were staged, by host and image.
+        hash_speeds: Hashing speeds in bytes/s, by host.
+        signature: Whether devices also verify the vendor's signature.
+        at_a_time: Devices checked at the same time, >= 1.
     """
 
     choose: Chooser
@@ -101,16 +100,16 @@ def ready_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[ReadyRecord, ...]:
-    """Return a ReadyRecord per device, in the order of the inventory; a device's fault is in its record.
+    """Return a ReadyRecord per device, in the order of the inventory; a device's error is in its record.
 
     Args:
         nornir: The devices, with credentials.
-        asking: What is asked.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop.
+        asking: What to check.
+        emit: Receives events, from several threads.
+        interrupted: Returns whether the operator stops the command.
 
     Raises:
-        ConfigInvalid: The inventory is wrong.
+        ConfigInvalid: The inventory is invalid.
     """
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     started = time.monotonic()
@@ -174,10 +173,10 @@ def _looked(
 
 
 _FINE = frozenset({Met.MET.value, Met.DOES_NOT_APPLY.value})
-"""From the one to the other nothing changed: the run did not ask, say, for the signature."""
+"""Changes between these are none, for example if the run did not check the signature."""
 
 _TAKES_PART = frozenset({Action.STAGE, Action.ALREADY_THERE})
-"""What a plan does with the devices that are to have its images in the end."""
+"""Actions of devices that will have the plan's images."""
 
 _OUTCOMES = {
     Verdict.YES: Outcome.DONE,
@@ -192,12 +191,12 @@ def _lease_on(session: DeviceSession, held: tuple[Lease, ...]) -> Lease | None:
 
 
 def since_staging(staged: Staged, found: Readiness, serial_number: str) -> tuple[str, ...]:
-    """Return what changed on a device since an image was staged to it, a sentence each.
+    """Return what changed on a device since an image was staged, one sentence each.
 
     Args:
-        staged: How it was then.
-        found: How it is now.
-        serial_number: What it calls itself now.
+        staged: Its state then.
+        found: Its state now.
+        serial_number: Its serial number now.
     """
     changes = []
     if staged.serial_number and serial_number and staged.serial_number != serial_number:
@@ -217,11 +216,11 @@ def since_staging(staged: Staged, found: Readiness, serial_number: str) -> tuple
 
 
 def by_rules(rules: ImageRules, everyone: ImageChoice | None, hasher: ImageHasher) -> Chooser:
-    """Return a chooser by an image for all, what the inventory names for a device, or the rules.
+    """Return a chooser by an image for all, the inventory's image of a device, or the rules.
 
     Args:
-        rules: Which image for which device.
-        everyone: The image of all that have no explicit one, in place of rules; or None.
+        rules: The image rules.
+        everyone: Image for all devices without an explicit one, instead of rules; or None.
         hasher: The image files.
     """
 
@@ -235,11 +234,7 @@ def by_rules(rules: ImageRules, everyone: ImageChoice | None, hasher: ImageHashe
 
 
 def by_plan(images: Mapping[str, TargetImage]) -> Chooser:
-    """Return a chooser by what a plan has of each device; the plan's own digests count, not today's files.
-
-    Args:
-        images: The image of each device of the plan, by the device's name.
-    """
+    """Return a chooser by the images of a plan, with the plan's own digests."""
 
     def choose(device: HostView, _: DeviceSession) -> TargetImage:
         wanted = images.get(device.name)
@@ -251,7 +246,7 @@ def by_plan(images: Mapping[str, TargetImage]) -> Chooser:
 
 
 def planned_images(plan: FleetPlan) -> dict[str, TargetImage]:
-    """Return the image of each device that is to have one of a plan in the end, by its name."""
+    """Return the images of a plan by host."""
     known = {one.name: planned_image(one) for one in plan.images}
     return {
         device.host: image
@@ -261,7 +256,7 @@ def planned_images(plan: FleetPlan) -> dict[str, TargetImage]:
 
 
 def planned_image(planned: PlannedImage) -> TargetImage:
-    """Return an image of a plan; where its name has no release, the file is read for it, if it is still the same."""
+    """Return an image of a plan; if its name has no release, the release is read from the unchanged file."""
     image = Image(name=planned.name, size_bytes=planned.size_bytes, md5=planned.md5, sha512=planned.sha512)
     if release_of_image(image.name) is not None:
         return TargetImage(image=image)
