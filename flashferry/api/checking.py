@@ -64,9 +64,9 @@ def read_image(
     Raises:
         ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
     """
-    from flashferry.planning.local_images import wanted_image
+    from flashferry.planning.local_images import target_image
 
-    return wanted_image(Path(image), published_digests(md5, sha512), is_insisted=any_image, emit=emit)
+    return target_image(Path(image), published_digests(md5, sha512), is_insisted=any_image, emit=emit)
 
 
 def check(

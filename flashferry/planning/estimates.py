@@ -232,14 +232,14 @@ class _Rates:
 
 
 def _subject(found: Found, link: LinkFacts, known: Known) -> Subject:
-    assert found.wanted is not None, "a device that is to be staged has an image"
-    transport = known.transport_of(found.view, found.wanted.image.size_bytes)[0]
+    assert found.target is not None, "a device that is to be staged has an image"
+    transport = known.transport_of(found.view, found.target.image.size_bytes)[0]
     ceiling = next((one for one in found.ceilings if one.transport == transport), None)
     return Subject(
         host=found.planned.host,
         model=found.planned.model,
         platform=found.platform or IOS.name,
-        size_bytes=found.wanted.image.size_bytes,
+        size_bytes=found.target.image.size_bytes,
         rtt_s=found.planned.rtt_s,
         cap_bytes_per_s=link.cap_bytes_per_s,
         transport=transport,

@@ -23,7 +23,7 @@ from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event
 from flashferry.planning.image_hasher import ImageHasher
-from flashferry.planning.inspection import CheckRecord, look, others_of
+from flashferry.planning.inspection import CheckRecord, inspect_device, others_of
 from flashferry.store.leases import Lease
 from inventory.host_view import HostView, view
 from inventory.image_rules import ImageChoice, ImageRules, Traits
@@ -42,7 +42,7 @@ class Found:
         planned: Image, action and reason; no wave and no time yet.
         view: The device in the inventory.
         platform: Name of its platform; None if unreachable.
-        wanted: Its image; None for none.
+        target: Its image; None for none.
         link_rate: Rate of its link; None if unknown.
         fit: Match of image and device; None if unreachable.
         ceilings: Highest rate by each allowed transport; empty if unreachable.
@@ -53,7 +53,7 @@ class Found:
     planned: PlannedDevice
     view: HostView
     platform: str | None = None
-    wanted: TargetImage | None = None
+    target: TargetImage | None = None
     link_rate: LinkRate | None = None
     fit: ImageFit | None = None
     ceilings: tuple[Ceiling, ...] = ()
@@ -146,21 +146,21 @@ def _found(task: Task, device: HostView, inspection: Inspection) -> Found:
         session = session_of(task)
         traits = traits_of(session)
         choice = _chosen(inspection, traits, device)
-        wanted = inspection.hasher.wanted(inspection.hasher.find(choice))
+        target = inspection.hasher.target(inspection.hasher.find(choice))
     except _NoImage as missing:
         return _without_image(base, device, traits, missing)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plan
         return Found(planned=_failed(base, failure_of("check", error)), view=device)
-    its = replace(wanted, adds=choice.adds)
-    seen = look(task, its, inspection.is_over, held=inspection.held, doubted=inspection.doubted)
+    its = replace(target, adds=choice.adds)
+    seen = inspect_device(task, its, inspection.is_over, held=inspection.held, doubted=inspection.doubted)
     link = inspection.links.of(device, session.peer_address)
-    planned = _planned(base, seen, wanted, choice)
+    planned = _planned(base, seen, target, choice)
     check = seen.check
     found = Found(
         planned=planned,
         view=device,
         platform=traits.platform,
-        wanted=wanted,
+        target=target,
         link_rate=link,
         fit=check.image if check is not None else None,
         ceilings=trusting(check.ceilings, check.trustpoints) if check is not None else (),
@@ -245,9 +245,9 @@ _ACTIONS = {
 }
 
 
-def _planned(base: PlannedDevice, seen: CheckRecord, wanted: TargetImage, choice: ImageChoice) -> PlannedDevice:
+def _planned(base: PlannedDevice, seen: CheckRecord, target: TargetImage, choice: ImageChoice) -> PlannedDevice:
     check: CheckReport | None = seen.check
-    named = replace(base, image=wanted.image.name, image_reason=choice.reason, adds=choice.adds)
+    named = replace(base, image=target.image.name, image_reason=choice.reason, adds=choice.adds)
     if check is None:
         assert seen.failure is not None, "a device that was not seen has a reason"
         return _failed(named, seen.failure)

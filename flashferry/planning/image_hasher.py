@@ -13,7 +13,7 @@ from flashferry.core.files import is_below
 from flashferry.core.safe_quote import described_image
 from flashferry.images.image import Digests, PlannedImage
 from flashferry.monitor.events import Emit, silent
-from flashferry.planning.local_images import named_image, wanted_image
+from flashferry.planning.local_images import named_image, target_image
 from flashferry.transports.transport import checked_name
 from inventory.image_rules import ImageChoice
 from tasks.check import TargetImage
@@ -62,7 +62,7 @@ class ImageHasher:
             self.error = self.error or error
             raise
 
-    def wanted(self, path: Path) -> TargetImage:
+    def target(self, path: Path) -> TargetImage:
         """Return name, size and hashes of a file; waits for the hash.
 
         Raises:
@@ -86,7 +86,7 @@ class ImageHasher:
             if (known := self._by_name.get(path.name)) is None:
                 known = (
                     path,
-                    self._pool.submit(wanted_image, path, self._vendor, is_insisted=self._is_insisted, emit=self._emit),
+                    self._pool.submit(target_image, path, self._vendor, is_insisted=self._is_insisted, emit=self._emit),
                 )
                 self._by_name[path.name] = known
         if known[0] != path:

@@ -55,7 +55,7 @@ class CheckRecord:
 
 def check_fleet(
     nornir: Nornir,
-    wanted: TargetImage | None,
+    target: TargetImage | None,
     *,
     state: Path | None = None,
     emit: Emit = silent,
@@ -65,7 +65,7 @@ def check_fleet(
 
     Args:
         nornir: The devices, with credentials.
-        wanted: Their image; None checks without one.
+        target: Their image; None checks without one.
         state: State folder for leases and doubts, only read; None for the default.
         emit: Receives events, from several threads.
         interrupted: Returns whether the operator stops the command.
@@ -81,7 +81,7 @@ def check_fleet(
         view(host)
 
     def one(task: Task) -> Result:
-        record = look(task, wanted, interrupted, held=held, doubted=doubted)
+        record = inspect_device(task, target, interrupted, held=held, doubted=doubted)
         task.host.close_connections()
         text = record.failure.reason if record.failure else ""
         status = "failed" if record.failure else "done"
@@ -93,9 +93,9 @@ def check_fleet(
     return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
 
-def look(
+def inspect_device(
     task: Task,
-    wanted: TargetImage | None,
+    target: TargetImage | None,
     interrupted: Callable[[], bool] = lambda: False,
     *,
     held: Sequence[Lease] = (),
@@ -105,7 +105,7 @@ def look(
 
     Args:
         task: The Nornir task of the device.
-        wanted: Its image, or None.
+        target: Its image, or None.
         interrupted: Returns whether the operator stops the command.
         held: Devices held by runs, which are refused.
         doubted: Doubts about devices' own statements.
@@ -119,7 +119,7 @@ def look(
         if (lease := lease_by_name(held, host) or _lease_on(task, held)) is not None:
             return _held(name, lease)
         report = check_device(
-            session_of(task), wanted, return_path=return_path, fetching=Fetching.of(host), interrupted=interrupted
+            session_of(task), target, return_path=return_path, fetching=Fetching.of(host), interrupted=interrupted
         )
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' check
         outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
@@ -127,9 +127,9 @@ def look(
             outcome = Outcome.INTERRUPTED
         failure = failure_of("check", error, recent_of(task).lines())
         return CheckRecord(host=name, outcome=outcome, check=None, failure=failure)
-    if wanted is not None:
-        known = doubts_about(doubted, name, identity_of(report.facts), wanted.image.name)
-        report = with_doubts(report, known, wanted.image.name)
+    if target is not None:
+        known = doubts_about(doubted, name, identity_of(report.facts), target.image.name)
+        report = with_doubts(report, known, target.image.name)
     if report.refusal:
         failure = Failure(step="check", reason=report.refusal, hint=report.refusal_hint, kind=Kind.POLICY_VIOLATION)
         return CheckRecord(host=name, outcome=Outcome.REFUSED, check=report, failure=failure)

@@ -47,7 +47,7 @@ def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it ther
     return checked_image(path)
 
 
-def wanted_image(
+def target_image(
     path: Path, vendor: Digests | None = None, *, is_insisted: bool = False, emit: Emit = silent
 ) -> TargetImage:
     """Return an image file as the target of a run: name, size, digests, and the name in its header.

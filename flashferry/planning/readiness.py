@@ -25,7 +25,7 @@ from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.gather import traits_of
 from flashferry.planning.image_hasher import ImageHasher
-from flashferry.planning.local_images import wanted_image
+from flashferry.planning.local_images import target_image
 from flashferry.store.leases import Lease, lease_by_name, lease_on
 from flashferry.store.staged import Staged
 from inventory.host_view import HostView, view
@@ -136,14 +136,14 @@ def _looked(
         if interrupted():
             raise Interrupted("stopped by the operator before this device", host=device.name, step=STEP)
         session = session_of(task)
-        wanted = asking.choose(device, session)
-        staged = asking.staged.get((device.name, wanted.image.name))
+        target = asking.choose(device, session)
+        staged = asking.staged.get((device.name, target.image.name))
         lease = lease_by_name(asking.held, device) or _lease_on(session, asking.held)
-        image, facts = wanted.image.name, session.facts()
+        image, facts = target.image.name, session.facts()
         doubts = doubts_about(asking.doubted, device.name, identity_of(facts), image)
         found = check_readiness(
             session,
-            wanted,
+            target,
             signature=asking.signature,
             owed=lease.refusal(device.name).message if lease is not None else None,
             false_copy=doubts.of_hash,
@@ -228,7 +228,7 @@ def by_rules(rules: ImageRules, everyone: ImageChoice | None, hasher: ImageHashe
         choice = everyone
         if device.image is not None or choice is None:
             choice = rules.choose(traits_of(session), explicit=device.image)
-        return hasher.wanted(hasher.find(choice))
+        return hasher.target(hasher.find(choice))
 
     return choose
 
@@ -237,10 +237,10 @@ def by_plan(images: Mapping[str, TargetImage]) -> Chooser:
     """Return a chooser by the images of a plan, with the plan's own digests."""
 
     def choose(device: HostView, _: DeviceSession) -> TargetImage:
-        wanted = images.get(device.name)
-        if wanted is None:
+        target = images.get(device.name)
+        if target is None:
             raise ConfigInvalid(f"the plan has no image for {device.name}", hint="Make the plan anew")
-        return wanted
+        return target
 
     return choose
 
@@ -261,7 +261,7 @@ def planned_image(planned: PlannedImage) -> TargetImage:
     if release_of_image(image.name) is not None:
         return TargetImage(image=image)
     try:
-        found = wanted_image(Path(planned.path))
+        found = target_image(Path(planned.path))
     except ConfigInvalid:
         return TargetImage(image=image)
     return TargetImage(image=image, inside=found.inside if found.image.sha512 == image.sha512 else None)
