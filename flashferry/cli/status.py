@@ -15,8 +15,8 @@ from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line,
 from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, progress, state_text, tally
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
-from flashferry.model.states import GOOD_OUTCOMES, Outcome
-from flashferry.store.reader import LATEST_RUNS, RunState
+from flashferry.model.states import GOOD_OUTCOMES, Outcome, RunState
+from flashferry.store.reader import LATEST_RUNS
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:

@@ -59,6 +59,14 @@ def is_allowed(present: State, following: State) -> bool:
     return following in NEXT[present]
 
 
+class RunState(StrEnum):
+    """State of a run."""
+
+    ALIVE = "alive"
+    FINISHED = "finished"
+    DIED = "died"
+
+
 class Tone(StrEnum):
     """Colour of a word; the colour only repeats what the word means."""
 

@@ -10,12 +10,12 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
 from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.state_folder import lock, open_private
+from flashferry.model.states import RunState
 from flashferry.store.database import OtherSchema, is_empty, open_to_read
 from flashferry.store.schema import FILE, another_hint, checked_schema
 from flashferry.store.tables import runs_by_age
@@ -76,14 +76,6 @@ def _is_in_place(held: IO[str], path: Path) -> bool:
         return path.stat().st_ino == os.fstat(held.fileno()).st_ino
     except FileNotFoundError:
         return False
-
-
-class RunState(StrEnum):
-    """State of a run."""
-
-    ALIVE = "alive"
-    FINISHED = "finished"
-    DIED = "died"
 
 
 def run_state(directory: Path, run_id: str, finished_at: str | None) -> RunState:

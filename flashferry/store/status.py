@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import parsed
-from flashferry.model.states import ENDED, Outcome, State
+from flashferry.model.states import ENDED, Outcome, RunState, State
 from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import SteerKind, SteerRequest
 from flashferry.store.lease_files import LeaseFile, LeaseFiles
-from flashferry.store.reader import LATEST_RUNS, RunState, is_run_alive, locked_runs, reading, run_state
+from flashferry.store.reader import LATEST_RUNS, is_run_alive, locked_runs, reading, run_state
 from flashferry.store.stored_run import held_applet, held_phase
 from flashferry.store.summaries import summarized_devices
 from flashferry.store.tables import (
@@ -32,7 +32,6 @@ from inventory.transport_policy import USUAL
 __all__ = [
     "DeviceStatus",
     "FollowedRun",
-    "RunState",
     "RunStatus",
     "Status",
     "StatusReader",

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import Node, parsed
+from flashferry.model.states import RunState
 from flashferry.store.control_requests import SteerRequest
-from flashferry.store.reader import RunState, find_run, reading, run_state, unknown_run
+from flashferry.store.reader import find_run, reading, run_state, unknown_run
 from flashferry.store.tables import (
     RecordRow,
     RunRow,

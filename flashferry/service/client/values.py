@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from flashferry.api.runs import DeviceHistory, TransportHistory
+from flashferry.model.states import RunState
 from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import SteerRequest
 from flashferry.store.history import Expectation, History, Measurement
-from flashferry.store.reader import RunState
 from flashferry.store.stored_run import StoredDevice, StoredRun
 
 

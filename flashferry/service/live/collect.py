@@ -13,6 +13,7 @@ from pathlib import Path
 from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import FlashferryError, reason_of
 from flashferry.core.json_access import Node
+from flashferry.model.states import RunState
 from flashferry.service.live.follow import Follower
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, limited_to, run_now
 from flashferry.service.service import Service
@@ -20,7 +21,7 @@ from flashferry.store.service.database import moment
 from flashferry.store.service.figures import WaitingPlan, waiting_plans
 from flashferry.store.service.jobs import Job, JobKind, jobs_of_run
 from flashferry.store.service.plans import text_of
-from flashferry.store.status import FollowedRun, LostDevice, RunState, RunStatus, Status, StatusReader
+from flashferry.store.status import FollowedRun, LostDevice, RunStatus, Status, StatusReader
 
 NIGHT_S = 12 * 3600.0
 """A run that started longer ago no longer belongs to tonight, unless it is live or not restored."""

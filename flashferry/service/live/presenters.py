@@ -13,12 +13,11 @@ from urllib.parse import quote
 from flashferry.core.redaction import sanitize
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import coarse_rate, rough_duration
-from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase
+from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase, RunState
 from flashferry.reports.words import DASH
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of
 from flashferry.service.notices import key_of_unrestored
-from flashferry.store.status import RunState
 
 Row = Mapping[str, "Cell"]
 

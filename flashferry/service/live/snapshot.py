@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 
 from flashferry.core.json_access import Node
-from flashferry.model.states import NOT_DONE, Outcome, Phase, Restored, label_of, phase_of
+from flashferry.model.states import NOT_DONE, Outcome, Phase, Restored, RunState, label_of, phase_of
 from flashferry.service.run_visibility import Sites, is_visible
 from flashferry.store.control_requests import SteerKind, SteerRequest
-from flashferry.store.status import DeviceStatus, FollowedRun, RunState
+from flashferry.store.status import DeviceStatus, FollowedRun
 
 SILENT_RUN_S = 60.0
 """A running run without events for so long needs attention, unless it waits."""

@@ -14,13 +14,12 @@ from flashferry.core.errors import Kind
 from flashferry.images.image import Image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.record import DeviceRecord, Failure, RunReport
-from flashferry.model.states import Outcome, Restored, State
+from flashferry.model.states import Outcome, Restored, RunState, State
 from flashferry.reports.build import build_report, report_author
 from flashferry.reports.model import Report
 from flashferry.run.make_request import excluded_record
 from flashferry.sites.centre.centre import SYSTEM, plan_in
 from flashferry.store.control_requests import SteerKind
-from flashferry.store.reader import RunState
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartState, SiteRun, parts_of, steer_requests_of
 from flashferry.store.sites.words import DeviceState, devices_of

@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flashferry.model.states import Phase
+from flashferry.model.states import Phase, RunState
 from flashferry.service.live.presenters import device_row
 from flashferry.service.live.snapshot import DeviceActivity, EventView, Forecast, limited_to, sum_up
-from flashferry.store.status import RunState
 from tests.unit.service.live.made import NOW, device, run
 
 

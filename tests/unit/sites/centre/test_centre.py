@@ -12,10 +12,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.plan_file import plan_text
-from flashferry.model.states import Outcome
+from flashferry.model.states import Outcome, RunState
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Event
-from flashferry.reports.model import RunStanding
 from flashferry.sites.broker import BrokerUnreachable
 from flashferry.sites.centre.centre import ReadPlan, our_release, wave_to_approve
 from flashferry.sites.centre.collecting import now
@@ -391,7 +390,7 @@ def test_a_run_is_followed_to_its_end_and_reported_as_one(ground: Ground) -> Non
     assert [one.outcome for one in report.devices].count(Outcome.DONE) == 6
     assert not report.interrupted
     told = report_of_sites(found)
-    assert told.standing is RunStanding.FINISHED
+    assert told.standing is RunState.FINISHED
     assert [one.host for one in told.devices] == [one.host for one in report.devices]
 
 
@@ -406,7 +405,7 @@ def test_a_report_before_the_end_says_what_is_not_known(ground: Ground) -> None:
     assert failure is not None
     assert failure.reason == "site lim has it in hand, or will: no report of it came yet"
     assert failure.hint == f"'flashferry sites follow {run}' collects it once the site answers"
-    assert report_of_sites(found).standing is RunStanding.ALIVE
+    assert report_of_sites(found).standing is RunState.ALIVE
 
 
 def test_a_record_that_cannot_be_read_is_an_error_and_hides_no_other(ground: Ground) -> None:
