@@ -13,7 +13,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import published_digests
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.policy import ServerPlace, StagePolicy
-from flashferry.model.probe_result import SweepOptions
+from flashferry.model.ssh_sweep import SweepOptions
 from flashferry.monitor.events import Emit, silent
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
 from inventory.transport_policy import AS_USUAL, AUTO

@@ -26,7 +26,7 @@ from flashferry.cli.options.shared import (
 from flashferry.cli.result import Watching, show
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import ServerPlace
-from flashferry.model.probe_result import COPIES, SweepOptions
+from flashferry.model.ssh_sweep import COPIES, SweepOptions
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
 
 if TYPE_CHECKING:

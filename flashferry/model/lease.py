@@ -96,6 +96,7 @@ def _activation(stored: str | None) -> Activation | None:
     """
     if not stored:
         return None
+    # Start time, as above.
     from flashferry.model.activation import Activation
     from tasks.activating.boot_order import is_ours_to_type
 
@@ -111,6 +112,7 @@ def _changes(stored: str) -> tuple[Change, ...]:
     Raises:
         ValueError: One would make us send a line that we never set, so it was not written by us.
     """
+    # Start time, as above.
     from tasks.tcp_config import Change, is_ours_to_type
 
     changes = tuple(decode(Change, one) for one in json.loads(stored))

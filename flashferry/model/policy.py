@@ -47,6 +47,7 @@ def _transport(text: str) -> str:
 
 
 def _extra(name: str) -> str:
+    # Start time: `--help` must not import the steps.
     from tasks.tcp_config import EXTRAS
 
     if name not in EXTRAS:

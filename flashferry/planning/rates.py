@@ -18,7 +18,8 @@ from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
-    from flashferry.store.history import History, Measurement
+    from flashferry.store.history import History
+    from flashferry.store.measurements import Measurement
 
 _LINK = frozenset({VerdictKind.CAP, VerdictKind.BANDWIDTH})
 _PATH = _LINK | {VerdictKind.WINDOW, VerdictKind.SSH_WINDOW, VerdictKind.RANDOM_LOSS, VerdictKind.POLICER}

@@ -262,7 +262,7 @@ class DeviceReport:
     Attributes:
         standing: Severity of its state, the configuration included.
         needs_attention: Whether the operator must act.
-        outcome: A value of `flashferry.model.states.Outcome`; before the end `under way`, or the value of `NOT_STARTED`; `left by the
+        outcome: A value of `flashferry.model.states.Outcome`; before the end IN_PROGRESS or NOT_STARTED; `left by the
             dead run` if the run was killed while it held the device.
         label: Display name of the outcome.
         phase: The phase as which it counts.

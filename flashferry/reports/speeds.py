@@ -20,7 +20,8 @@ from flashferry.store.transfer_row import NULL, STAGE
 from flashferry.tcp.probing import too_short
 
 if TYPE_CHECKING:
-    from flashferry.store.history import History, Measurement
+    from flashferry.store.history import History
+    from flashferry.store.measurements import Measurement
 
 
 def speeds_before(history: History, transports: Mapping[str, str], started_at: str) -> dict[str, Speed]:

@@ -14,8 +14,7 @@ from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import SteerKind, SteerRequest
 from flashferry.store.lease_files import LeaseFile, LeaseFiles
 from flashferry.store.reader import LATEST_RUNS, is_run_alive, locked_runs, reading, run_state
-from flashferry.store.stored_run import held_applet, held_phase
-from flashferry.store.summaries import summarized_devices
+from flashferry.store.summaries import held_applet, held_phase, summarized_devices
 from flashferry.store.tables import (
     RunRow,
     StatusRow,

@@ -5,7 +5,6 @@ A centre has only the records of its sites' devices; their transfers are taken f
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from flashferry.core.json_access import Node, parsed
 from flashferry.model.states import RunState
 from flashferry.store.control_requests import SteerRequest
 from flashferry.store.reader import find_run, reading, run_state, unknown_run
+from flashferry.store.summaries import held_applet, held_phase
 from flashferry.store.tables import (
     RecordRow,
     RunRow,
@@ -322,23 +322,6 @@ class _RunReader:
             activation=held_phase(row.activation) if row.touched else None,
             applet=held_applet(row.changes) if row.touched else None,
         )
-
-
-def held_phase(activation: str | None) -> str | None:
-    """Return the phase of a lease's activation; None for none."""
-    return Node(parsed(activation)).text("phase")
-
-
-def held_applet(changes: str | None) -> str | None:
-    """Return the name of the last applet among a lease's changes; None for none."""
-    # Imported only for a held device (start time): it loads the modules of devices.
-    from tasks.applet import applet_of, is_applet
-
-    try:
-        lines = [Node(one).text("ours") or "" for one in json.loads(changes or "[]")]
-    except (ValueError, TypeError):
-        return None
-    return next((applet_of(line) for line in reversed(lines) if is_applet(line)), None)
 
 
 def _whole(record: dict[str, Any], transfers: list[StoredTransfer]) -> dict[str, Any]:

@@ -179,3 +179,20 @@ def _from_records(record: str | None, attempts: Sequence[str | None]) -> dict[st
 def _summary_text(record: str | None, attempts: str | None) -> str:
     """Return the summary as stored. Called by a trigger, so a damaged record must not raise."""
     return json.dumps(_from_records(record, json.loads(attempts) if attempts else ()))
+
+
+def held_phase(activation: str | None) -> str | None:
+    """Return the phase of a lease's activation; None for none."""
+    return Node(parsed(activation)).text("phase")
+
+
+def held_applet(changes: str | None) -> str | None:
+    """Return the name of the last applet among a lease's changes; None for none."""
+    # Imported only for a held device (start time): it loads the modules of devices.
+    from tasks.applet import applet_of, is_applet
+
+    try:
+        lines = [Node(one).text("ours") or "" for one in json.loads(changes or "[]")]
+    except (ValueError, TypeError):
+        return None
+    return next((applet_of(line) for line in reversed(lines) if is_applet(line)), None)

@@ -17,7 +17,8 @@ from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import is_visible, sites_of, status_seen
 from flashferry.service.service import Service
 from flashferry.store.fleet_view import device_runs, known_devices
-from flashferry.store.history import History, Measurement
+from flashferry.store.history import History
+from flashferry.store.measurements import Measurement
 
 router = APIRouter(prefix="/api/v1", tags=["runs"])
 

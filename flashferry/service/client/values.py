@@ -9,7 +9,8 @@ from flashferry.api.runs import DeviceHistory, TransportHistory
 from flashferry.model.states import RunState
 from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import SteerRequest
-from flashferry.store.history import Expectation, History, Measurement
+from flashferry.store.history import Expectation, History
+from flashferry.store.measurements import Measurement
 from flashferry.store.stored_run import StoredDevice, StoredRun
 
 

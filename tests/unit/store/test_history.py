@@ -9,8 +9,9 @@ import pytest
 
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome
-from flashferry.store.history import History, Measurement, ProbeWord, age
+from flashferry.store.history import History
 from flashferry.store.journal import Journal
+from flashferry.store.measurements import Measurement, ProbeWord, age
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED, STAGE
 from flashferry.tcp.tuning_benefit import nothing_to_tune
 

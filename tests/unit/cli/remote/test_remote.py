@@ -27,7 +27,7 @@ from flashferry.reports.model import Report
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
 from flashferry.service.client.client import ServiceClient
-from flashferry.store.history import Measurement
+from flashferry.store.measurements import Measurement
 from flashferry.store.status import DeviceStatus, RunStatus, Status
 from tests.component.service.calls import World
 from tests.unit.cli.hostile import HOSTILE, assert_harmless, known, secrets_in, texts_in
