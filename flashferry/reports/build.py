@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
-from flashferry.model.states import RunState
 from flashferry.reports.device import device_report
 from flashferry.reports.model import DeviceReport, ImageReport, Report, Speed
 from flashferry.reports.sites import epoch_s, site_reports, summary_of
@@ -69,7 +68,7 @@ def _notes(run: StoredRun) -> tuple[str, ...]:
 
 
 def _wall_s(run: StoredRun, now: str) -> float | None:
-    end = now if run.state is RunState.ALIVE else run.finished_at
+    end = now if run.is_alive else run.finished_at
     began_s, ended_s = epoch_s(run.started_at), epoch_s(end)
     return None if began_s is None or ended_s is None else max(0.0, ended_s - began_s)
 

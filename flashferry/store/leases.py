@@ -84,7 +84,7 @@ def leases(directory: Path, *, besides: str | None = None) -> tuple[Lease, ...]:
 
 
 def lease_by_name(found: Iterable[Lease], device: HostView) -> Lease | None:
-    """Return a lease on a device of this name or address; the device behind the address is not checked."""
+    """Return a lease on a device of this name or address; the device itself is not checked."""
     return next(
         (one for one in found if one.host == device.name or (one.address, one.port) == (device.address, device.port)),
         None,

@@ -213,6 +213,11 @@ class StoredRun:
     plan_digest: str | None = None
     steer_requests: tuple[SteerRequest, ...] = ()
 
+    @property
+    def is_alive(self) -> bool:
+        """Return whether its process is alive."""
+        return self.state is RunState.ALIVE
+
 
 def read_run(directory: Path, run_id: str, *, with_transfers: bool = True, host: str | None = None) -> StoredRun:
     """Read a run.

@@ -350,10 +350,10 @@ def test_who_follows_an_ended_run_sees_when_things_happened(ground: Ground) -> N
     run = ground.begin(plan([*AMS, *LIM]))
     with ground.ledger.writing() as database:
         database.execute("UPDATE runs SET started_at = ?", (moment(now() - timedelta(seconds=600)),))
-    begun = moment_of(ground.centre.run_named(run).started_at)
+    started = moment_of(ground.centre.run_named(run).started_at)
 
     def copied(site: str, after_s: float) -> None:
-        at = moment(begun + timedelta(seconds=after_s))
+        at = moment(started + timedelta(seconds=after_s))
         event = {"host": f"{site}-r0", "step": "pull", "status": "done", "text": "copied", "at_s": 1.0, "at": at}
         ground.say(site, f"{run}.{site}", WordKind.EVENT, {"events": [event]})
 
@@ -364,7 +364,7 @@ def test_who_follows_an_ended_run_sees_when_things_happened(ground: Ground) -> N
     ground.do_all("ams", f"{run}.ams", [one.host for one in AMS])
     ground.do_all("lim", f"{run}.lim", [one.host for one in LIM])
     with ground.ledger.writing() as database:
-        ended = moment(begun + timedelta(seconds=300))
+        ended = moment(started + timedelta(seconds=300))
         database.execute("UPDATE parts SET changed_at = ?", (ended,))
     events = look(ground, run).events
     assert [round(one.at_s, 1) for one in events if one.host][:3] == [100.0, 100.0, 250.5]
