@@ -15,7 +15,7 @@ from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.ssh_sweep import SweepOptions
 from flashferry.monitor.events import Emit, silent
-from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
+from flashferry.tcp.speed_test_size import TARGET_S, TYPICAL_IMAGE_BYTES
 from inventory.transport_policy import AS_USUAL, AUTO
 
 ALL = "all"

@@ -27,7 +27,7 @@ from flashferry.cli.result import Watching, show
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import ServerPlace
 from flashferry.model.ssh_sweep import COPIES, SweepOptions
-from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
+from flashferry.tcp.speed_test_size import TARGET_S, TYPICAL_IMAGE_BYTES
 
 if TYPE_CHECKING:
     from flashferry.api import ProbeOptions

@@ -17,8 +17,8 @@ from flashferry.tcp.verdict import OwnPace
 if TYPE_CHECKING:
     from flashferry.fileserver.rate_limits import Cap, PacedCopy, SitePace
     from flashferry.fileserver.settings import SenderProfile
-    from flashferry.tcp.info import TcpInfo
     from flashferry.tcp.sample import ChannelReading
+    from flashferry.tcp.tcp_info import TcpInfo
 
 FALL_BACK_SHARE = 0.05
 """Share of retransmitted bytes above which BBR is replaced by CUBIC ..."""

@@ -7,7 +7,7 @@ monotonic, in seconds.
 from typing import TYPE_CHECKING, Protocol
 
 from flashferry.fileserver.socket_tuning import EARLY_SAMPLES_S
-from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.tcp_info import parse_tcp_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable

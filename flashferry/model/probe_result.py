@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from flashferry.devices.session import CpuUse
 from flashferry.fileserver import SenderReport, TransferRecord
-from flashferry.tcp.probing import steady_bytes_per_s, too_short
+from flashferry.tcp.speed_test_size import steady_bytes_per_s, too_short
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.tuning_benefit import TuningDecision
 from flashferry.tcp.verdict import Verdict

@@ -25,7 +25,7 @@ from flashferry.transports.listeners import HOST_KEYS, check_files
 from flashferry.transports.scp import describe_host_keys
 from flashferry.transports.transport import Transport
 from flashferry.transports.transport_selection import transport_request
-from inventory.access import state_directory
+from inventory.host_key_rules import state_directory
 from inventory.transport_policy import AS_USUAL
 
 _CONTROLLER_CLIENT = "virl2_client"

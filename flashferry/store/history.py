@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import rate
+from flashferry.core.value_description import counted
 from flashferry.store.measurements import DELIVERED, Measurement, ProbeWord, age, read_rows
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds

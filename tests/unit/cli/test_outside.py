@@ -88,7 +88,7 @@ from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run, add_steer_request
 from flashferry.store.sites.words import PartWord, take_word
 from flashferry.store.transfer_row import TransferEntry
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.releases import VersionCondition
 from tests.patience import PATIENCE_S
 from tests.some import some

@@ -22,7 +22,7 @@ from flashferry.fileserver.ticket_service import TicketService, mask
 from flashferry.fileserver.transfer_records import EventKind, LoginFailure, ServerEvent, TicketUse, TransferState
 from flashferry.images.image import ImageFile
 from flashferry.images.safe_open import FileIdentity
-from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.tcp_info import parse_tcp_info
 from flashferry.transports.transport import delivered_whole
 
 IMAGE = ImageFile(
