@@ -118,7 +118,7 @@ def _timed(spent: Spent, functions: dict[str, object]) -> dict[str, object]:
 def answers(nornir: Nornir, inspection: Inspection) -> tuple[Found, ...]:
     """Return what every device would answer: it takes the image, at 50 ms."""
     path = inspection.hasher.find(inspection.everyone or ImageChoice(image="", reason=""))
-    small = inspection.hasher.wanted(path)
+    small = inspection.hasher.target(path)
     wanted = replace(small, image=replace(small.image, size_bytes=IMAGE_BYTES))
     found = []
     for number, host in enumerate(nornir.inventory.hosts.values()):
@@ -135,7 +135,7 @@ def answers(nornir: Nornir, inspection: Inspection) -> tuple[Found, ...]:
             rtt_s=0.05,
         )
         link = inspection.links.of(device, device.address)
-        found.append(Found(planned=planned, view=device, platform="ios-xe", wanted=wanted, link_rate=link))
+        found.append(Found(planned=planned, view=device, platform="ios-xe", target=wanted, link_rate=link))
     return tuple(found)
 
 

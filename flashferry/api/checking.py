@@ -16,7 +16,7 @@ from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.monitor.events import Emit, silent
 from flashferry.planning.inspection import check_fleet
-from flashferry.planning.local_images import wanted_image
+from flashferry.planning.local_images import target_image
 from flashferry.run.connectivity import reach_fleet
 from flashferry.run.probe import SpeedTestOptions, SshSweepTest, TransportComparison, probe_fleet
 from flashferry.run.request import RunOptions
@@ -30,8 +30,8 @@ ALL = "all"
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
-    from flashferry.model.probe_result import SweepOptions
     from flashferry.model.record import RunReport
+    from flashferry.model.ssh_sweep import SweepOptions
     from flashferry.planning.inspection import CheckRecord
     from flashferry.run.probe import SpeedTest
     from flashferry.store.journal import Journal
@@ -71,7 +71,7 @@ def read_image(
     Raises:
         ConfigInvalid: The file is missing, empty or unreadable, or differs from a published digest.
     """
-    return wanted_image(Path(image), published_digests(md5, sha512), is_insisted=any_image, emit=emit)
+    return target_image(Path(image), published_digests(md5, sha512), is_insisted=any_image, emit=emit)
 
 
 def check(

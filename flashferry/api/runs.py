@@ -20,7 +20,8 @@ from flashferry.tcp.speed_test_size import TYPICAL_IMAGE_BYTES
 if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest
     from flashferry.store.control_requests import Asker
-    from flashferry.store.history import Expectation, Measurement
+    from flashferry.store.history import Expectation
+    from flashferry.store.measurements import Measurement
     from flashferry.store.status import Status
     from flashferry.store.stored_run import StoredRun
 

@@ -15,7 +15,7 @@ from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
 from flashferry.core.units import milliseconds, short_duration
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
-from flashferry.store.history import DELIVERED
+from flashferry.store.measurements import DELIVERED
 from flashferry.tcp.speed_test_size import TYPICAL_IMAGE_BYTES
 from inventory.transport_policy import USUAL
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from flashferry.api import DeviceHistory
     from flashferry.api.runs import TransportHistory
-    from flashferry.store.history import History, Measurement
+    from flashferry.store.history import History
+    from flashferry.store.measurements import Measurement
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 30

@@ -136,4 +136,4 @@ def run_summary(run: StoredRun) -> dict[str, object]:
     head = {"run_id": run.run_id, "verb": run.verb, "state": run.state, "resumed": run.resumed}
     head |= {"started_at": run.started_at, "finished_at": run.finished_at, "devices": devices}
     origin = {"actor": run.actor, "job": run.job, "events": run.events, "plan_digest": run.plan_digest}
-    return head | origin | {"wishes": run.wishes}
+    return head | origin | {"wishes": run.steer_requests}

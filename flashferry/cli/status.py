@@ -15,8 +15,8 @@ from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, 
 from flashferry.cli.view.sites_table import print_site_run_lines
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
-from flashferry.model.states import GOOD_OUTCOMES, Outcome
-from flashferry.store.reader import LATEST_RUNS, RunState
+from flashferry.model.states import GOOD_OUTCOMES, Outcome, RunState
+from flashferry.store.reader import LATEST_RUNS
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flashferry.depot.catalogue.folder import CatalogueSummary
     from flashferry.store.status import DeviceStatus, RunStatus, Status
 
-_LEFT_OUT = frozenset({Outcome.INTERRUPTED.value, Outcome.NOT_BEGUN.value})
+_LEFT_OUT = frozenset({Outcome.INTERRUPTED.value, Outcome.NOT_STARTED.value})
 _FEW = 5
 """Number of devices up to which all have a row; above, only those that need attention."""
 _MOST = 20

@@ -283,7 +283,7 @@ class ServerClient(ABC):
         sockets.set_first_congestion_control(connection, first_candidates(self.settings.profile.congestion_control))
 
     def _new_push_service(self, send: Callable[[Message], None]) -> PushService:
-        # Here, for most runs push nothing.
+        # Start time: most runs push nothing.
         from flashferry.fileserver.pushes import PushService
 
         self._push_service = PushService(self.settings, send)

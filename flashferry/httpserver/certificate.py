@@ -106,7 +106,7 @@ def _read(path: Path, what: str) -> bytes:
 
 
 def _parsed(path: Path, data: bytes) -> "x509.Certificate":
-    # Late import: most commands need no certificate.
+    # Start time: most commands need no certificate.
     from cryptography import x509
 
     try:
@@ -135,6 +135,7 @@ def _check_time(path: Path, found: "x509.Certificate", now: datetime) -> None:
 
 def _names(found: "x509.Certificate") -> tuple[str, ...]:
     """Return a certificate's alternative names and its common name, which IOS accepts too."""
+    # Start time: most commands need no certificate.
     from cryptography import x509
 
     names: list[str] = []

@@ -1,5 +1,4 @@
-"""What is stored and shown: states, records, plans, policies, and the rules by which a broken run is mended.
+"""Values that are stored and shown (states, records, plans, settings), and pure rules about them.
 
-Frozen values and pure rules. The names of fields and values in here are what journals, reports and programs read: they
-are contracts, and stay.
+Names of fields and enumeration values are what journals, reports and scripts read, and must not change.
 """

@@ -1,7 +1,7 @@
-"""An activation: its phases in the journal, what the device shows of it, and its result.
+"""An activation of an image: its phases, what a device shows of it, and its result.
 
-The journal has each phase before its command is sent. After a kill the device is in that phase or in the one before,
-and shows which. A restart command is never sent a second time: what did not happen is reported, and left to a person.
+Each phase is in the journal before its command is sent, so after a crash the device is in that phase or the one before.
+A restart command is never sent twice: a restart that did not happen is reported to the operator.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from tasks.activating.service_state import ServiceState
 from tasks.software_state import SoftwareState
 
 LEAST_TIMER_MIN, LARGEST_TIMER_MIN = 30, 1200
-"""What `install activate auto-abort-timer` takes, in minutes."""
+"""Range of `install activate auto-abort-timer`, in minutes."""
 
 
 class Phase(StrEnum):
-    """How far an activation has come; each is on disk before its first command.
+    """Progress of an activation; stored before the phase's first command.
 
     Attributes:
         INTENDED: The lease is held; nothing was sent.
-        ORDERING: The boot order is being changed and saved; no restart was asked for.
-        RELOADING: The one `reload` was given, or was about to be.
-        ACTIVATING: The one `install activate` was given, or was about to be.
-        COMMITTING: The new image runs and does what the old one did; it is being committed.
-        ROLLING_BACK: It is not committed: the device's own timer brings the old image back.
-        TAKING_BACK: The boot order is being put back.
+        ORDERING: The boot order is being changed and saved; no restart was sent.
+        RELOADING: `reload` was sent, or was about to be.
+        ACTIVATING: `install activate` was sent, or was about to be.
+        COMMITTING: The new image runs and was verified; it is being committed.
+        ROLLING_BACK: Not committed: the device's timer reverts to the old image.
+        TAKING_BACK: The boot order is being restored.
     """
 
     INTENDED = "intended"
@@ -42,13 +42,13 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationLimits:
-    """How long things may take.
+    """Time limits.
 
     Attributes:
-        timer_min: Minutes until a device brings the old image back by itself, LEAST_TIMER_MIN to LARGEST_TIMER_MIN.
-        boot_limit_s: How long a device may be away, in seconds.
-        settle_s: How long it has to do again what it did before, in seconds.
-        look_every_s: Pause between two readings, in seconds.
+        timer_min: Minutes until a device reverts by itself, LEAST_TIMER_MIN to LARGEST_TIMER_MIN.
+        boot_limit_s: Longest time without an answer, in seconds.
+        settle_s: Time after the boot to reach the former state, in seconds.
+        look_every_s: Interval between two readings, in seconds.
     """
 
     timer_min: int = 60
@@ -59,18 +59,16 @@ class ActivationLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
-    """The activation of one device, as the journal keeps it.
+    """The activation of one device, as the journal stores it.
 
     Attributes:
-        phase: How far.
-        is_install: Whether it is in install mode; else it boots from an image file.
+        is_install: Install mode; else it boots from an image file (bundle mode).
         image: Name of the image.
         path: Its file, for example `bootflash:image.bin`.
-        version: Its version as `show install summary` has it; None in bundle mode.
-        before: What the device did before.
-        order: Its boot order before, and as it is to be; None in install mode.
-        limits: How long things may take.
-        since: When the phase began, ISO 8601, UTC.
+        version: As `show install summary` shows it; None in bundle mode.
+        before: Operational state before the activation.
+        order: Boot order before and after; None in install mode.
+        since: Start of the phase, ISO 8601, UTC.
     """
 
     phase: Phase
@@ -85,14 +83,14 @@ class Activation:
 
 
 class Sighting(StrEnum):
-    """What one reading of a device shows of an activation.
+    """What a reading of a device shows of its activation.
 
     Attributes:
-        OLD_RUNS: The old image runs, and nothing waits for a commit.
+        OLD_RUNS: The old image runs, and no commit is pending.
         IN_PROGRESS: The new image is activated, and the old one still runs.
-        NEW_RUNS: The new image runs; in install mode it waits for its commit.
-        COMMITTED: The new image runs and is committed, with no timer.
-        UNKNOWN: What the device shows is none of these.
+        NEW_RUNS: The new image runs; in install mode its commit is pending.
+        COMMITTED: The new image runs and is committed, without timer.
+        UNKNOWN: None of these.
     """
 
     OLD_RUNS = "the old image runs"
@@ -103,7 +101,7 @@ class Sighting(StrEnum):
 
 
 def sighting(activation: Activation, software: SoftwareState) -> Sighting:
-    """Return what a device's software shows of its activation. Pure."""
+    """Return what a device's software state shows of its activation."""
     return _of_install(activation, software) if activation.is_install else _of_file(activation, software)
 
 
@@ -119,7 +117,7 @@ def _of_install(activation: Activation, software: SoftwareState) -> Sighting:
         return Sighting.UNKNOWN
     if version in software.versions("C"):
         is_still = software.timer is None or software.timer.state.casefold() == "inactive"
-        # A member that is away is reported as missing; one that is there must not keep the old image.
+        # Only present members count: an absent one is reported as missing.
         is_half = not set(software.install_places).isdisjoint(software.lacking(version, "C"))
         return Sighting.COMMITTED if is_running and is_still and not is_half else Sighting.UNKNOWN
     return Sighting.OLD_RUNS if runs == release_in(activation.before.release) else Sighting.UNKNOWN
@@ -136,20 +134,20 @@ def _of_file(activation: Activation, software: SoftwareState) -> Sighting:
 
 
 def _name(path: str) -> str:
-    """Return a path without its file system: a device answers by another name of it than it was asked by."""
+    """Return a path without its file system, whose name the device may print differently."""
     return path.rpartition(":")[2].lstrip("/")
 
 
 class ActivationOutcome(StrEnum):
-    """What became of an activation.
+    """Result of an activation.
 
     Attributes:
-        COMMITTED: The new image runs, does what the old one did, and is committed.
-        ACTIVATED: The same of a device that boots from an image file, which knows no commit.
-        NOT_ACTIVATED: The device runs what it ran, and was not restarted.
-        ROLLED_BACK: The old image runs again: the new one was not committed, since something was lacking.
-        CAME_BACK_OLD: The device restarted, and the old image runs.
-        LACKING: The new image runs for good, and something is lacking that was there before.
+        COMMITTED: The new image runs in the former operational state, and is committed.
+        ACTIVATED: The same in bundle mode, which has no commit.
+        NOT_ACTIVATED: The device was not restarted.
+        ROLLED_BACK: The old image runs again, because the new one was not committed.
+        CAME_BACK_OLD: The device restarted with the old image.
+        LACKING: The new image runs permanently, but something is missing that was there before.
     """
 
     COMMITTED = "committed"
@@ -161,30 +159,29 @@ class ActivationOutcome(StrEnum):
 
     @property
     def is_good(self) -> bool:
-        """Return whether the device runs the new image as it should."""
+        """Return whether the new image runs in the former operational state."""
         return self in {ActivationOutcome.COMMITTED, ActivationOutcome.ACTIVATED}
 
     @property
     def runs_new(self) -> bool:
-        """Return whether the device runs the new image for good."""
+        """Return whether the new image runs permanently."""
         return self.is_good or self is ActivationOutcome.LACKING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationReport:
-    """What became of a device's activation.
+    """Result of a device's activation.
 
     Attributes:
-        outcome: What became of it.
         mode: `install` or `bundle`.
-        from_release: The release that ran before.
-        to_release: The release that runs now; None where that is unknown.
-        commands: What was sent that restarts, commits or saves, in its order.
-        before: What the device did before.
-        after: What it does now, or None where it was not read.
-        lacks: What was there before and is not there now, a sentence each.
-        lines: The device's lines that this rests on.
-        away_s: How long it did not answer, in seconds; None where it never went away.
+        from_release: Release before.
+        to_release: Running release; None if unknown.
+        commands: Commands sent that restart, commit or save, in order.
+        before: Operational state before.
+        after: Operational state now; None if it was not read.
+        lacks: What was there before and is missing now, one sentence each.
+        lines: Device output on which this is based.
+        away_s: How long it did not answer, in seconds; None if it always did.
     """
 
     outcome: ActivationOutcome

@@ -1,10 +1,8 @@
-"""What earlier runs saw of a device and an image that the device's own word does not undo. Values only.
+"""What earlier runs found against a device's own statements about an image.
 
-It follows the device: by its serial number and host name where it has another inventory name by now, by the inventory
-name where the serial number is the same or not known. A device of that name with another serial number is another
-chassis, and believed as any device that no run has had: by size and hash, and the check has a note that names the run.
-A device that changes the serial number that it claims gains no more than that, and every copy of its counts only where
-our server delivered it.
+Doubts follow the device by serial number and host name; by inventory name if the serial number is the same or unknown.
+A device of that name with another serial number is another chassis and is trusted, with a note in the check. A device
+that changes its serial number gains no more: each of its copies only counts if our server delivered it.
 """
 
 from __future__ import annotations
@@ -15,17 +13,17 @@ from dataclasses import dataclass, replace
 from flashferry.devices.identity import serial_in
 
 COPY_HINT = "Delete that file on the device, then stage again: a copy that our server delivers counts"
-"""What to do about a file that is there by the word of a device that reported a false copy."""
+"""Hint for a file on a device that once reported a false copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubts:
-    """The runs after which a device's word about an image is no proof; each None where there is no such run.
+    """The runs after which a device's statements about an image are no proof; None for no such run.
 
     Attributes:
         false_copy: It reported a copy that our server had not delivered, and none was delivered since.
-        failed_add: Its `install add` printed a failure, and none was reported done since.
-        of_other_chassis: The first is so of another device that had its inventory name: of that one's word alone.
+        failed_add: Its `install add` failed, and none succeeded since.
+        of_other_chassis: `false_copy` concerns another device of the same inventory name.
     """
 
     false_copy: str | None = None
@@ -33,14 +31,14 @@ class Doubts:
     of_other_chassis: str | None = None
 
     def of_file(self, path: str) -> str | None:
-        """Return why size and hash of a file are no proof, or None where they are."""
+        """Return why size and hash of a file are no proof; None if they are."""
         if self.false_copy is None:
             return None
         return f"{path} is there with its size and hash by {self.of_hash}"
 
     @property
     def of_hash(self) -> str | None:
-        """Return whose word the hash of a file is, or None where it is a proof."""
+        """Return a note that the hash is only the device's statement; None if it is a proof."""
         if self.false_copy is None:
             return None
         return (
@@ -50,7 +48,7 @@ class Doubts:
 
     @property
     def of_copy(self) -> str | None:
-        """Return what to expect of the next copy of an image that is not there, or None."""
+        """Return what to expect of the next copy of a missing image; None for nothing."""
         if self.false_copy is None:
             return None
         return (
@@ -60,7 +58,7 @@ class Doubts:
 
     @property
     def of_name(self) -> str | None:
-        """Return what is remembered of another device that had this one's inventory name, or None."""
+        """Return a note about another device of the same inventory name; None for none."""
         if self.of_other_chassis is None:
             return None
         return (
@@ -70,7 +68,7 @@ class Doubts:
 
     @property
     def of_add(self) -> str | None:
-        """Return why an image that is listed as added may lack parts, or None."""
+        """Return why an image listed as added may be incomplete; None if it is not in doubt."""
         if self.failed_add is None:
             return None
         return f"'install add' of it failed in run {self.failed_add}, and none was reported done since"
@@ -78,15 +76,14 @@ class Doubts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """What one run's record of a device and an image is for its word, or against it.
+    """What one run's record proves about a device's statements.
 
     Attributes:
-        run_id: The run.
-        host: The device's inventory name then.
-        identity: `serial number/host name`, or None where the run did not come to know it.
+        host: Inventory name at that time.
+        identity: `serial number/host name`; None if unknown.
         members: Serial numbers of a stack's members.
-        false_copy: Whether it reported a copy that our server had not delivered; None where the record decides nothing.
-        failed_add: Whether its `install add` printed a failure; None where the record decides nothing.
+        false_copy: Whether it reported a copy that our server had not delivered; None if undecided.
+        failed_add: Whether its `install add` failed; None if undecided.
     """
 
     run_id: str
@@ -97,12 +94,7 @@ class Remembered:
     failed_add: bool | None = None
 
     def is_of(self, host: str, identity: str) -> bool:
-        """Return whether it is about a device.
-
-        Args:
-            host: Its inventory name.
-            identity: What it calls itself now.
-        """
+        """Return whether it concerns a device, given by inventory name and identity."""
         if self.identity == identity:
             return True
         then, now = serial_in(self.identity or ""), serial_in(identity)
@@ -111,15 +103,15 @@ class Remembered:
 
 
 Doubted = Mapping[str, tuple[Remembered, ...]]
-"""By the name of the image, the earliest first."""
+"""By image name, the oldest first."""
 
 
 def doubts_about(found: Doubted, host: str, identity: str, image: str) -> Doubts:
-    """Return what is remembered of a device, whatever its name was then.
+    """Return the doubts about a device and an image.
 
     Args:
         found: Of all devices.
-        host: Its inventory name.
+        host: Inventory name.
         identity: `serial number/host name`.
         image: Name of the image.
     """

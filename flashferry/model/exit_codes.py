@@ -1,4 +1,4 @@
-"""Exit codes and their meaning; the table in the documentation is made from this enumeration."""
+"""Exit codes and their meaning; the table in the documentation is generated from here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """Exit codes of the command line, the gravest finding of a run winning."""
+    """Exit codes; the most severe result of a run decides."""
 
     OK = 0
     INTERNAL = 1
@@ -30,14 +30,14 @@ class ExitCode(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """Return the meaning in a few words, for the verb that it is made for: `stage`."""
+        """Return the meaning in a few words, for `stage`."""
         return _MEANINGS[self]
 
     def meaning_for(self, verb: str) -> str:
-        """Return what it means for a verb.
+        """Return the meaning for a command.
 
         Args:
-            verb: The verb, as it stands in the `schema` of its result: `check`, `run-list`, `lab-sweep`.
+            verb: As in the `schema` of its result: `check`, `run-list`, `lab-sweep`.
         """
         known = VERB_MEANINGS.get(verb) or VERB_MEANINGS.get(verb.partition("-")[0], {})
         return known.get(self) or self.meaning
@@ -252,11 +252,11 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     "lab-fairness": _STUDY,
     "lab-peers": _STUDY,
 }
-"""Meanings that differ from those for `stage`, by the verb of the result."""
+"""Meanings that differ from those for `stage`, by command."""
 
 
 def exit_code(outcomes: Iterable[Outcome], *, restored: Iterable[Restored] = (), interrupted: bool = False) -> ExitCode:
-    """Return the code for devices: a configuration that is not proven to be what it was outweighs everything else."""
+    """Return the code for devices; a configuration that is not proven restored outweighs everything else."""
     if set(restored) & {Restored.INCOMPLETE, Restored.FOREIGN_CHANGE}:
         return ExitCode.RESTORE_INCOMPLETE
     if interrupted:
@@ -266,13 +266,13 @@ def exit_code(outcomes: Iterable[Outcome], *, restored: Iterable[Restored] = (),
         return ExitCode.INTERNAL
     if Outcome.FAILED in found:
         return ExitCode.DEVICES_FAILED
-    if found & {Outcome.INTERRUPTED, Outcome.NOT_BEGUN}:
+    if found & {Outcome.INTERRUPTED, Outcome.NOT_STARTED}:
         return ExitCode.UNFINISHED
     return ExitCode.REFUSED if Outcome.REFUSED in found else ExitCode.OK
 
 
 def run_exit_code(report: RunReport) -> ExitCode:
-    """Return the code for a run; a device that its plan leaves as it is by rule takes nothing from it."""
+    """Return the code for a run; devices that its plan excludes do not count."""
     return exit_code(
         (device.outcome for device in report.devices if not device.is_left_by_plan),
         restored=(device.restored for device in report.devices),

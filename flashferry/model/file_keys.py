@@ -1,4 +1,4 @@
-"""Read TOML and YAML files of ours, and check their keys."""
+"""Read our TOML and YAML files, and validate their keys."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LONGEST_QUOTED = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How a kind of file is written, for what is said where it is not.
+    """Format of a kind of file, for error messages.
 
     Attributes:
-        manual: The document that has the table of its keys.
-        line_of: Returns ` (line N)` for a key of a file, by all that it stands below; empty where that is not known.
+        manual: Document with the table of its keys.
+        line_of: Returns ` (line N)` for a key, given with its parents; empty if unknown.
         list_hint: How a list is written.
         mapping_hint: How a mapping is written.
     """
@@ -37,13 +37,11 @@ class Form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A value of a file, and where it stands.
+    """A value in a file, with its position.
 
     Attributes:
-        file: The file.
-        keys: The keys that it stands below and its own, the outermost first; a list's entries count from 0.
-        value: What stands there.
-        form: How the file is written.
+        keys: Its parents' keys and its own, the outermost first; list entries count from 0.
+        value: The value; None if absent.
     """
 
     file: Path
@@ -53,17 +51,17 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The key as people would write it: `topology.sites[0].nodes[1].count`."""
+        """The key in path notation: `topology.sites[0].nodes[1].count`."""
         parts = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.keys)
         return "".join(parts).removeprefix(".")
 
     @property
     def is_given(self) -> bool:
-        """Whether anything stands there."""
+        """Whether there is a value."""
         return self.value is not None and self.value != ""
 
     def below(self, key: str | int) -> Place:
-        """Return an entry of the mapping or list that stands here; one that is absent holds None."""
+        """Return an entry of this mapping or list; its value is None if it is absent."""
         is_list = isinstance(self.value, list)
         value = self.value[key] if is_list else (self.value or {}).get(key)
         return Place(file=self.file, keys=(*self.keys, key), value=value, form=self.form)
@@ -72,17 +70,17 @@ class Place:
         """Yield the entries of a list.
 
         Raises:
-            ConfigInvalid: It is none, or it is empty.
+            ConfigInvalid: It is no list, or empty.
         """
         if not isinstance(self.value, list) or not self.value:
             raise self.wrong("a list with at least one entry", self.form.list_hint)
         return (self.below(number) for number in range(len(self.value)))
 
     def named(self) -> Iterator[tuple[str, Place]]:
-        """Yield names and values of a mapping.
+        """Yield keys and values of a mapping.
 
         Raises:
-            ConfigInvalid: It is none, or a name is no text.
+            ConfigInvalid: It is no mapping, or a key is not a string.
         """
         for name in self.mapping():
             if not isinstance(name, str):
@@ -90,10 +88,10 @@ class Place:
             yield name, self.below(name)
 
     def mapping(self) -> Mapping[Any, Any]:
-        """Return the mapping that stands here, an empty one where nothing does.
+        """Return the mapping; empty if absent.
 
         Raises:
-            ConfigInvalid: Something else stands here.
+            ConfigInvalid: It is no mapping.
         """
         if self.value is None:
             return {}
@@ -102,18 +100,17 @@ class Place:
         return self.value
 
     def wrong(self, expected: str, hint: str, *, known: Collection[str] = ()) -> ConfigInvalid:
-        """Return the complaint that something else was expected; what is much like a known word is quoted."""
+        """Return an error for an unexpected value; it is quoted only if it resembles a known word."""
         return self.problem(f"expected {expected}, found {_found(self.value, known)}", hint)
 
     def problem(self, what: str, hint: str) -> ConfigInvalid:
-        """Return a complaint about the value, with file, key and line."""
+        """Return an error with file, key and line."""
         where = f"key '{self.name}': " if self.keys else ""
         return ConfigInvalid(f"{self.file}: {where}{what}{self.form.line_of(self.file, *self.keys)}", hint=hint)
 
 
 Reader = Callable[[Place], Any]
-
-"""Returns a value in its type; raises ConfigInvalid where it is wrong. What is absent it is not asked about."""
+"""Returns a value in its type, or raises ConfigInvalid. Not called for absent values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +118,11 @@ class Key:
     """A key of a section.
 
     Attributes:
-        name: Its name.
         read: Its reader.
-        default: What holds where it is absent, already in its type.
-        is_required: Whether it must be there.
-        values: What it may hold, in words for the documentation.
-        says: What it is for, in words for the documentation.
-        shown_default: The default in words, where its type has no good text.
+        default: Value if it is absent.
+        values: Valid values, for the documentation.
+        says: Its purpose, for the documentation.
+        shown_default: The default as text, if its type has no good one.
     """
 
     name: str
@@ -140,10 +135,10 @@ class Key:
 
 
 def read_section(place: Place, keys: Sequence[Key]) -> dict[str, Any]:
-    """Return a mapping's values by key, read and checked.
+    """Read and validate a mapping's values by key.
 
     Raises:
-        ConfigInvalid: It is no mapping, has a key that is unknown, lacks one that must be there, or a value is wrong.
+        ConfigInvalid: It is no mapping, a key is unknown or missing, or a value is invalid.
     """
     names = [key.name for key in keys]
     for given in place.mapping():
@@ -167,14 +162,14 @@ def _read(place: Place, key: Key) -> Any:
 
 
 def text(place: Place) -> str:
-    """Return a text in one line."""
+    """Read a single line of text."""
     if isinstance(place.value, str) and control_character(place.value) is None:
         return place.value
     raise place.wrong("text in one line", "Put it in quotes, on one line")
 
 
 def word(place: Place) -> str:
-    """Return one word, such as a name or a definition."""
+    """Read one word, such as a name."""
     if isinstance(place.value, str) and WORD.fullmatch(place.value):
         return place.value
     raise place.wrong(
@@ -183,20 +178,20 @@ def word(place: Place) -> str:
 
 
 def flag(place: Place) -> bool:
-    """Return true or false."""
+    """Read true or false."""
     if isinstance(place.value, bool):
         return place.value
     raise place.wrong("true or false", "Write it without quotes")
 
 
 def file_path(place: Place) -> Path:
-    """Return a path; a relative one starts at the folder of the file that it stands in."""
+    """Read a path; a relative one starts at the folder of the file."""
     path = at_home(text(place))
     return path if path.is_absolute() else place.file.absolute().parent / path
 
 
 def present_file(place: Place) -> Path:
-    """Return the path of a file that is there and can be read."""
+    """Read the path of an existing, readable file."""
     path = file_path(place)
     try:
         with path.open("rb") as file:
@@ -210,7 +205,7 @@ def present_file(place: Place) -> Path:
 
 
 def choice(known: Collection[str]) -> Reader:
-    """Return a reader of one of some words; of an enumeration's, its member."""
+    """Return a reader for one of some words; for an enumeration it returns the member."""
     words = [str(one) for one in known]
     expected = " or ".join(", ".join(words).rsplit(", ", 1))
 
@@ -224,7 +219,7 @@ def choice(known: Collection[str]) -> Reader:
 
 
 def choices(known: Collection[str]) -> Reader:
-    """Return a reader of a list of some words, each once."""
+    """Return a reader for a list of distinct words."""
     read_one = choice(known)
 
     def read(place: Place) -> tuple[str, ...]:
@@ -236,7 +231,7 @@ def choices(known: Collection[str]) -> Reader:
 
 
 def whole(low: int, high: int, unit: str = "") -> Reader:
-    """Return a reader of whole numbers."""
+    """Return a reader for integers."""
 
     def read(place: Place) -> int:
         found = place.value
@@ -251,7 +246,7 @@ def whole(low: int, high: int, unit: str = "") -> Reader:
 
 
 def number(low: float, high: float, unit: str = "", *, is_above: bool = False) -> Reader:
-    """Return a reader of numbers; `is_above` leaves the lower bound itself out."""
+    """Return a reader for numbers; `is_above` excludes the lower bound."""
 
     def read(place: Place) -> float:
         found = place.value
@@ -268,12 +263,12 @@ def number(low: float, high: float, unit: str = "", *, is_above: bool = False) -
 
 
 def list_of(read: Reader) -> Reader:
-    """Return a reader of a list whose entries another reader takes."""
+    """Return a reader for a list of values."""
     return lambda place: tuple(read(one) for one in place.entries())
 
 
 def check_distinct(place: Place, names: Collection[str], what: str) -> None:
-    """Refuse a name that stands twice.
+    """Refuse a name that occurs twice.
 
     Raises:
         ConfigInvalid: One does.
@@ -286,7 +281,7 @@ def check_distinct(place: Place, names: Collection[str], what: str) -> None:
 
 
 def _found(value: object, known: Collection[str]) -> str:
-    """Return what stands there; a text that is not much like a word of ours may be a secret in the wrong place."""
+    """Describe a value; a text that resembles no known word is not quoted, because it may be a secret."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value}"[:_LONGEST_QUOTED]
     if isinstance(value, str) and get_close_matches(value.lower(), list(known), n=1):
@@ -298,15 +293,15 @@ _TABLE = re.compile(r"\s*\[\s*([^\]]+?)\s*\]\s*(#.*)?")
 
 
 def toml_of(path: Path, *, called: str, hint: str) -> dict[str, Any]:
-    """Return what a file of TOML holds.
+    """Parse a TOML file.
 
     Args:
         path: The file.
-        called: What was expected, for the complaint that there is no file.
-        hint: How one comes by such a file.
+        called: Description for the error if there is no file.
+        hint: How to create such a file.
 
     Raises:
-        ConfigInvalid: It cannot be read, or is none.
+        ConfigInvalid: It cannot be read or parsed.
     """
     try:
         content = path.read_bytes()
@@ -320,15 +315,15 @@ def toml_of(path: Path, *, called: str, hint: str) -> dict[str, Any]:
 
 
 def parsed_toml(content: bytes, *, where: str, has_secrets: bool = False) -> dict[str, Any]:
-    """Return what the bytes of such a file hold.
+    """Parse the bytes of a TOML file.
 
     Args:
         content: The bytes.
-        where: The file, as complaints name it.
-        has_secrets: Whether a syntax error names only its place: the line may hold a password.
+        where: The file, for error messages.
+        has_secrets: Report a syntax error without the line, which may hold a password.
 
     Raises:
-        ConfigInvalid: It is no text, or none of TOML.
+        ConfigInvalid: It is not UTF-8, or not TOML.
     """
     try:
         return tomllib.loads(content.decode())
@@ -345,11 +340,7 @@ def parsed_toml(content: bytes, *, where: str, has_secrets: bool = False) -> dic
 
 
 def toml_form(manual: str) -> Form:
-    """Return how such a file is written, for what is said where it is not.
-
-    Args:
-        manual: The document that has the table of its keys.
-    """
+    """Return the format of a TOML file; `manual` is the document with its keys."""
     return Form(
         manual=manual,
         line_of=_line_of,
@@ -359,7 +350,7 @@ def toml_form(manual: str) -> Form:
 
 
 def _line_of(path: Path, *keys: str | int) -> str:
-    """Return ` (line N)` for where a key is given, empty where that is not found."""
+    """Return ` (line N)` of a key; empty if it is not found."""
     names = [str(key) for key in keys if isinstance(key, str)]
     lines = path.read_text(encoding="utf-8").splitlines()
     table: list[str] = []

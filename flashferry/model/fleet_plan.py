@@ -1,4 +1,4 @@
-"""The plan of a fleet, and its window."""
+"""The plan of a run for many devices: what happens to each device, when, and over which link."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from flashferry.model.waves import Wave
 from inventory.transport_policy import USUAL
 
 MOST_WAIT_S = 24 * 3600.0
-
-"""A command waits so long for a window to open; an earlier start is refused before its run exists."""
+"""Longest time that a command waits for a window to open; earlier starts are refused."""
 
 _COUNTDOWN_S = (*(hours * 3600.0 for hours in range(24, 0, -1)), 1800.0, 600.0, 60.0)
 
 
 class WindowState(StrEnum):
-    """Where a moment lies."""
+    """Position of a time relative to a plan's window."""
 
     BEFORE = "before"
     OPEN = "open"
@@ -30,35 +29,35 @@ class WindowState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWindow:
-    """The time in which a plan may be carried out.
+    """The time in which a plan can be carried out.
 
     Attributes:
-        opens_at: The first moment, with a time zone; None: it is open from the start.
-        ends_at: The moment from which on it is over, with a time zone; None: it has no end.
+        opens_at: With time zone; None if it is open from the start.
+        ends_at: With time zone, exclusive; None for no end.
     """
 
     opens_at: datetime | None = None
     ends_at: datetime | None = None
 
     def state(self, now: datetime) -> WindowState:
-        """Return where a moment, with a time zone, lies; one that ends before it opens is over."""
+        """Return the position of a time (with time zone); a window that ends before it opens is over."""
         if self.ends_at is not None and (now >= self.ends_at or self._never_opens):
             return WindowState.OVER
         return WindowState.BEFORE if self.opens_in_s(now) > 0 else WindowState.OPEN
 
     def opens_in_s(self, now: datetime) -> float:
-        """Return the seconds until it opens; 0 where it has opened."""
+        """Return the seconds until it opens; 0 if it has opened."""
         return 0.0 if self.opens_at is None else max((self.opens_at - now).total_seconds(), 0.0)
 
     def left_s(self, start: datetime) -> float:
-        """Return the seconds from a start, or from the opening where that is later, to the end; infinite without."""
+        """Return the seconds from a start, or from the opening if that is later, to the end; infinite without end."""
         if self.ends_at is None:
             return float("inf")
         first = start if self.opens_at is None else max(start, self.opens_at)
         return (self.ends_at - first).total_seconds()
 
     def why_closed(self, now: datetime) -> str:
-        """Return why nothing may start at a moment, in a sentence with the times; empty where it is open."""
+        """Return why nothing can start at a time, in a sentence with the times; empty if it is open."""
         state = self.state(now)
         if state is WindowState.OPEN:
             return ""
@@ -77,12 +76,12 @@ class PlanWindow:
 
 
 def next_countdown_s(left_s: float) -> float:
-    """Return how many seconds before the opening the next line of a countdown is due: by the hour, 30, 10, 1 min."""
+    """Return how many seconds before the opening the next countdown line is due: every hour, then 30, 10, 1 min."""
     return next((mark for mark in _COUNTDOWN_S if mark < left_s), 0.0)
 
 
 def spoken(moment: datetime) -> str:
-    """Return a moment to the minute with its offset from UTC: `2026-11-30 22:00 UTC+01:00`."""
+    """Format a time to the minute with its UTC offset: `2026-11-30 22:00 UTC+01:00`."""
     seconds = f":{moment:%S}" if moment.second else ""
     offset = f"{moment:%z}"
     zone = "UTC" if not moment.utcoffset() else f"UTC{offset[:3]}:{offset[3:5]}"
@@ -93,7 +92,7 @@ SCHEMA = "flashferry.plan/1"
 
 
 class Action(StrEnum):
-    """What is to be done with a device; STAYS: the image rules say that it keeps what it has."""
+    """What to do with a device; STAYS: the image rules keep its present image."""
 
     STAGE = "stage"
     ALREADY_THERE = "already there"
@@ -103,7 +102,7 @@ class Action(StrEnum):
 
 
 class Supply(StrEnum):
-    """Where a device pulls its image from: the controller's server over the WAN, its site's depot, or a neighbour."""
+    """Where a device copies its image from: the controller's server over the WAN, its site's depot, or a neighbour."""
 
     CENTRE = "centre"
     DEPOT = "depot"
@@ -112,47 +111,41 @@ class Supply(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDevice:
-    """A device of the plan. What could not be seen is None.
+    """A device of the plan. Unknown values are None.
 
     Attributes:
-        host: Inventory name.
-        address: Name or address to log in to.
-        site: Site whose link it shares, or None.
-        group: Its first group, or None.
-        identity: What it calls itself (`flashferry.model.lease`): host name and serial number.
-        model: Model as the device shows it.
-        version: Release that runs on it.
+        address: Name or address for the login.
+        site: Site whose link it shares.
+        group: Its first group.
+        identity: Host name and serial number, see `flashferry.model.lease`.
+        model: As the device shows it.
+        version: Running release.
         rtt_s: Least round-trip time of the SSH connection.
-        image: Name of the image that it is to have, or None where no rule gave one.
-        image_reason: Why this one.
-        file_system: Where it goes, for example `bootflash:`.
-        action: What is to be done.
-        reason: Why it is refused or could not be seen; else empty.
-        hint: What to do about that, or None.
-        cause: Why it is out of reach, for programs (`flashferry.model.record.Failure`); else None.
-        notes: What the check noticed.
-        wave: Number of its wave; -1 where it is in none.
-        transport: By what it fetches.
-        transport_reason: Why by that, in a sentence, where `auto` chose; else empty.
-        ceilings: How fast it can fetch at most by each transport that is allowed, in a sentence; empty where the usual
-            one was no choice.
-        tune: Whether it is to be tuned for its copy.
-        tune_reason: Why it is not, in a sentence; else empty.
-        adds: Whether it adds the image (`install add`) once it is restored: by the rule of its image, or as all do.
-        other_places: How many other members, or supervisors, the run copies the image to inside the box once it is
-            restored; 0 for a device that is alone, or hands it on by itself (install mode).
-        expected_bytes_per_s: Rate to expect of a copy that has the link's share it needs, or None: unknown.
-        expected_source: Where that comes from; where it is assumed, it says so.
-        is_assumed: Whether the rate is an assumption and not a measurement of this device.
-        hash_bytes_per_s: How fast it hashes, measured or assumed.
-        starts_s: When it begins, in seconds from the start of the run, by the forecast.
-        copy_s: How long its copy takes beside the others'.
-        hash_s: How long it hashes.
-        finish_s: How long it goes on once it is restored: copies inside the box with their hashes, adding; 0 where
-            there is nothing of the kind.
-        total_s: From its login to its last proof, waiting for slots included.
-        pulls_from: Where it pulls its image from, by the inventory; the first device of a site of neighbours pulls from
-            the centre.
+        image: Name of its image; None if no rule gave one.
+        image_reason: Why this image.
+        file_system: Target, for example `bootflash:`.
+        reason: Why it is refused or could not be read; else empty.
+        hint: What to do about that.
+        cause: Why it is unreachable (`flashferry.model.record.Failure`).
+        notes: Notes of the check.
+        wave: Number of its wave; -1 for none.
+        transport_reason: Why this transport, in a sentence, if `auto` chose it; else empty.
+        ceilings: Highest rate by each allowed transport, in a sentence; empty if there was no choice.
+        tune: Whether it is tuned for its copy.
+        tune_reason: Why not, in a sentence; else empty.
+        adds: Whether `install add` follows.
+        other_places: Number of other members or supervisors to which the run copies the image inside the device; 0 if
+            there are none, or if the device does it by itself (install mode).
+        expected_bytes_per_s: Expected rate if the link has that much left; None if unknown.
+        expected_source: Where that rate is from.
+        is_assumed: Whether the rate was not measured on this device.
+        hash_bytes_per_s: Hashing speed, measured or assumed.
+        starts_s: Start, in seconds after the start of the run, by the forecast.
+        copy_s: Duration of its copy, beside the others.
+        hash_s: Duration of hashing.
+        finish_s: Duration of copies inside the device and of adding, after the restore; 0 for none.
+        total_s: From login to last proof, waiting for slots included.
+        pulls_from: Source of its image; the first device of a site with neighbours copies from the controller.
     """
 
     host: str
@@ -193,34 +186,34 @@ class PlannedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteForecast:
-    """What a run does to the link of a site.
+    """Load on the link of a site by a run.
 
-    With a depot or neighbours an image crosses the link once, and the copies of the others go over the LAN.
+    With a depot or neighbours an image crosses the link once, and the devices' copies go over the LAN.
 
     Attributes:
-        site: Its name; of a device without a site `device NAME`.
-        devices: Devices that are to be staged there.
-        link_rate_bps: Rate of its link, or None where it is unknown: its copies find their pace themselves.
-        link_source: Who says so.
-        cap_share: Share of the link that copies may take.
-        cap_bytes_per_s: What its copies may take together, as payload, or None.
-        copies: Most copies at the same time that are allowed.
-        peak_copies: Most that the forecast has, those over a LAN among them.
-        load_share: Share of the cap in use from its first copy to the end of its last one; None without a cap.
-        busy_s: How long a copy is on the link.
-        bytes: What crosses it.
-        starts_s: First device begins, in seconds from the start of the run.
-        ends_s: Last device is done.
-        closes_at: When its window closes, ISO 8601, or None.
-        depot: Its depot as the inventory names it, or None.
-        neighbours: Whether its devices serve each other.
-        at_depot_s: When its last image is proven at its depot, in seconds from the start of the run; None without one.
-        lan_rate_bps: Rate of its LAN, where copies go over that; else None.
-        lan_source: Who says so.
-        lan_bytes: What its copies carry over the LAN.
-        lan_busy_s: How long one is on it.
-        saved_bytes: What crosses its link less than if each device pulled for itself.
-        saved_s: How much earlier the site is done than so, by itself and all at once; negative: later.
+        site: Its name; `device NAME` for a device without a site.
+        devices: Number of devices to stage.
+        link_rate_bps: Rate of its link; None if unknown, in which case copies find their own pace.
+        link_source: Where that rate is from.
+        cap_share: Share of the link that copies can take.
+        cap_bytes_per_s: Payload rate of all its copies together; None for no cap.
+        copies: Maximum number of concurrent copies.
+        peak_copies: Concurrent copies in the forecast, those over a LAN included.
+        load_share: Used share of the cap from the first copy to the end of the last; None without cap.
+        busy_s: How long copies use the link.
+        bytes: Bytes over the link.
+        starts_s: Start of the first device, in seconds after the start of the run.
+        ends_s: End of the last device.
+        closes_at: End of its window, ISO 8601; None for none.
+        depot: Its depot in the inventory; None for none.
+        neighbours: Whether its devices copy from each other.
+        at_depot_s: When the last image is verified at its depot, in seconds after the start; None without depot.
+        lan_rate_bps: Rate of its LAN, if copies use it; else None.
+        lan_source: Where that rate is from.
+        lan_bytes: Bytes over the LAN.
+        lan_busy_s: How long copies use the LAN.
+        saved_bytes: Bytes that its link is spared, compared with a copy per device.
+        saved_s: How much earlier the site ends, compared with a copy per device; negative if later.
     """
 
     site: str
@@ -250,21 +243,20 @@ class SiteForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepotAdvice:
-    """A site that should have a depot: what it would bring. The site is looked at by itself, all its devices at once.
+    """What a depot would save at a site, with all its devices staged at once.
 
     Attributes:
-        site: Its name.
-        devices: Devices that are to be staged there.
-        images: Images that they are to have.
-        bytes: What crosses its link without a depot.
-        bytes_with: What would cross it with one.
-        takes_s: How long the site takes without.
-        takes_with_s: How long it would take with one.
+        devices: Number of devices to stage.
+        images: Number of different images.
+        bytes: Bytes over its link without a depot.
+        bytes_with: The same with a depot.
+        takes_s: Duration without.
+        takes_with_s: Duration with.
         saved_s: The difference.
-        fits: Whether it fits its window without; None where there is none.
-        fits_with: Whether it would with one.
-        nights: How many windows like this one it takes without; None where there is none, or a device fits into none.
-        nights_with: How many with one.
+        fits: Whether it fits its window without; None for no window.
+        fits_with: Whether it fits with.
+        nights: Number of such windows needed without; None for no window, or if a device fits into none.
+        nights_with: Number needed with.
     """
 
     site: str
@@ -283,17 +275,17 @@ class DepotAdvice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savings:
-    """What the depots and neighbours of a plan save against each device pulling for itself.
+    """What a plan's depots and neighbours save, compared with a copy per device over the WAN.
 
     Attributes:
-        sentence: The same for people, with the figures.
-        bytes: What crosses all links.
-        bytes_without: What would.
-        lan_bytes: What goes over LANs instead.
-        duration_s: How long the run takes.
-        duration_without_s: How long it would.
-        nights: How many windows like this one all devices take; None where there is none, or a device fits into none.
-        nights_without: How many they would.
+        sentence: The figures as text.
+        bytes: Bytes over all WAN links.
+        bytes_without: The same without depots and neighbours.
+        lan_bytes: Bytes over LANs.
+        duration_s: Duration of the run.
+        duration_without_s: The same without.
+        nights: Number of such windows for all devices; None for no window, or if a device fits into none.
+        nights_without: The same without.
     """
 
     sentence: str
@@ -308,12 +300,12 @@ class Savings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """Something that would make a run shorter.
+    """A change that would shorten a run.
 
     Attributes:
-        change: What to do, in words.
-        fits: Whether the run fits the window then.
-        ends_s: When the run ends then, in seconds from its start.
+        change: What to change.
+        fits: Whether the run then fits the window.
+        ends_s: When the run then ends, in seconds after its start.
     """
 
     change: str
@@ -326,10 +318,10 @@ class Fit:
     """Whether a run fits its window.
 
     Attributes:
-        fits: Yes or no; None where there is no window.
-        sentence: The same for people, with the figures.
-        late: Devices that would not be done in time, in the order in which they would start.
-        remedies: What would make it fit, or at least shorter; the cheapest first.
+        fits: None for no window.
+        sentence: The result as text.
+        late: Devices that would not end in time, in starting order.
+        remedies: What would shorten it, the cheapest first.
     """
 
     fits: bool | None
@@ -340,23 +332,21 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan(PlanSettings):
-    """The plan of a run, with the settings that it carries.
+    """The plan of a run, with its settings.
 
     Attributes:
-        created_at: When it was made, ISO 8601, UTC.
-        starts_at: When the run is to begin, ISO 8601: now, or when the window opens.
-        ends_at: When it must have ended, ISO 8601, or None: no end is given for the run as a whole.
+        created_at: ISO 8601, UTC.
+        starts_at: Start of the run, ISO 8601: now, or when the window opens.
+        ends_at: When it must have ended, ISO 8601; None for no limit.
         images: All images, each once.
-        image_folders: The folders that they are in, absolute and with all links followed.
-        digest: SHA-256 of all the rest, as `flashferry.model.plan_file` works it out; empty before it is written.
-        duration_s: How long the run takes, by the forecast.
-        fit: Whether that fits.
-        assumptions: What the forecast takes for granted, in sentences.
-        sites: What happens to each site's link.
-        waves: Who goes when.
-        devices: Every device of the inventory as selected, in its order.
-        savings: What its depots and neighbours save; None where no site has any.
-        depot_advice: The sites that should have a depot, the one that gains most first.
+        image_folders: Their folders, absolute, with links resolved.
+        digest: SHA-256 of the rest, see `flashferry.model.plan_file`; empty before it is written.
+        duration_s: By the forecast.
+        assumptions: Of the forecast, one sentence each.
+        sites: Load on each site's link.
+        devices: The selected devices of the inventory, in its order.
+        savings: None if no site has a depot or neighbours.
+        depot_advice: Sites that would gain from a depot, the highest gain first.
     """
 
     created_at: str
@@ -376,26 +366,26 @@ class FleetPlan(PlanSettings):
 
     @property
     def run_policy(self) -> StagePolicy:
-        """Return the policy of a run that carries it out as it stands."""
+        """Return the settings of a run that carries it out unchanged."""
         until = None if self.ends_at is None else datetime.fromisoformat(self.ends_at)
         return StagePolicy(**self.of_plan(), until=until)
 
     def of(self, action: Action) -> tuple[PlannedDevice, ...]:
-        """Return the devices with which this is to be done."""
+        """Return the devices with an action."""
         return tuple(device for device in self.devices if device.action is action)
 
     @property
     def canaries(self) -> frozenset[str]:
-        """Return the names of its canaries; none where it has no wave of them."""
+        """Return the hosts of its canary wave; empty if it has none."""
         return frozenset(host for wave in self.waves if wave.is_canary for host in wave.hosts)
 
 
 def limited_to(plan: FleetPlan, hosts: Collection[str]) -> FleetPlan:
-    """Return a plan with some of its devices alone; waves keep their numbers, and the digest is that of the whole.
+    """Return a plan with only some devices; waves keep their numbers, and the digest is that of the whole.
 
     Args:
-        plan: The plan, as it is approved.
-        hosts: Which of its devices; others are not made up.
+        plan: The approved plan.
+        hosts: Inventory names; unknown ones are ignored.
     """
     waves = [replace(wave, hosts=tuple(host for host in wave.hosts if host in hosts)) for wave in plan.waves]
     return replace(

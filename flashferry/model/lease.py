@@ -1,4 +1,4 @@
-"""A device in a run's hands, as the journal keeps it."""
+"""A device held by a run, as the journal stores it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class JournalUnusable(FlashferryError):
-    """The journal's owner must act: it cannot be read or written."""
+    """The journal cannot be read or written; its owner must act."""
 
     kind: ClassVar[Kind] = Kind.JOURNAL_UNUSABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedDevice:
-    """A device that a run tuned and has not proven restored, or whose activation has not come to an end.
+    """A device that a run changed and has not proven restored, or whose activation has not ended.
 
     Attributes:
-        identity: What it calls itself, see `flashferry.devices.identity`; None where the journal does not say.
-        members: Serial numbers of the members of a stack; empty for another device.
-        target: Path of the copy that was under way, or of the image that was to be activated, or None.
-        activation: The activation that was under way, or None where it was none.
+        identity: See `flashferry.devices.identity`; None if unknown.
+        members: Serial numbers of a stack's members; empty for a single device.
+        target: Path of the copy in progress, or of the image to activate; None for none.
+        activation: The activation in progress; None for none.
     """
 
     run_id: str
@@ -50,7 +50,7 @@ class LeasedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedEntry:
-    """A device of which the journal has no more than its name: compare its lines by hand (`SHOW_OUR_LINES`)."""
+    """A held device whose journal entry is unreadable: compare its configuration by hand (`SHOW_OUR_LINES`)."""
 
     run_id: str
     host: str
@@ -58,13 +58,13 @@ class DamagedEntry:
 
 
 def leased_device(columns: Mapping[str, Any], *, is_sound: bool = True) -> LeasedDevice | DamagedEntry:
-    """Return the device of a journal's row or of a lease's file, or what is left of it.
+    """Return the device of a journal row or a lease file, or a damaged entry.
 
     Args:
         columns: The journal's columns by name; JSON as text.
-        is_sound: Whether they are what was written.
+        is_sound: Whether their checksum matched.
     """
-    # Late: mostly nothing is in hand, and what our steps keep and type brings sessions, platforms and transports.
+    # Imported only if a device is held (start time): it loads sessions, platforms and transports.
     from tasks.snapshot import Snapshot
 
     try:
@@ -89,13 +89,14 @@ def leased_device(columns: Mapping[str, Any], *, is_sound: bool = True) -> Lease
 
 
 def _activation(stored: str | None) -> Activation | None:
-    """Return the activation of a lease, or None where the run was none.
+    """Return the activation of a lease; None for none.
 
     Raises:
-        ValueError: It would have us type what we never set.
+        ValueError: It would make us send commands that we never send.
     """
     if not stored:
         return None
+    # Start time, as above.
     from flashferry.model.activation import Activation
     from tasks.activating.boot_order import is_ours_to_type
 
@@ -109,8 +110,9 @@ def _changes(stored: str) -> tuple[Change, ...]:
     """Return the changes of a lease.
 
     Raises:
-        ValueError: One would have us type what we never set: it was not written by us.
+        ValueError: One would make us send a line that we never set, so it was not written by us.
     """
+    # Start time, as above.
     from tasks.tcp_config import Change, is_ours_to_type
 
     changes = tuple(decode(Change, one) for one in json.loads(stored))

@@ -17,24 +17,23 @@ if TYPE_CHECKING:
     from flashferry.model.record import DeviceRecord
 
 MOST = 10_000
-
-"""More of anything at once is a typing error; no controller carries it."""
+"""Larger numbers are typing errors; no controller could handle them."""
 
 _limit = partial(setting, subject=Subject.WAVES, metavar="N", least=1, most=MOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one run, each from 1 to `MOST`.
+    """Limits of a run, each from 1 to `MOST`.
 
     Attributes:
-        logins: SSH sessions that are being opened at the same time; a login costs a router seconds of CPU, and an AAA
-            server (TACACS+, RADIUS) has a limit of its own.
-        copies: Copies at the same time in the whole run.
-        site_copies: Copies at the same time at one site; they share the site's cap. A site may have a lower one in the
-            inventory (`max_copies`).
-        hashes: Devices that hash at the same time. They do it by themselves, and one that waits for its turn is tuned
-            all the while: so no fewer than copies, by default.
+        logins: SSH logins at the same time; a login takes seconds of a router's CPU, and AAA servers (TACACS+, RADIUS)
+            have limits.
+        copies: Copies at the same time in the run.
+        site_copies: Copies at the same time per site, which share the site's cap; the inventory may set a lower limit
+            (`max_copies`).
+        hashes: Devices that hash at the same time. A device that waits for its turn stays tuned, so the default is not
+            lower than `copies`.
     """
 
     logins: int = _limit(20, option="--max-logins", help="Logins at once", label="logins at once")
@@ -57,20 +56,20 @@ class Limits:
                 )
 
     def of_site(self, site_limit: int | None) -> int:
-        """Return how many copies may run at a site that has a limit of its own, or None."""
+        """Return the number of copies at a site with its own limit, or None."""
         return min(self.copies, self.site_copies if site_limit is None else min(site_limit, self.site_copies))
 
 
 def parse_until(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
-    """Return the moment that is meant; a time of day is its next occurrence.
+    """Parse a time; a time of day means its next occurrence.
 
     Args:
         text: `HH:MM`, or ISO 8601 with a date.
-        now: The present, with a time zone.
-        zone: Time zone of a text that names none; None is this machine's, with its changes of season.
+        now: Current time, with time zone.
+        zone: Time zone of a text without one; None for this host's.
 
     Raises:
-        ConfigInvalid: It is neither, or it is past.
+        ConfigInvalid: It is invalid, or in the past.
     """
     try:
         if "-" not in text[:8]:
@@ -92,10 +91,10 @@ def parse_until(text: str, now: datetime, zone: tzinfo | None = None) -> datetim
 
 
 def parse_window(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[datetime, datetime]:
-    """Return when a window such as `22:00-05:00` opens and closes: the one that is open, from now on, else the next.
+    """Parse a window such as `22:00-05:00`; return start and end of the current one (starting now), else of the next.
 
     Raises:
-        ConfigInvalid: It is no window.
+        ConfigInvalid: It is invalid.
     """
     try:
         opens, closes = (time.fromisoformat(part.strip()) for part in text.split("-"))
@@ -133,22 +132,21 @@ PASSING = frozenset(
         Kind.SERVER_GONE,
     }
 )
-
-"""Kinds of failure that may be gone the next time."""
+"""Error types that may be temporary."""
 
 _PROVEN = (Restored.UNTOUCHED, Restored.RESTORED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often a device is tried again in a run.
+    """How often a failed device is tried again in a run.
 
     Attributes:
-        times: Tries after the first one, 0 to 10.
-        pause_s: Pause before the first of them, >= 0; it doubles with each.
-        jitter: Share of the pause by which it is lengthened at random, 0 to 1: devices that failed together, as a site
-            whose link was cut, must not all come back in the same second.
-        seed: Of the random numbers, so that a run can be played again; None: any.
+        times: Additional attempts, 0 to 10.
+        pause_s: Pause before the first of them, >= 0; doubled for each further one.
+        jitter: Random extension of the pause, 0 to 1, so that devices that failed together, for example by a cut link,
+            do not return in the same second.
+        seed: Seed of the random numbers, for reproducible runs; None for any.
     """
 
     times: int = setting(
@@ -172,17 +170,17 @@ class RetryPolicy:
             )
 
     def dice(self) -> Callable[[], float]:
-        """Return the source of this run's random numbers in [0, 1)."""
+        """Return this run's source of random numbers in [0, 1)."""
         return random.Random(self.seed).random  # noqa: S311 -- spreads load, guards nothing
 
 
 def pause_before_retry(
     record: DeviceRecord, attempt: int, policy: RetryPolicy, dice: Callable[[], float]
 ) -> float | None:
-    """Return after how many seconds a device is tried again, or None where it is not.
+    """Return the seconds until a device is tried again; None if it is not.
 
     Args:
-        record: What became of its last attempt.
+        record: Result of its last attempt.
         attempt: Number of that attempt, from 1.
         policy: How often.
         dice: Source of random numbers in [0, 1).
@@ -193,10 +191,10 @@ def pause_before_retry(
 
 
 def may_pass(record: DeviceRecord) -> bool:
-    """Return whether a failure may be temporary, and the device is restored."""
+    """Return whether a failure may be temporary and the device is restored."""
     if record.outcome is not Outcome.FAILED or record.failure is None or record.restored not in _PROVEN:
         return False
     if record.restore_failure is not None or (record.partial_file is not None and not record.partial_removed):
-        # What is left on flash would be refused by the next check, and hide why the first attempt failed.
+        # The next check would refuse the partial file, and hide why the first attempt failed.
         return False
     return record.failure.kind in PASSING

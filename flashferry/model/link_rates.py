@@ -1,12 +1,9 @@
-"""What the links to devices carry: stated in the inventory, or learned from earlier transfers of the same site.
+"""Rates of the links to devices: stated in the inventory, or learned from earlier transfers of the site.
 
-A rate that is learned serves plans and windows. It holds no copy back unless the inventory states a `cap_share`: where
-no rate is stated, copies find the link's rate anew for themselves (`flashferry.tcp.pacing`), and it may have changed.
-
-An unknown rate is no reason to refuse. A copy without one finds the pace of its link by itself, all copies of a site
-share it, and it stays fair to other flows. That takes BBR and a kernel that paces. Where this host has neither, a copy
-would use CUBIC: it fills the queue of its link until it loses packets, and delays everything else there. So `plan` and
-`stage` refuse that, unless the operator insists.
+Learned rates serve forecasts. They only limit a copy if the inventory states a `cap_share`, because a link may change;
+otherwise copies find their own pace (`flashferry.tcp.pacing`), which all copies of a site share and which is fair to
+other flows. That needs BBR and a pacing kernel. Without them a copy would use CUBIC, which fills the link's queue until
+packets are lost and delays all other traffic, so `plan` and `stage` refuse that unless the operator insists.
 """
 
 from __future__ import annotations
@@ -27,21 +24,17 @@ STATED = "stated in the inventory"
 
 
 def payload_cap_bytes_per_s(cap_bps: float | None) -> int | None:
-    """Return a cap on the link as a rate of payload, which is what the kernel paces by; None stays None.
-
-    Args:
-        cap_bps: Bits per second on the link, IP headers included.
-    """
+    """Convert a cap on the link (bit/s, IP headers included) to a payload rate for the kernel; None stays None."""
     return None if cap_bps is None else int(link_payload_bytes_per_s(cap_bps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRate:
-    """A link's rate and where the figure comes from.
+    """Rate of a link.
 
     Attributes:
-        rate_bps: Bits per second on the link, > 0.
-        source: `stated in the inventory`, or how old it is, from which client and with which verdict it was learned.
+        rate_bps: Bit/s on the link, > 0.
+        source: `stated in the inventory`, or the age, client and verdict of the transfer it was learned from.
     """
 
     rate_bps: float
@@ -50,18 +43,18 @@ class LinkRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkCap:
-    """What the copies over a link may take together: payload bytes per second, and where the figure comes from."""
+    """Payload rate of all copies over a link together, and where it is from."""
 
     bytes_per_s: int
     source: str
 
 
 class LinkRates:
-    """The links of a run. A rate that the inventory states always wins; one that is learned ends with its age.
+    """The links of a run. A stated rate takes precedence; a learned one expires.
 
     Args:
-        folder: State directory in which learned rates are kept between runs, or None: in memory only.
-        wall: Wall-clock time, seconds since 1970.
+        folder: State directory with learned rates; None keeps them in memory.
+        wall: Wall clock, seconds since 1970.
     """
 
     def __init__(self, folder: Path | None = None, wall: Callable[[], float] = time.time) -> None:
@@ -69,29 +62,29 @@ class LinkRates:
         self._wall = wall
 
     def of(self, device: HostView, peer_address: str) -> LinkRate | None:
-        """Return the rate of a device's link, or None where it is unknown.
+        """Return the rate of a device's link; None if unknown.
 
         Args:
             device: The device.
-            peer_address: Its address as the SSH session shows it; its network stands for a site where none is named.
+            peer_address: Its address in the SSH session, whose network replaces a missing site name.
         """
         if device.link_rate_bps is not None:
             return LinkRate(rate_bps=device.link_rate_bps, source=STATED)
         return self._learned(_key(device, peer_address))
 
     def note(self, device: HostView, record: TransferRecord) -> None:
-        """Store what a transfer shows about the link of its device."""
+        """Learn from a transfer."""
         self._rates.note(_key(device, record.peer_address), record)
 
     def cap(self, device: HostView, peer_address: str) -> LinkCap | None:
-        """Return the cap of a device that shares its link with no other; None: no cap."""
+        """Return the cap of a device that shares its link with no other; None for no cap."""
         found = self.of(device, peer_address)
         if found is None or (found.source != STATED and not device.is_cap_share_stated):
             return None
         return _capped(found, device.cap_share)
 
     def learned_site_caps(self, devices: Iterable[HostView]) -> dict[str, LinkCap]:
-        """Return what the copies to a site may take together, where a share is stated and the rate is learned."""
+        """Return the caps of sites with a stated share and a learned rate."""
         found: dict[str, LinkCap] = {}
         everyone = tuple(devices)
         stated = {device.site for device in everyone if device.link_rate_bps is not None}
@@ -110,11 +103,11 @@ class LinkRates:
 
 
 def copy_share(device: HostView, rate: LinkRate | None) -> float:
-    """Return the part of a link that copies take: the inventory's, or of a learned rate what a found pace leaves them.
+    """Return the share of a link for copies: the inventory's, or for a learned rate what pacing leaves.
 
     Args:
-        device: A device behind the link.
-        rate: What is known of it.
+        device: A device on the link.
+        rate: The known rate, or None.
     """
     is_found = rate is not None and rate.source != STATED and not device.is_cap_share_stated
     return HOLD_SHARE if is_found else device.cap_share
@@ -131,7 +124,7 @@ def _key(device: HostView, peer_address: str) -> str:
 
 
 INSIST = "--uncapped"
-"""The option that lets copies run with neither cap nor pace."""
+"""Option that allows copies without cap and pacing."""
 
 _SHOWN = 3
 
@@ -143,16 +136,16 @@ def pace_notice(
     uncapped: bool,
     probe: Callable[[], HostCapabilities] | None = None,
 ) -> str:
-    """Return a sentence about links without a cap; empty where every link has one.
+    """Return a sentence about links without a cap; empty if each has one.
 
     Args:
         devices: The devices that may copy.
-        links: What the links carry.
+        links: The known rates.
         uncapped: Whether the operator insists.
-        probe: Returns what the kernel allows this process; called only where a link has no cap.
+        probe: Returns the kernel's capabilities; only called if a link has no cap.
 
     Raises:
-        ConfigInvalid: A link has no cap, this host allows no pace either, and the operator does not insist.
+        ConfigInvalid: A link has no cap, this host cannot pace, and the operator does not insist.
     """
     everyone = tuple(devices)
     capped = links.learned_site_caps(everyone)
@@ -172,7 +165,7 @@ def pace_notice(
 
 
 def _lacking(capabilities: HostCapabilities) -> str:
-    """Return why no pace can be found on this host, or nothing where it can."""
+    """Return what this host lacks for pacing; empty for nothing."""
     if not capabilities.paces:
         return "this host's kernel does not pace"
     return "" if capabilities.allows("bbr") else "this host's kernel grants us no BBR"

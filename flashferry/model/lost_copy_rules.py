@@ -1,14 +1,14 @@
-"""What to do about a copy whose session was lost: a table of decisions. Pure: evidence in, decision out.
+"""Decide about a copy whose SSH session was lost. Pure: evidence in, decision out.
 
 Facts
 -----
-* Whether a copy goes on when its vty closes is not documented, and differs: users report copies that `exec-timeout`
-  killed (netmiko issue 568) and a switch that deleted the partial file (ansible issue 60440). So nothing is assumed:
-  the flash and the server's account of the transfer are looked at.
-* IOS was never shown to resume by REST: a copy that broke off is repeated as a whole, at most once.
-* The server's last byte is not the device's: slow flash is written, and sums are checked, for minutes behind it.
-* A file of the right size proves nothing: its hash does, in the step that follows every copy. The hash is the device's
-  word, too; what our server delivered is ours. A file that has more bytes than were delivered is not our copy's.
+* Whether a copy continues when its vty closes is undocumented and differs: users report copies that `exec-timeout`
+ended
+  (netmiko issue 568) and a switch that deleted the partial file (ansible issue 60440). So flash and server are checked.
+* IOS was never shown to resume by REST: a broken copy is repeated completely, at most once.
+* The device may write to slow flash and compute sums for minutes after the server's last byte.
+* A file of the right size proves nothing; its hash does, in the step after every copy, together with the server's count
+  of delivered bytes. A file with more bytes than were delivered is not our copy's.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Evidence:
     Attributes:
         image_bytes: Size of the image.
         to_null: The copy goes to `null:` and leaves no file.
-        began: The server saw the device begin a transfer in this run, so a file at the target is our copy's: the check
-            found none there, and the device overwrites nothing without a question that we answer with no.
+        began: The server saw the transfer start in this run, so a file at the target is from our copy: the check found
+            none there, and the device never overwrites without our confirmation.
         transferring: The server is still sending.
-        delivered: The device acknowledged every byte of the image; None where no server of ours counts them.
-        delivered_bytes: How many it acknowledged, as far as they were counted.
-        flash_bytes: Size of the file at the target, None where there is none.
-        busy: The device has the file open and does not show its size.
+        delivered: The device acknowledged the whole image; None if no server of ours counts.
+        delivered_bytes: Acknowledged bytes.
+        flash_bytes: Size of the file at the target; None for no file.
+        busy: The device has the file open and shows no size.
         settled: Server and flash were unchanged for long enough.
         waited: They were unchanged for as long as a device may take after the last byte.
-        may_remove: The operator allowed to remove a partial file of ours.
+        may_remove: The operator allowed the removal of our partial file.
         may_repeat: The copy was not repeated yet.
     """
 
@@ -63,18 +63,18 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryDecision:
-    """A decision and the reason in a sentence."""
+    """A decision and its reason in a sentence."""
 
     decision: Decision
     reason: str
 
 
 def decide_recovery(seen: Evidence) -> RecoveryDecision:
-    """Return what to do, by the first rule that fits."""
+    """Return the decision of the first matching rule."""
     if seen.transferring:
         return _decision(Decision.WAIT, "the device goes on copying without its session")
     if seen.to_null:
-        # A speed test needs the device's own line, and a repeated one leaves no file.
+        # A speed test needs the device's own output, and repeating it leaves no file.
         return _repeat(seen, "the copy to null: lost its session")
     if seen.busy:
         return _decide_busy(seen)

@@ -1,12 +1,10 @@
-"""A plan as a file: written to be read by people and compared line by line, read with everything checked that can be.
+"""Write a plan to a file, and read it with all checks.
 
-Each device is a block of its own with its keys in a fixed order, so that two plans of a fleet differ in `diff` where
-the devices do, and in their digests.
+Each device is a block with its keys in a fixed order, so that `diff` of two plans shows the devices that differ.
 
-A plan says which files of the controller go to which routers. So it carries the SHA-256 of its own content, which
-`plan` prints and `stage` prints again before it does anything: who reviewed it sees that it is the one. It is that of
-the content as JSON with sorted keys and without blanks, ASCII alone, without the key `digest` itself and those that
-`--json` adds. Its images are files of their names below the folders that it names.
+A plan states which files of the controller go to which routers, so it contains the SHA-256 of its content: that of the
+content as JSON with sorted keys, without blanks, ASCII only, without the key `digest` and those that `--json` adds.
+`plan` and `stage` print it. Its images are files of their names in the folders that it lists.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from flashferry.model.fleet_plan import SCHEMA, Action, FleetPlan
 _NAME, _VERSION = SCHEMA.split("/")
 _CHUNK_BYTES = 1 << 20
 _OF_JSON_OPTION = frozenset({"schema", "exit_code", "meaning"})
-"""What a plan has around it, in a file or as `flashferry plan --json` prints it: both can be read."""
+"""Keys around a plan as `flashferry plan --json` prints it, which can also be read."""
 _CARRIED_OUT = frozenset(
     {
         *(
@@ -48,7 +46,7 @@ _CARRIED_OUT = frozenset(
         *("image_folders", "late", "md5", "name", "path", "schema", "sha512", "site", "starts_at", "transport", "tune"),
     }
 )
-"""What a run goes by: it stays as it is, whatever secret it may look like."""
+"""Keys that a run uses: never redacted, even if a value looks like a secret."""
 _AGAIN = "Make the plan anew with 'flashferry plan'"
 
 
@@ -63,7 +61,7 @@ def plan_text(plan: FleetPlan) -> str:
 
 
 def sealed(content: dict[str, object]) -> dict[str, object]:
-    """Return a plan's content with its digest as it is now."""
+    """Return a plan's content with its current digest."""
     return content | {"digest": _digest(content)}
 
 
@@ -74,10 +72,10 @@ def _digest(content: dict[str, object]) -> str:
 
 
 def save_plan(plan: FleetPlan, path: Path) -> None:
-    """Write a plan, for its owner only; a reader never sees half of it.
+    """Write a plan atomically, readable by its owner only.
 
     Raises:
-        ConfigInvalid: It cannot be written there.
+        ConfigInvalid: It cannot be written.
     """
     try:
         write_whole(path, plan_text(plan), is_private=True)
@@ -89,11 +87,11 @@ def save_plan(plan: FleetPlan, path: Path) -> None:
 
 
 def load_plan(path: Path) -> FleetPlan:
-    """Return the plan in a file, its images compared with what they were.
+    """Read a plan, and compare its images with the files.
 
     Raises:
-        ConfigInvalid: The file is missing, damaged, changed or of another release, or an image is missing, another one
-            now, or not where the plan says that its images are.
+        ConfigInvalid: The file is missing, damaged, changed or of another release, or an image is missing, changed, or
+            not in the plan's folders.
     """
     plan = read_plan(path)
     check_places(plan, path)
@@ -103,7 +101,7 @@ def load_plan(path: Path) -> FleetPlan:
 
 
 def read_plan(path: Path) -> FleetPlan:
-    """Return the plan in a file, whose images need not be there any more.
+    """Read a plan without checking its images.
 
     Raises:
         ConfigInvalid: The file is missing, damaged, changed or of another release.
@@ -119,11 +117,11 @@ def read_plan(path: Path) -> FleetPlan:
 
 
 def plan_from(content: bytes, called: Path | str) -> FleetPlan:
-    """Return the plan that a file's content is, with everything checked but its images, which are on disk.
+    """Parse a plan, and check everything but its images.
 
     Args:
         content: The file's bytes.
-        called: What errors call it: its path, or where it came from.
+        called: Its name in error messages.
 
     Raises:
         ConfigInvalid: It is damaged, changed or of another release.
@@ -134,10 +132,10 @@ def plan_from(content: bytes, called: Path | str) -> FleetPlan:
 
 
 def check_image(image: PlannedImage) -> None:
-    """Compare an image with what it was when the plan was made.
+    """Compare an image with its state when the plan was made.
 
     Raises:
-        ConfigInvalid: It is missing, no regular file, or its size or contents are another's.
+        ConfigInvalid: It is missing, no regular file, or differs in size or content.
     """
     path = Path(image.path)
     try:
@@ -162,10 +160,10 @@ def check_image(image: PlannedImage) -> None:
 
 
 def check_places(plan: FleetPlan, called: Path | str) -> None:
-    """Refuse a plan that calls a file by another name, or takes one from where its images are not.
+    """Check that the plan's images are in its folders and have the names of their files.
 
     Raises:
-        ConfigInvalid: An image is not in one of the plan's folders, all links followed, or called otherwise than it.
+        ConfigInvalid: An image is outside the folders, with links resolved, or its name differs from the file's.
     """
     folders = [Path(folder) for folder in plan.image_folders]
     for image in plan.images:
@@ -180,14 +178,14 @@ def check_places(plan: FleetPlan, called: Path | str) -> None:
 
 
 def check_against(plan: FleetPlan, hosts: Collection[str]) -> None:
-    """Compare a plan with the inventory as it is now; devices that the plan doesn't have take no part.
+    """Compare a plan with the current inventory; further devices of the inventory are ignored.
 
     Args:
         plan: The plan.
         hosts: Names of all devices of the inventory.
 
     Raises:
-        ConfigInvalid: A device that is to be staged is not in the inventory.
+        ConfigInvalid: A device to stage is not in the inventory.
     """
     if missing := [device.host for device in plan.of(Action.STAGE) if device.host not in hosts]:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
@@ -224,7 +222,7 @@ def _parsed(text: bytes, path: Path | str) -> FleetPlan:
 
 
 def _no_json(text: bytes, error: ValueError | RecursionError) -> str:
-    """Return in words what a file is that is no JSON; nothing of what stands in it."""
+    """Describe a file that is not JSON, without quoting it."""
     if not text.strip():
         return "an empty file"
     if isinstance(error, UnicodeDecodeError):
@@ -251,7 +249,7 @@ def _check_digest(path: Path | str, content: dict[str, object]) -> None:
 
 
 def _check_whole(path: Path | str, plan: FleetPlan) -> None:
-    """Refuse a plan that was edited into nonsense: a run must not find that out halfway."""
+    """Check that the plan is consistent, so that a run does not fail halfway."""
     names = [device.host for device in plan.devices]
     known = {image.name for image in plan.images}
     staged = {device.host for device in plan.of(Action.STAGE)}

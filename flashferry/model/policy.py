@@ -1,11 +1,7 @@
-"""How a run goes about its devices, and where our server listens for them.
+"""The settings of a run, and where the server listens.
 
-Every setting that a person can choose is here once, with all that is known of it.
-
-A new setting is a field here. Its option of the command line, its place in the service's bodies and forms, in plans and
-their differences, in what a resumed run takes and in the tables of the documents follow from that field.
-
-A dataclass, as all that is stored is; `flashferry.core.codec` reads and writes it.
+Each setting is a field here. Its command-line option, its field in the service's bodies and forms, in plans and their
+differences, its handling on resume, and its row in the documentation are derived from that field.
 """
 
 from __future__ import annotations
@@ -29,14 +25,14 @@ from flashferry.model.waves import WavePolicy
 from inventory.transport_policy import AS_USUAL, USUAL
 
 Chosen = Mapping[str, object]
-"""Settings that a person chose, by their names; what is missing stays as it would be otherwise."""
+"""Chosen settings by name; missing ones keep their value."""
 
 
 _image = partial(setting, subject=Subject.IMAGE)
 
 
 class TuneMode(StrEnum):
-    """Which devices are tuned for their copy: those that gain from it as far as anybody knows, all, or none."""
+    """Which devices are tuned: those that gain from it as far as known, all, or none."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -44,13 +40,14 @@ class TuneMode(StrEnum):
 
 
 def _transport(text: str) -> str:
-    # Late: help, and verbs that take this setting alone, wait for no transport to be imported.
+    # Start time: `--help` must not import the transports.
     from flashferry.transports.transport_selection import check_asked
 
     return check_asked(text)
 
 
 def _extra(name: str) -> str:
+    # Start time: `--help` must not import the steps.
     from tasks.tcp_config import EXTRAS
 
     if name not in EXTRAS:
@@ -67,11 +64,11 @@ def _until(text: str) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """The settings that a plan carries: they are approved with it. Each field says what it does.
+    """The settings that a plan contains and that are approved with it.
 
     Attributes:
-        limits: How much goes on at the same time.
-        policy: How waves are made and when the run stops.
+        limits: Concurrency.
+        policy: Waves, and when the run stops.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -138,13 +135,13 @@ class PlanSettings:
     )
 
     def of_plan(self) -> dict[str, Any]:
-        """Return the settings that a plan carries, each whole, by the names of their fields."""
+        """Return the settings of a plan by field name."""
         return {one.name: getattr(self, one.name) for one in fields(PlanSettings)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePolicy(PlanSettings):
-    """How a run goes about its devices. Journals and jobs keep it whole.
+    """All settings of a run, as journals and jobs store them.
 
     Attributes:
         retry: Which failures are tried again.
@@ -201,15 +198,15 @@ class StagePolicy(PlanSettings):
 
     @classmethod
     def without_plan(cls, chosen: Chosen) -> Self:
-        """Return the policy of a run without a plan; who chooses a window or an extra wants all devices tuned."""
+        """Return the settings of a run without a plan; choosing a window or an extra implies tuning all devices."""
         asks = {"window_bytes", "extra"} & chosen.keys()
         return cls().changed({"tune": TuneMode.ALWAYS, **chosen} if asks else chosen)
 
     def changed(self, chosen: Chosen) -> Self:
-        """Return this policy but for what was chosen.
+        """Return these settings with some replaced.
 
         Raises:
-            ConfigInvalid: A setting is unknown, or a value makes no sense.
+            ConfigInvalid: A setting is unknown, or a value is invalid.
         """
         found = self
         known = settings()
@@ -233,16 +230,16 @@ class StagePolicy(PlanSettings):
 
     @property
     def vendor(self) -> Digests:
-        """Return what the vendor published for the image."""
+        """Return the vendor's digests of the image."""
         return published_digests(self.md5, self.sha512)
 
     def of_device(self, *, is_untuned: bool, adds: bool, takes_dead_man: bool) -> Self:
-        """Return how one device of the run is treated.
+        """Return the settings for one device.
 
         Args:
-            is_untuned: Whether this one is not tuned although others are.
-            adds: Whether the rule of its image has it add that.
-            takes_dead_man: Whether an earlier run has shown that it takes an applet and is rid of it.
+            is_untuned: Whether this device is excluded from tuning.
+            adds: Whether the rule of its image requests `install add`.
+            takes_dead_man: Whether an earlier run proved that a rollback applet works on it.
         """
         return replace(
             self,
@@ -254,19 +251,18 @@ class StagePolicy(PlanSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlace:
-    """Where our server is, for devices that fetch from it.
+    """Where our server listens.
 
     Attributes:
-        address: Our address as devices reach it, or None: the inventory's, else as their SSH connection shows it.
-        listen_address: Address that it listens on.
-        port: Its port for FTP, 0 to 65535, or None: 21 where that is allowed and free, else the first free one from
-            2121 on.
-        other_ports: Its ports for other transports, by listener: `http`, `https`, and `ssh` for SCP and SFTP; one that
-            is missing is the well-known one where that is allowed and free, else the first free of a few others.
-        certificate: File of its certificate for HTTPS, PEM, or None: it serves none.
-        key: File of the certificate's private key, PEM; only together with it.
-        passive_ports: Range for data connections, or None: the kernel chooses.
-        depot: The host's depot: `auto`, where there is one; `never`; or the path of its socket.
+        address: Our address for devices; None takes the inventory's, else the one of the SSH connection.
+        listen_address: Address that it binds.
+        port: FTP port, 0 to 65535; None: 21 if possible, else the first free one from 2121.
+        other_ports: Other ports by listener: `http`, `https`, and `ssh` for SCP and SFTP; a missing one is the
+            well-known port if possible, else one of a few others.
+        certificate: PEM file of the HTTPS certificate; None disables HTTPS.
+        key: PEM file of its private key.
+        passive_ports: Range for FTP data connections; None leaves it to the kernel.
+        depot: Use of the host's depot: `auto`, `never`, or the path of its socket.
     """
 
     address: str | None = None
@@ -280,15 +276,15 @@ class ServerPlace:
 
     @property
     def certificate_and_key(self) -> tuple[Path, Path] | None:
-        """Return both files of the certificate, or None where there is none."""
+        """Return both files of the certificate; None for none."""
         return None if self.certificate is None or self.key is None else (self.certificate, self.key)
 
     def port_of(self, listener: str) -> int | None:
-        """Return the port that was asked for, for what listens for a transport; None where none was."""
+        """Return the configured port of a listener; None for none."""
         return self.port if listener == USUAL else self.other_ports.get(listener)
 
     def moved(self, given: ServerPlace) -> ServerPlace:
-        """Return this place but for what is given now; the depot is that of now in any case."""
+        """Return this place with the values given now; the depot is always the one given now."""
         return replace(
             self,
             address=given.address or self.address,
@@ -302,25 +298,25 @@ class ServerPlace:
 
 @cache
 def settings() -> Mapping[str, Setting]:
-    """Return all that a person can choose, by name, in the order in which it is explained."""
+    """Return all settings by name, in the order of the documentation."""
     return types.MappingProxyType({one.name: one for one in _settings(StagePolicy, ())})
 
 
 def with_the_plan() -> tuple[Setting, ...]:
-    """Return the settings that are chosen where a service makes a plan: they are approved with it."""
+    """Return the settings that are chosen when a service makes a plan, and approved with it."""
     return tuple(one for one in settings().values() if one.at_service is not AtService.NEVER)
 
 
 def at_the_start() -> tuple[Setting, ...]:
-    """Return those of them that may be switched on beyond the plan when a service starts its run."""
+    """Return those of them that can also be switched on when a service starts the run."""
     return tuple(one for one in settings().values() if one.at_service is AtService.START)
 
 
 def check_resumable(chosen: Chosen) -> None:
-    """Check that nothing is chosen that a run which is resumed has settled when it started.
+    """Check that no setting is given that is fixed when a run starts.
 
     Raises:
-        ConfigInvalid: Something is: it must not be left unheeded.
+        ConfigInvalid: One is.
     """
     for name in chosen:
         if (known := settings().get(name)) is None or known.is_settled:
@@ -328,7 +324,7 @@ def check_resumable(chosen: Chosen) -> None:
 
 
 def settled_at_start(option: str) -> ConfigInvalid:
-    """Return the error that an option is not for a run that is resumed."""
+    """Return the error for an option that a resumed run does not accept."""
     return ConfigInvalid(
         f"{option} cannot be combined with --resume: a resumed run keeps what it was started with",
         hint="Leave it out, or start a new run: what is there already is not copied again",
@@ -336,20 +332,20 @@ def settled_at_start(option: str) -> ConfigInvalid:
 
 
 def as_options(chosen: Chosen) -> tuple[str, ...]:
-    """Return what was chosen as words of a command line."""
+    """Return settings as command-line arguments."""
     return tuple(filter(None, (settings()[name].word(value) for name, value in chosen.items())))
 
 
 def carried(plan: PlanSettings) -> Iterator[tuple[Setting, Any]]:
-    """Yield the settings that a plan carries, each with its value."""
+    """Yield the settings of a plan with their values."""
     return ((one, reduce(getattr, one.path, plan)) for one in settings().values() if one.label)
 
 
 def _checked(known: Setting, value: object) -> object:
-    """Return a value as its field has it: a word of an enumeration is its member.
+    """Validate a value, and convert it to the field's type.
 
     Raises:
-        ConfigInvalid: It is of another type, or out of range.
+        ConfigInvalid: The type is wrong, or it is out of range.
     """
     try:
         found = msgspec.convert(value, known.kind)

@@ -1,4 +1,4 @@
-"""The record of one device in a run, and of the run: all that a report may show, without secrets."""
+"""The record of a device in a run, and of the run: all that reports show, without secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from flashferry.images.image import Image
 from flashferry.model.activation import ActivationReport
 from flashferry.model.link_rates import LinkRate
 from flashferry.model.lost_copy_rules import RecoveryDecision
-from flashferry.model.probe_result import ProbeResult, SshSweep
+from flashferry.model.probe_result import ProbeResult
+from flashferry.model.ssh_sweep import SshSweep
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.tcp.receive_window import WindowChoice
 from flashferry.transports import USUAL
@@ -31,22 +32,22 @@ from tasks.verify import VerifyReport
 
 SHARE = 0.10
 LEAST_S = 2.0
-"""Clocks disagree when they differ by more than both."""
+"""Clocks disagree if they differ by more than both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """How long a copy took, in seconds, by the device's clock, the server's and ours; None where one does not say.
+    """Duration of a copy in seconds by three clocks; None if unknown.
 
-    They measure different things. The device's line counts from its open file to its closed one, flash writing
-    included; the server's from the first byte to the last acknowledgement; ours from the command to the prompt, the
-    dialogue included. A difference that the dialogue does not explain is reported, with its direction.
+    They measure different intervals: the device's line from opening to closing its file, flash writing included; the
+    server from first byte to last acknowledgement; ours from command to prompt, the dialogue included. A difference
+    that the dialogue does not explain is reported with its direction.
 
     Attributes:
         device_s: By the device's `bytes copied` line.
         server_s: First byte to last acknowledgement, by our server.
-        wall_s: Command to prompt, by our own clock.
-        disagreement: What differs and what that means, in a sentence; empty where they agree.
+        wall_s: Command to prompt, by our clock.
+        disagreement: What differs and what that means, in a sentence; empty if they agree.
     """
 
     device_s: float | None
@@ -56,7 +57,7 @@ class Clocks:
 
 
 def compare_clocks(*, device_s: float | None, server_s: float | None, wall_s: float | None) -> Clocks:
-    """Return the three clocks and what they disagree about."""
+    """Compare the three durations."""
     said = []
     if device_s is not None and server_s is not None and _differ(device_s, server_s):
         meaning = (
@@ -85,13 +86,13 @@ class Failure:
     """Why a device failed or was refused.
 
     Attributes:
-        step: At which step.
-        reason: What was expected and what was seen.
-        hint: What to do, or None.
-        kind: Of which kind it is, such as `LoginRefused`.
-        transcript: The last of what was sent to the device and came from it, masked: an entry each, with its time and
-            the way it went; empty where no session was open, or nothing went wrong in one.
-        cause: Of a device out of reach: `name not resolved`, `refused`, `timeout`, `no route`, `no ssh`, `closed` or
+        step: The step that failed.
+        reason: What was expected and what was found.
+        hint: What to do; None for nothing.
+        kind: Error type, such as `LoginRefused`.
+        transcript: Last lines sent to and received from the device, secrets masked, with time and direction; empty if
+            no session was open or the failure was elsewhere.
+        cause: For an unreachable device: `name not resolved`, `refused`, `timeout`, `no route`, `no ssh`, `closed` or
             `unknown`; else None.
     """
 
@@ -105,13 +106,12 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportTried:
-    """A transport by which no byte came, so that the next one was taken.
+    """A transport by which no byte arrived, so that the next one was tried.
 
     Attributes:
-        transport: Its name.
-        reason: Why no byte came.
-        hint: What to do about it, or None.
-        kind: Of which kind the failure is, such as `TransferStalled`.
+        reason: Why no byte arrived.
+        hint: What to do; None for nothing.
+        kind: Error type, such as `TransferStalled`.
     """
 
     transport: str
@@ -122,44 +122,42 @@ class TransportTried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRecord:
-    """What became of one device.
+    """Result of one device.
 
     Attributes:
-        host: Inventory name.
-        state: Where it ended.
-        outcome: What became of it.
-        restored: Whether its configuration is what it was.
-        failure: Why it failed or was refused; the first failure where there were several.
-        restore_failure: Why restoring failed, or None.
-        check: What the device is and has.
-        window: The window chosen and why, or None where nothing was tuned.
-        link_rate: What its link carries and who says so, or None where it is unknown.
-        changes: What was to be set, with the lines before.
-        dead_man: The applet that removes our lines by itself, or None where none was asked for.
-        tune: What the lines were after tuning, or None where they were not set.
-        pull: The copy by the device's own account.
-        transfer: The copy by the server's account: SYN options, rates, verdict.
-        reconciled: What became of a copy whose session was lost, one entry for each time.
-        clocks: The copy's duration by three clocks, and what they disagree about.
+        state: Its last state.
+        restored: Whether its configuration is restored.
+        failure: Why it failed or was refused; the first failure of several.
+        restore_failure: Why the restore failed; None if it did not.
+        check: Facts and results of the check.
+        window: The chosen TCP window and why; None if nothing was tuned.
+        link_rate: Rate of its link and where that is from; None if unknown.
+        changes: Lines to set, with the lines before.
+        dead_man: Applet that removes our lines by itself; None for none.
+        tune: Lines after tuning; None if they were not set.
+        pull: The copy, as the device reported it.
+        transfer: The copy, as the server recorded it: SYN options, rates, verdict.
+        reconciled: Result for each time that a copy's session was lost.
+        clocks: The copy's duration by three clocks.
         verify: The hash that the device computed.
-        restore: What restoring did and its proof.
-        distribution: The image on the other members, or None for a device that is alone.
-        added: What became of `install add`, or None where that was not asked for.
-        readiness: Whether it is ready to boot the image, or None where that was not asked.
-        activation: What became of its activation, or None where the run was none.
-        partial_file: What a failed copy left on flash, or None.
-        partial_advice: What to do about it, or None.
-        partial_removed: Whether it was removed, which the operator had allowed.
-        probe: What a speed test found, or None where it was none.
-        ssh_sweep: What a sweep over SSH's ciphers found, or None where it was none.
-        image: Name of the image that it was to have.
-        transport: By what it fetched, or was to.
-        transports_tried: By what it was tried before, without a byte.
-        source: Where the image came from where that was not our server: `neighbour r1`; else None.
+        restore: The restore and its proof.
+        distribution: The image on other members; None for a single device.
+        added: Result of `install add`; None if not requested.
+        readiness: Readiness to boot the image; None if not checked.
+        activation: Result of its activation; None for none.
+        partial_file: Partial file that a failed copy left; None for none.
+        partial_advice: What to do about it.
+        partial_removed: Whether it was removed, as the operator allowed.
+        probe: Result of a speed test; None for none.
+        ssh_sweep: Result of a sweep over SSH ciphers; None for none.
+        image: Name of its image.
+        transport: Transport of its copy.
+        transports_tried: Transports that were tried before, without a byte.
+        source: Source of the image if not our server: `neighbour r1`; else None.
         attempt: Number of this attempt in the run, from 1.
-        earlier: Why the attempts before it failed, in their order.
-        notes: What a reader should know besides, such as why the device was not tuned.
-        seconds_by_step: Wall time of each step.
+        earlier: Failures of earlier attempts, in order.
+        notes: Notes for the reader, such as why the device was not tuned.
+        seconds_by_step: Duration of each step.
     """
 
     host: str
@@ -200,20 +198,20 @@ class DeviceRecord:
 
     @property
     def is_staged_and_restored(self) -> bool:
-        """Return whether it has the image, proven, and is as it was before."""
+        """Return whether its image is verified and its configuration restored."""
         is_there = self.outcome.is_good and self.failure is None
         return is_there and self.restore_failure is None and self.restored is not Restored.INCOMPLETE
 
     @property
     def is_left_by_plan(self) -> bool:
-        """Return whether its plan leaves it as it is by rule: it was to get nothing, so nothing of it is open."""
-        return self.outcome is Outcome.NOT_BEGUN and self.state is State.DONE
+        """Return whether its plan excluded it, so that nothing is open."""
+        return self.outcome is Outcome.NOT_STARTED and self.state is State.DONE
 
     def after_serving(self, found: DeviceRecord) -> DeviceRecord:
-        """Return the record of a device that was taken in hand once more, only to serve others of its site.
+        """Return this record after the device also served other devices of its site.
 
         Args:
-            found: What became of it then. That it was not reached, or did not serve, takes nothing from what it has.
+            found: Result of serving; if that failed, the device's own result is unaffected.
         """
         failure = found.failure or found.restore_failure
         notes = found.notes if failure is None else (*found.notes, f"it was to serve others: {failure.reason}")
@@ -232,18 +230,16 @@ class DeviceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """What became of a run.
+    """Result of a run.
 
     Attributes:
-        run_id: Identifier in the journal.
         verb: `stage`, `probe`, `activate` or `recover`.
-        image: Name of the image; of several the first.
+        image: Name of the first image.
         image_bytes: Its size.
         md5: Its MD5.
         devices: One record per device, in the order of the inventory.
         interrupted: Whether the operator stopped the run.
-        images: All images of the run.
-        stopped: Why the run began nothing new from some moment on, or None where it went through.
+        stopped: Why the run started nothing new from some time on; None if it did not stop.
     """
 
     run_id: str
@@ -258,12 +254,12 @@ class RunReport:
 
 
 def failure_of(step: str, error: BaseException, transcript: tuple[str, ...] = ()) -> Failure:
-    """Return an error as a failure at a step; the error knows best at which.
+    """Convert an error to a failure.
 
     Args:
-        step: The step, should the error not know it.
-        error: What was raised.
-        transcript: The last part of the device's sessions; left out where the step was only stopped.
+        step: The step, if the error does not name one.
+        error: The exception.
+        transcript: Last lines of the device's sessions; omitted if the step was only stopped.
     """
     hint = error.hint if isinstance(error, FlashferryError) else None
     return Failure(
@@ -277,7 +273,7 @@ def failure_of(step: str, error: BaseException, transcript: tuple[str, ...] = ()
 
 
 def sentence_of(error: BaseException | None) -> str:
-    """Return an error as a sentence. An unexpected one may quote anything, so only its kind and place are given."""
+    """Return an error as a sentence; an unexpected one only as type and location, because it may quote anything."""
     if isinstance(error, FlashferryError):
         return masked(error.message)
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []

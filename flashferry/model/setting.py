@@ -1,8 +1,4 @@
-"""What is known of a setting besides its value, written once beside the field that holds it.
-
-Options of the command line, bodies and forms of the service, the differences of two plans, what a resumed run takes and
-the tables of the documents are made of it (`flashferry.model.policy`).
-"""
+"""Metadata of a setting, written beside the field that holds its value; see `flashferry.model.policy`."""
 
 from __future__ import annotations
 
@@ -12,11 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 KEY = "setting"
-"""Under which a field's metadata has what is known of it."""
+"""Key of a field's metadata."""
 
 
 class Subject(StrEnum):
-    """What a setting is about; help has a heading for each."""
+    """Heading of a setting in help."""
 
     RUN = "Options"
     IMAGE = "Image"
@@ -26,10 +22,10 @@ class Subject(StrEnum):
 
 
 class AtService(StrEnum):
-    """When a person chooses a setting at a service.
+    """When a setting is chosen at a service.
 
-    PLAN: with the plan that the service makes, so that it is approved with it. START: then, or beyond the plan when its
-    run is started, for nothing that is sent to change a device depends on it.
+    PLAN: when the service makes the plan, so that it is approved. START: then, or when its run is started, because
+    nothing that is sent to change a device depends on it.
     """
 
     NEVER = "never"
@@ -39,26 +35,25 @@ class AtService(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is known of a setting.
+    """Metadata of a setting.
 
     Attributes:
-        help: What it does, as an option's help has it, without its default and the full stop.
-        subject: What it is about.
-        name: What it is called wherever it is chosen: the field's own name unless another is given.
-        option: Its long name on the command line; `--on/--off` where no and nothing said are not the same. Empty: made
-            of its name.
-        metavar: What stands for its value in help.
-        label: How a plan shows it to people; empty: no plan carries it.
-        planned: Whether `flashferry plan` takes it although no plan carries it.
-        is_settled: Whether a run settles it when it starts, so that it does not change when the run is resumed.
+        help: What it does, without default and full stop.
+        subject: Heading in help.
+        name: Its name everywhere; the field's name by default.
+        option: Long command-line option; `--on/--off` if absent and off differ; empty derives it from the name.
+        metavar: Placeholder for its value in help.
+        label: Its label in a plan; empty if plans do not contain it.
+        planned: Whether `flashferry plan` accepts it although plans do not contain it.
+        is_settled: Whether it is fixed when the run starts, so that resuming cannot change it.
         at_service: When it is chosen at a service.
-        least: Least value, or None.
-        most: Greatest value, or None.
-        usual: The default in words; empty: as the field has it.
-        none: What it means to have no value, in words.
-        choices: The words that it takes, or None.
-        read: Makes the value of a word; None: the value is the word, the number or the flag itself.
-        path: The fields that lead to it from a policy; filled in by `flashferry.model.policy`.
+        least: Least value; None for none.
+        most: Greatest value; None for none.
+        usual: The default as text; empty takes the field's.
+        none: Meaning of no value.
+        choices: Valid words; None for any.
+        read: Parses a word; None if the value is the word, number or flag itself.
+        path: Fields from the policy to it; filled in by `flashferry.model.policy`.
         kind: The field's type, likewise.
         default: The field's default, likewise.
     """
@@ -84,12 +79,12 @@ class Setting:
 
     @property
     def in_plans(self) -> bool:
-        """Return whether `flashferry plan` takes it."""
+        """Return whether `flashferry plan` accepts it."""
         return self.planned or self.label != ""
 
     @property
     def is_flag(self) -> bool:
-        """Return whether it is on or off."""
+        """Return whether it is a flag."""
         return isinstance(self.default, bool) or self.kind == bool | None
 
     @property
@@ -99,17 +94,17 @@ class Setting:
 
     @property
     def off(self) -> str:
-        """Return the option that switches it off; empty where there is none."""
+        """Return the option that switches it off; empty for none."""
         return self.option.partition("/")[2]
 
     def word(self, value: object) -> str:
-        """Return a value of it as a word of a command line; empty where it is off and has no word for that."""
+        """Return a value as a command-line word; empty if it is off and has no word for that."""
         if isinstance(value, bool):
             return self.on if value else self.off
         return f"{self.on}={value}"
 
     def in_words(self, value: object) -> str:
-        """Return a value of it for people."""
+        """Return a value as text for users."""
         if value is None:
             return self.none
         if isinstance(value, bool):
@@ -117,7 +112,7 @@ class Setting:
         return f"{value * 100:.4g}%" if isinstance(value, float) else str(value)
 
     def is_usual(self, value: object) -> bool:
-        """Return whether a value of it is the default; a count is no share, though both are 1."""
+        """Return whether a value is the default; 1 (count) and 1.0 (share) differ."""
         return type(value) is type(self.default) and value == self.default
 
     @property
@@ -128,10 +123,10 @@ class Setting:
 
 
 def setting(default: object, **known: Any) -> Any:
-    """Return a field of a policy with what is known of it.
+    """Return a dataclass field with metadata.
 
     Args:
         default: The field's default.
-        known: What `Setting` takes; not what is filled in.
+        known: Arguments of `Setting`, without those filled in later.
     """
     return field(default=default, metadata={KEY: Setting(**known)})

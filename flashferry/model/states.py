@@ -1,10 +1,10 @@
-"""States and outcomes of a device in a run, and the words for them. The tables are the rule.
+"""States and outcomes of a device in a run, and their display names.
 
-"Restored" is a fact of its own, never folded into the outcome: a failed copy on a restored device and a good copy on
-an unrestored one are both shown as what they are.
+"Restored" is separate from the outcome: a failed copy on a restored device and a good copy on an unrestored one are
+both shown as such.
 
-Values are contract: JSON, journal, events and metrics hold them. Labels are for people. Every page, table, report and
-count takes label, tone and phase from here.
+Values are in JSON, journals, events and metrics, and must not change. All pages, tables, reports and counters take
+label, tone and phase from here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """How far a device has come."""
+    """Progress of a device."""
 
     PLANNED = "planned"
     CHECKED = "checked"
@@ -32,35 +32,43 @@ class State(StrEnum):
 
 NEXT: dict[State, frozenset[State]] = {
     State.PLANNED: frozenset({State.CHECKED, State.FAILED}),
-    # Done at once: the image is there already, or the device is refused untouched.
+    # Directly to the end: the image is in place, or the device is refused.
     State.CHECKED: frozenset({State.JOURNALED, State.DONE, State.FAILED}),
-    # Straight to copying: the device is good enough as it is, or is not to be tuned.
+    # Directly to copying: the device needs no tuning, or must not be tuned.
     State.JOURNALED: frozenset({State.TUNED, State.COPYING, State.RESTORED, State.ACTIVATED, State.FAILED}),
     State.TUNED: frozenset({State.COPYING, State.RESTORED, State.FAILED}),
     State.COPYING: frozenset({State.COPIED, State.RESTORED, State.FAILED}),
-    # A copy to null: leaves nothing to verify. A probe copies more than once, tuned the second time.
+    # A copy to null: leaves nothing to verify. A probe copies several times, then tuned.
     State.COPIED: frozenset({State.VERIFIED, State.COPYING, State.TUNED, State.RESTORED, State.FAILED}),
     State.VERIFIED: frozenset({State.RESTORED, State.FAILED}),
     State.RESTORED: frozenset({State.DONE, State.FAILED}),
-    # Of an activation: the new image runs, and does what the old one did.
+    # In an activation: the new image runs in the former operational state.
     State.ACTIVATED: frozenset({State.DONE, State.FAILED}),
-    # A recovery may restore a device of a run that failed or died.
+    # A recovery can restore a device of a run that failed or died.
     State.FAILED: frozenset({State.RESTORED}),
     State.DONE: frozenset(),
 }
 
 
 ENDED = frozenset({State.RESTORED, State.DONE, State.FAILED})
-"""States without a lease, unless the journal says that it is kept."""
+"""States without a lease, unless the journal has one."""
 
 
 def is_allowed(present: State, following: State) -> bool:
-    """Return whether a device may go from one state to another."""
+    """Return whether a device can go from one state to another."""
     return following in NEXT[present]
 
 
+class RunState(StrEnum):
+    """State of a run."""
+
+    ALIVE = "alive"
+    FINISHED = "finished"
+    DIED = "died"
+
+
 class Tone(StrEnum):
-    """How a word is coloured; the word says it, the colour only repeats it."""
+    """Colour of a word; the colour only repeats what the word means."""
 
     GOOD = "good"
     WARN = "warn"
@@ -69,7 +77,7 @@ class Tone(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where a device stands in its run: what live view, pages and metrics count. Values are those of metrics."""
+    """Phase of a device as live views, pages and metrics count it; the values are those of metrics."""
 
     QUEUED = "queued"
     IN_PROGRESS = "under way"
@@ -77,11 +85,11 @@ class Phase(StrEnum):
     REFUSED = "refused"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-    NOT_BEGUN = "not begun"
+    NOT_STARTED = "not begun"
 
     @property
     def label(self) -> str:
-        """The word for people."""
+        """Display name."""
         return _LABELS.get(self, self.value)
 
     @property
@@ -91,12 +99,12 @@ class Phase(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing follows."""
+        """Whether it is final."""
         return self not in _OPEN
 
 
 _OPEN = frozenset({Phase.QUEUED, Phase.IN_PROGRESS})
-_LABELS = {Phase.NOT_BEGUN: "not started"}
+_LABELS = {Phase.NOT_STARTED: "not started"}
 _TONES = {
     Phase.QUEUED: Tone.QUIET,
     Phase.IN_PROGRESS: Tone.QUIET,
@@ -104,27 +112,27 @@ _TONES = {
     Phase.REFUSED: Tone.WARN,
     Phase.FAILED: Tone.BAD,
     Phase.INTERRUPTED: Tone.WARN,
-    Phase.NOT_BEGUN: Tone.WARN,
+    Phase.NOT_STARTED: Tone.WARN,
 }
 
-NOT_DONE = (Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED, Phase.NOT_BEGUN)
-"""How a device ends that has not got what it was to get, the gravest first."""
+NOT_DONE = (Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED, Phase.NOT_STARTED)
+"""Final phases without success, the most severe first."""
 
 
 class Outcome(StrEnum):
-    """What became of a device in a run; the value is contract, the label is for people."""
+    """Result of a device in a run."""
 
     DONE = "done"
     ALREADY_THERE = "already there"
     REFUSED = "refused"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-    NOT_BEGUN = "not begun"
+    NOT_STARTED = "not begun"
     ERROR = "error"
 
     @property
     def label(self) -> str:
-        """The word for people."""
+        """Display name."""
         return OUTCOMES[self].label
 
     @property
@@ -134,22 +142,22 @@ class Outcome(StrEnum):
 
     @property
     def phase(self) -> Phase:
-        """What it counts as."""
+        """The phase as which it counts."""
         return OUTCOMES[self].phase
 
     @property
     def is_good(self) -> bool:
-        """Whether the device has what it was to get."""
+        """Whether the device has what it should get."""
         return self.phase is Phase.DONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeRow:
-    """An outcome in words.
+    """Texts of an outcome.
 
     Attributes:
-        label: The word for people.
-        phase: What it counts as.
+        label: Display name.
+        phase: The phase as which it counts.
         meaning: What happened, in a clause.
         remedy: What to do next, in a clause.
     """
@@ -191,9 +199,9 @@ OUTCOMES: Mapping[Outcome, OutcomeRow] = {
         meaning="the run was stopped or killed while the device was being staged",
         remedy="'flashferry stage --resume RUN', which restores first what a killed run left",
     ),
-    Outcome.NOT_BEGUN: OutcomeRow(
-        label=Phase.NOT_BEGUN.label,
-        phase=Phase.NOT_BEGUN,
+    Outcome.NOT_STARTED: OutcomeRow(
+        label=Phase.NOT_STARTED.label,
+        phase=Phase.NOT_STARTED,
         meaning="the run did not touch the device: it ended before, or a rule of its plan leaves the device as it is",
         remedy="'flashferry stage --resume RUN' where the run ended before; else nothing",
     ),
@@ -204,16 +212,16 @@ OUTCOMES: Mapping[Outcome, OutcomeRow] = {
         remedy="send the report and the log to who maintains flashferry, then 'flashferry stage --resume RUN'",
     ),
 }
-"""The one table of outcomes; documentation and every form of output are made from it."""
+"""The table of outcomes, from which documentation and all outputs are generated."""
 
 GOOD_OUTCOMES = frozenset(one for one in Outcome if one.is_good)
 
 LEFT = "left by the dead run"
-"""Stands for an outcome in a report's JSON where a run was killed with the device in its hands."""
+"""In place of an outcome in a report's JSON, if a run was killed while it held the device."""
 
 
 def label_of(outcome: str) -> str:
-    """Return the word for people for an outcome, a phase or LEFT; what is none of them comes back as it is."""
+    """Return the display name of an outcome, a phase or LEFT; other texts unchanged."""
     if outcome == LEFT:
         return Phase.INTERRUPTED.label
     if outcome in set(Outcome):
@@ -222,24 +230,24 @@ def label_of(outcome: str) -> str:
 
 
 def phase_of(outcome: str | None, state: str, *, is_alive: bool) -> Phase:
-    """Return where a device stands by what the journal has of it.
+    """Return the phase of a device from its journal row.
 
     Args:
-        outcome: What became of it, or None where the run did not say.
-        state: How far it came.
+        outcome: None if not recorded.
+        state: Its state.
         is_alive: Whether its run is alive.
     """
     if outcome is not None and outcome in set(Outcome):
         return Outcome(outcome).phase
     if state == State.PLANNED:
-        return Phase.QUEUED if is_alive else Phase.NOT_BEGUN
+        return Phase.QUEUED if is_alive else Phase.NOT_STARTED
     if is_alive:
         return Phase.IN_PROGRESS
     return Phase.DONE if state == State.DONE else Phase.INTERRUPTED
 
 
 class Restored(StrEnum):
-    """Whether the device's configuration is what it was."""
+    """Whether the device's configuration is restored."""
 
     UNTOUCHED = "untouched"
     RESTORED = "restored"
@@ -248,7 +256,7 @@ class Restored(StrEnum):
 
     @property
     def label(self) -> str:
-        """The word for people."""
+        """Display name."""
         return FOREIGN_LABEL if self is Restored.FOREIGN_CHANGE else self.value
 
     @property
@@ -259,7 +267,7 @@ class Restored(StrEnum):
 
 FOREIGN_LABEL = "restored except for a change by others"
 NOT_RESTORED = "NOT RESTORED"
-"""Stands beside the outcome's word where a device is changed, its run is over, and its configuration is not proven."""
+"""Shown beside the outcome if a run has ended and a device's configuration is not proven restored."""
 
 ACCEPTED_LABEL = "accepted as it is"
-"""Of a configuration that `flashferry recover --accept` took as it is: nothing of it is open any more."""
+"""Shown for a configuration that `flashferry recover --accept` accepted as it is."""

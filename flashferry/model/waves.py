@@ -1,8 +1,7 @@
-"""Which devices go together, and when a run must not go on. Pure.
+"""Divide devices into waves, and decide when a run must stop. Pure.
 
-The first devices of a kind show what is wrong with an image or a plan; the others then never see it. A canary wave has
-one device of each model, because images, flash and boot loaders differ by model and not by site. Of devices whose model
-is unknown, as in a first run without a plan, it has one for each image.
+A canary wave has one device of each model, because images, flash and boot loaders differ by model; of devices of
+unknown model, as in a first run without a plan, it has one per image.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Grouping = Literal["site", "group"]
 
 
 class WaveBy(StrEnum):
-    """What the waves after the canaries follow."""
+    """How the waves after the canaries are formed."""
 
     SITE = "site"
     GROUP = "group"
@@ -33,7 +32,7 @@ class WaveBy(StrEnum):
 
 
 def parse_failures(text: str) -> int | float:
-    """Return how many failures a run bears: `3` is a count, `10%` a share.
+    """Parse the number of tolerated failures: `3` is a count, `10%` a share.
 
     Raises:
         ConfigInvalid: It is neither.
@@ -46,7 +45,7 @@ def parse_failures(text: str) -> int | float:
             f"--max-failures {text!r}: expected a count such as 3 or a share up to 100% such as 10%",
             hint="A count stops the run at so many failed devices, a share at such a part of those started",
         )
-    # A share of nothing is a count of none.
+    # A share of 0 is a count of 0.
     return float(found[1]) / 100 or 0
 
 
@@ -55,16 +54,16 @@ _wave = partial(setting, subject=Subject.WAVES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WavePolicy:
-    """How devices are put into waves, and when a run stops.
+    """How waves are formed, and when a run stops.
 
     Attributes:
-        canary: Whether one device of each model goes first, and where models are not known one of each image.
-        by: What the later waves follow, or None: all devices in one.
-        size: Most devices in a wave, >= 1, or None: as many as there are. A larger one is split.
-        max_failures: How many failed devices the run bears: a count (int, >= 0), or a share of those started (float in
-            (0, 1]; 1.0 bears everything). One more stops it: what is under way goes on, nothing new starts.
-        canary_failures: The same for the canary wave alone, a count: none, unless it is said otherwise.
-        approve: Whether the operator must say yes between waves.
+        canary: Whether one device of each model (or of each image, if models are unknown) goes first.
+        by: How later waves are formed; None puts all devices in one.
+        size: Most devices in a wave, >= 1; larger waves are split; None for no limit.
+        max_failures: Tolerated failures: a count (int, >= 0), or a share of the started devices (float in (0, 1]). One
+            more stops the run: devices in progress continue, nothing new starts.
+        canary_failures: The same for the canary wave, a count.
+        approve: Whether the operator must approve each wave after the first.
     """
 
     canary: bool = _wave(
@@ -132,7 +131,7 @@ class WavePolicy:
 
 
 class WaveMember(Protocol):
-    """What decides about a device's wave, as any form of a device has it; None where it is not known."""
+    """What decides about a device's wave; None if unknown."""
 
     @property
     def host(self) -> str:
@@ -156,13 +155,13 @@ class WaveMember(Protocol):
 
     @property
     def image(self) -> str | None:
-        """Return the name of the image that it is to have."""
+        """Return the name of its image."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveDevice:
-    """A device of a run without a plan, by what decides about its wave: see `WaveMember`."""
+    """A device of a run without a plan; see `WaveMember`."""
 
     host: str
     site: str | None = None
@@ -173,13 +172,12 @@ class WaveDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wave:
-    """Devices that go together.
+    """A wave.
 
     Attributes:
-        number: Place in the run, from 0.
-        name: For people: `canary`, `site a`, `site a, part 2 of 3`, `all`.
-        hosts: Inventory names, in the order of the inventory; at least one.
-        is_canary: Whether the wave is there to find out what is wrong.
+        number: From 0.
+        name: Display name: `canary`, `site a`, `site a, part 2 of 3`, `all`.
+        hosts: Inventory names in the order of the inventory; at least one.
     """
 
     number: int
@@ -189,11 +187,11 @@ class Wave:
 
 
 def waves(devices: Sequence[WaveMember], policy: WavePolicy) -> tuple[Wave, ...]:
-    """Return the waves of a run: each device in exactly one, none of them empty.
+    """Return the waves of a run; each device is in exactly one, none is empty.
 
     Args:
-        devices: Those that are to be staged, in the order of the inventory.
-        policy: How waves are made.
+        devices: The devices to stage, in the order of the inventory.
+        policy: How waves are formed.
     """
     canaries = _canaries(devices) if policy.canary else ()
     parts = [(CANARY, part, True) for part in [canaries] if part]
@@ -210,15 +208,15 @@ def waves(devices: Sequence[WaveMember], policy: WavePolicy) -> tuple[Wave, ...]
 
 
 def may_go_on(policy: WavePolicy, started: int, failed: int, *, canaries_failed: int = 0) -> str | None:
-    """Return why a run must not begin with further devices, or None where it may go on.
+    """Return why a run must not start further devices; None if it can.
 
-    Refused devices are not failed ones: the check did what it is there for.
+    Refused devices are no failures.
 
     Args:
-        policy: What the run bears.
-        started: Devices that the run has started with, those under way included.
-        failed: Those of them that failed or were left with an error, canaries included.
-        canaries_failed: Those of them that were canaries.
+        policy: Tolerated failures.
+        started: Number of started devices, those in progress included.
+        failed: Number of those that failed or ended with an error, canaries included.
+        canaries_failed: Number of those that were canaries.
     """
     if canaries_failed > policy.canary_failures:
         borne = f"{policy.canary_failures} may" if policy.canary_failures else "none may"
@@ -234,7 +232,7 @@ def may_go_on(policy: WavePolicy, started: int, failed: int, *, canaries_failed:
 
 
 def _canaries(devices: Sequence[WaveMember]) -> tuple[str, ...]:
-    """Return the first device of each model, and the first of those without one that get the same image."""
+    """Return the first device of each model, and of those without a model the first per image."""
     first: dict[tuple[str, str | None], str] = {}
     for device in devices:
         kind = ("model", device.model) if device.model is not None else ("image", device.image)

@@ -1,8 +1,7 @@
-"""A run's events for programs: one JSON object per line, written by a thread of its own.
+"""Write a run's events as JSON lines for programs, in a thread of its own. Fields: docs/events.md.
 
-A reader may be slow, stop reading or go away; a run must not notice. So what is not written yet waits in a queue with
-an end, and what no longer fits is dropped and counted. A regular file has no reader that is waited for: of its lines
-none is dropped, and while the disk is full they wait. The fields are described in docs/events.md.
+A reader that is slow, stops or disappears must not disturb the run: lines wait in a bounded queue, and further ones are
+dropped and counted. Lines for a regular file are never dropped; while the disk is full they wait.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ from flashferry.monitor.events import Event
 SCHEMA = "flashferry.event/1"
 
 STANDARD_ERROR = Path("-")
-"""In place of a file: standard error, for standard output is the result's."""
+"""Instead of a file: standard error, because standard output has the result."""
 
 QUEUED_LINES = 20_000
-"""Some ten megabytes; at fifty lines a second a reader may sleep for six minutes."""
+"""About ten megabytes, or six minutes at fifty lines a second."""
 
 PROGRESS_LINES_PER_S = 50
-"""So many lines of mere progress come in a second at most, however many devices there are."""
+"""Limit of progress lines per second, for any number of devices."""
 
 _CLOSE_S = 2.0
 _AGAIN_S = 1.0
-"""So long after a write into a file failed it is tried again."""
+"""Pause after a failed write to a file."""
 _FIELDS = tuple(field.name for field in fields(Event))
 
 Write = Callable[[bytes], None]
@@ -46,14 +45,14 @@ Write = Callable[[bytes], None]
 
 @contextmanager
 def event_log(target: Path, *, devices: int) -> Iterator[EventLog]:
-    """Open a log for the time of a block.
+    """Open a log while the block runs.
 
     Args:
-        target: A file, which is appended to, a named pipe that has a reader, or `-` for standard error.
-        devices: How many devices the run has: the more there are, the more rarely each reports its progress.
+        target: A file to append to, a named pipe with a reader, or `-` for standard error.
+        devices: Number of devices; the more, the fewer progress events per device.
 
     Raises:
-        ConfigInvalid: It cannot be written to.
+        ConfigInvalid: It cannot be written.
     """
     number = _opened(target)
     is_file = stat.S_ISREG(os.fstat(number).st_mode)
@@ -66,7 +65,7 @@ def event_log(target: Path, *, devices: int) -> Iterator[EventLog]:
     try:
         yield log
     finally:
-        # A thread that hangs in a write keeps the descriptor; it goes with the process.
+        # A thread that hangs in a write keeps the descriptor until the process ends.
         if log.close():
             os.close(number)
 
@@ -76,9 +75,9 @@ def event_line(event: Event, *, run_id: str, at: datetime, seq: int = 1) -> byte
 
     Args:
         event: The event.
-        seq: Its number among the events of its process, from 1.
-        run_id: The run's identifier; empty where it is not known yet.
-        at: When it happened, with a time zone.
+        seq: Its number in this process, from 1.
+        run_id: Empty if not known yet.
+        at: Its time, with time zone.
     """
     head = {"schema": SCHEMA, "at": at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")}
     body = redact_json({name: to_json(getattr(event, name)) for name in _FIELDS})
@@ -87,14 +86,13 @@ def event_line(event: Event, *, run_id: str, at: datetime, seq: int = 1) -> byte
 
 
 class EventLog:
-    """Takes events and has them written; never waits and never fails.
+    """Queues events for the writer thread; never blocks and never fails.
 
     Args:
-        write: Writes a whole line at once; may block, and raises OSError when there is no reader any more.
+        write: Writes a whole line; may block; raises OSError if there is no reader any more.
         progress_every_s: Interval of a device's progress lines, in seconds.
-        queued_lines: How many lines may wait to be written; None: all of them, and what cannot be written is tried
-            again until it is.
-        wall: Seconds since 1970.
+        queued_lines: Length of the queue; None: unlimited, and failed writes are repeated.
+        wall: Wall clock, seconds since 1970.
     """
 
     def __init__(
@@ -120,13 +118,13 @@ class EventLog:
         self._writer.start()
 
     def __call__(self, event: Event) -> None:
-        """Take an event; called from several threads."""
+        """Queue an event; called from several threads."""
         with self._news:
             if self._is_broken or self._is_closing or self._is_too_soon(event):
                 return
             if self._most is not None and len(self._waiting) >= self._most:
                 self._dropped += 1
-                # Who counts sees the gap.
+                # Readers notice the gap in the numbers.
                 self._seq += 1
                 return
             if self._dropped:
@@ -135,11 +133,11 @@ class EventLog:
             self._news.notify()
 
     def message(self, text: str) -> None:
-        """Take what is said to people, as an event."""
+        """Queue a message to the user as an event."""
         self(Event(host=None, step="message", status="note", text=text, at_s=0.0))
 
     def close(self) -> bool:
-        """Write what waits, for two seconds at most; return whether the writer has ended."""
+        """Write the queue for at most 2 s; return whether the writer has ended."""
         with self._news:
             self._is_closing = True
             self._news.notify()
@@ -150,7 +148,7 @@ class EventLog:
         if event.status != "progress":
             return False
         now_s = self._wall()
-        # Half a reading's grace: a device with an event every second shall not lose every second one.
+        # Tolerance of half an interval: a device with an event every second must not lose every second one.
         if now_s - self._progress_at.get(event.host, 0.0) < self._progress_every_s - 0.5:
             return True
         self._progress_at[event.host] = now_s
@@ -168,7 +166,7 @@ class EventLog:
                 return
 
     def _is_written(self, line: bytes) -> bool:
-        """Write a line; where none may be lost, try until it is written: the process does not wait for that."""
+        """Write a line; if none may be lost, repeat until it is written. The process does not wait for that."""
         while True:
             try:
                 self._write(line)
@@ -176,7 +174,7 @@ class EventLog:
                 if self._most is not None:
                     return False
                 time.sleep(_AGAIN_S)
-                # What of it is not out yet is kept by the writer.
+                # The writer keeps the unwritten rest.
                 line = b""
             else:
                 return True
@@ -202,7 +200,7 @@ def _opened(target: Path) -> int:
     if target == STANDARD_ERROR:
         return os.dup(sys.stderr.fileno())
     try:
-        # Not blocking: a pipe without a reader is an error now, not a run that never starts.
+        # Not blocking: a pipe without a reader must be an error, not a run that never starts.
         number = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         is_pipe = False
@@ -218,17 +216,17 @@ def _opened(target: Path) -> int:
 
 
 class _Lines:
-    """Writes whole lines; what a full disk took only a part of goes on where it was."""
+    """Writes whole lines, and completes a line that a full disk cut."""
 
     def __init__(self, number: int, *, is_incomplete: bool) -> None:
         self._number = number
         self._left = b"\n" if is_incomplete else b""
 
     def write(self, data: bytes) -> None:
-        """Write what is left of earlier lines, then these bytes.
+        """Write the rest of earlier lines, then these bytes.
 
         Raises:
-            OSError: Not all of it could be written; the rest is kept.
+            OSError: Not everything was written; the rest is kept.
         """
         self._left += data
         while self._left:

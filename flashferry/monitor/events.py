@@ -1,4 +1,4 @@
-"""The events of a run. Programs and people watch the same ones."""
+"""Events of a run, for displays and programs alike."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from flashferry.core.files import reading
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a copy has come, by the server's account.
+    """Progress of a copy, measured by the server.
 
     Attributes:
-        acked_bytes: Bytes that the device has acknowledged.
+        acked_bytes: Bytes that the device acknowledged.
         size_bytes: Size of the file.
-        rate_bytes_per_s: Rate of the last second or so; 0 where it is not known.
+        rate_bytes_per_s: Rate of about the last second; 0 if unknown.
     """
 
     acked_bytes: int
@@ -30,16 +30,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferEnd:
-    """What the server's account of a transfer came to.
+    """Result of a transfer, measured by the server.
 
     Attributes:
-        is_delivered: Whether the device has acknowledged everything.
-        verdict: What limited it, by the words of `flashferry.tcp.verdict_rules.VerdictKind`.
-        bytes_acked: Payload that the device acknowledged.
-        retransmitted_bytes: Bytes sent again; None where the kernel does not report it.
+        is_delivered: Whether the device acknowledged everything.
+        verdict: A value of `flashferry.tcp.verdict_rules.VerdictKind`.
+        bytes_acked: Acknowledged payload.
+        retransmitted_bytes: None if the kernel does not report it.
         duration_s: First byte to last acknowledgement.
         rate_bytes_per_s: Acknowledged payload over that time.
-        transport: By what it was fetched; empty where unknown.
+        transport: Empty if unknown.
     """
 
     is_delivered: bool
@@ -53,27 +53,27 @@ class TransferEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened.
+    """An event.
 
     Attributes:
-        host: Device, or None where the run itself is meant.
-        step: `connect`, `check`, `tune`, `pull`, ...; `transfer`: the server's account of a copy was closed;
-            `device`: the device is through, nothing follows but a `retry`. Without a device `server`, `wave` or `run`.
-        status: `started`, `progress`, `note`, `done` or `failed`; `queued`: waits for a slot, the text says which;
-            `retry`: begins anew after a pause. A wave is `waiting` where it has to be approved first, a run for its
-            time or a site's; a run is `paused`, `continued` or `stopping`.
-        text: A short sentence for people.
-        at_s: Seconds since the run began.
-        progress: With `progress` of a copy: how far it has come.
-        site: The device's site, or the site that is meant; None where there is none.
+        host: Device; None for the run itself.
+        step: `connect`, `check`, `tune`, `pull`, ...; `transfer`: a transfer ended at the server; `device`: the device
+            has ended, only a `retry` can follow. Without a device `server`, `wave` or `run`.
+        status: `started`, `progress`, `note`, `done` or `failed`; `queued`: waits for a slot, see the text; `retry`:
+            starts again after a pause. A wave is `waiting` for approval, a run for its time or a site's; a run is
+            `paused`, `continued` or `stopping`.
+        text: A short sentence for the user.
+        at_s: Seconds after the start of the run.
+        progress: With `progress` of a copy.
+        site: Site of the device or of the event; None for none.
         wave: Number of the wave, 0 for the canaries; None outside waves.
-        verdict: With `progress` of a copy: what limits it so far, by the words of
+        verdict: With `progress` of a copy: what limits it so far, a value of
             `flashferry.tcp.verdict_rules.VerdictKind`.
-        run_id: With `started` of a `run`: its identifier in the journal.
-        outcome: With the end of a `device`: what became of it, by the words of `flashferry.model.states.Outcome`.
-        restored: Likewise, by the words of `flashferry.model.states.Restored`.
-        failure: With a device that failed: the kind of its first failure, such as `LoginRefused`.
-        transfer: With the end of a `transfer`: what it came to.
+        run_id: With `started` of a `run`.
+        outcome: With the end of a `device`: a value of `flashferry.model.states.Outcome`.
+        restored: With the end of a `device`: a value of `flashferry.model.states.Restored`.
+        failure: For a failed device: type of its first failure, such as `LoginRefused`.
+        transfer: With the end of a `transfer`.
     """
 
     host: str | None
@@ -111,18 +111,17 @@ OTHER_STEPS: Mapping[str, str] = {
     "message": "a message for people, with `--events -` only",
     "events": "lines are missing here",
 }
-
-"""Values of `Event.step` that are no step of `tasks.steps.STEPS`, each with what it is about."""
+"""Values of `Event.step` beside those of `tasks.steps.STEPS`, with descriptions."""
 
 Emit = Callable[[Event], None]
 
 
 def silent(event: Event) -> None:
-    """Drop an event: for callers that only need the result."""
+    """Drop an event, for callers that only need the result."""
 
 
 def never_failing(emit: Emit) -> Emit:
-    """Return a function that emits an event and swallows every error: a closed terminal must not stop a restore."""
+    """Wrap an event receiver so that its errors are ignored: a closed terminal must not stop a restore."""
 
     def emit_safely(event: Event) -> None:
         with suppress(Exception):
@@ -132,16 +131,15 @@ def never_failing(emit: Emit) -> Emit:
 
 
 READ_BYTES = 1 << 20
-
-"""So much is read at once; a line is some hundred bytes."""
+"""Size of a read; a line has some hundred bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenEvent(Event):
-    """An event as it stands in a file.
+    """An event in a file.
 
     Attributes:
-        at: Time of the event, ISO 8601, UTC.
+        at: Its time, ISO 8601, UTC.
     """
 
     at: str
@@ -151,7 +149,7 @@ _DECODER = msgspec.json.Decoder(WrittenEvent)
 
 
 def event_of(line: bytes) -> WrittenEvent | None:
-    """Return the event of a line, or None where it is no line of ours."""
+    """Parse an event; None if the line is invalid."""
     try:
         return _DECODER.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -163,9 +161,9 @@ class Lines:
     """Whole lines of a file.
 
     Attributes:
-        data: They, each with its end; empty where no whole one is there.
+        data: The lines with their ends; empty for none.
         start: Offset of the first byte.
-        mark: Which file it is: another one under the same name has another.
+        mark: Identifies the file, so that a replacement is noticed.
     """
 
     data: bytes
@@ -174,11 +172,11 @@ class Lines:
 
     @property
     def end(self) -> int:
-        """Offset behind the last line: where the next one begins."""
+        """Offset after the last line."""
         return self.start + len(self.data)
 
     def each(self) -> Iterator[tuple[bytes, int]]:
-        """Yield each line, without its end, and the offset behind it."""
+        """Yield each line without its end, and the offset after it."""
         at = self.start
         for line in self.data.split(b"\n")[:-1]:
             at += len(line) + 1
@@ -186,18 +184,17 @@ class Lines:
 
 
 def lines_from(path: Path, offset: int, *, mark: str = "", most_bytes: int = READ_BYTES) -> Lines:
-    """Return whole lines of a file from an offset on.
+    """Read whole lines of a file from an offset.
 
     Args:
-        path: The file; where it is not there, there are no lines.
-        offset: Where to begin. In the middle of a line, that line is handed out whole; behind the end, nothing is.
-            Negative: so far before the end, at the next beginning of a line.
-        mark: The file that is meant; where another one has its name now, its lines are handed out from its beginning.
-            Empty: whichever is there.
-        most_bytes: So much is read at most; a longer line is waited for no longer than it takes to read it whole.
+        path: The file; if it is missing, there are no lines.
+        offset: Start. Within a line, the whole line is returned; beyond the end, nothing. Negative: from the end, at
+            the next start of a line.
+        mark: The expected file; a replacement is read from its start. Empty accepts any.
+        most_bytes: Most bytes to read; a longer line is read whole.
 
     Raises:
-        OSError: It is there and cannot be read, or is no regular file.
+        OSError: It cannot be read, or is no regular file.
     """
     try:
         with reading(path) as file:
@@ -212,7 +209,7 @@ def lines_from(path: Path, offset: int, *, mark: str = "", most_bytes: int = REA
 
 
 def _line_start(number: int, offset: int, size: int) -> int:
-    """Return where a line begins: at the offset, or before it; for one from the end, behind it."""
+    """Return the start of a line: at or before the offset; from the end, after it."""
     if offset < 0:
         most = size + offset
         if most <= 0:

@@ -1,5 +1,5 @@
-"""What would happen: which device gets what, when, how fast, and whether that fits.
+"""Forecast a run: which device gets which image, when, how fast, and whether that fits its window.
 
-Devices are looked at without changing anything, rates are estimated from what earlier copies showed, and the run is
-played through on paper by the very rules that it will keep later.
+Devices are checked read-only, rates are estimated from earlier copies, and the run is simulated by the rules that the
+real run follows.
 """

@@ -1,8 +1,7 @@
-"""Who is restarted when: rounds of devices, each of which must end well before the next one begins. Pure.
+"""The order of restarts in an activation: rounds, each of which must end well before the next starts. Pure.
 
-The first device of each model goes first. Then a few of each site at a time, so that a site keeps its other routers.
-Those that others are reached through go last, for their restart takes the others out of reach in the middle
-of its own.
+The first device of each model goes first, then a few of each site at a time, so that a site keeps its other routers.
+Devices through which others are reached go last, because their restart would cut off the others during theirs.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ class ActivationMember:
     """What decides about a device's round.
 
     Attributes:
-        host: Inventory name.
-        site: Its site; None: it shares nothing with others.
-        model: Its model as the plan has it, or None.
+        site: Its site; None for none.
+        model: Its model in the plan; None if unknown.
         image: Name of its image.
         is_upstream: Whether other devices of the plan are reached through it.
     """
@@ -35,19 +33,19 @@ class ActivationMember:
 def activation_rounds(
     members: Sequence[ActivationMember], *, per_site: int = 1, at_a_time: int = 10, canary: bool = True
 ) -> tuple[Wave, ...]:
-    """Return the rounds: each device in exactly one, none of them empty.
+    """Return the rounds; each device is in exactly one, none is empty.
 
     Args:
         members: The devices, in the order of the plan.
-        per_site: Devices of one site in a round at most, >= 1.
-        at_a_time: Devices in a round at most, >= 1.
-        canary: Whether one device of each model goes first; of those without a model, one of each image.
+        per_site: Most devices of one site per round, >= 1.
+        at_a_time: Most devices per round, >= 1.
+        canary: Whether one device of each model goes first; of devices without a model, one per image.
     """
     ordinary = [one for one in members if not one.is_upstream]
     upstream = [one for one in members if one.is_upstream]
     first = _first_of_each(ordinary or upstream) if canary else []
     parts: list[tuple[str, list[ActivationMember], bool]] = []
-    # Canaries go no closer together than others of their kind: of upstream devices one of a site at a time.
+    # Canaries obey the same limits: of upstream devices one per site at a time.
     parts += [(CANARY, part, True) for part in _parts(first, per_site if ordinary else 1, at_a_time)]
     for name, group in (("", ordinary), ("upstream", upstream)):
         left = [one for one in group if one not in first]
@@ -71,7 +69,7 @@ def _first_of_each(members: Sequence[ActivationMember]) -> list[ActivationMember
 
 
 def _parts(members: Sequence[ActivationMember], per_site: int, at_a_time: int) -> list[list[ActivationMember]]:
-    """Return members in parts of so many in all and of each site, each as early as it can be."""
+    """Divide members into rounds within both limits, each member as early as possible."""
     parts: list[list[ActivationMember]] = []
     for one in members:
         part = next((part for part in parts if len(part) < at_a_time and _may_join(one, part, per_site)), None)

@@ -1,6 +1,6 @@
-"""Whether a device still fits before the end of its time, and when what is under way must be ended. Pure but for `now`.
+"""Whether a device can still be staged before its deadline, and when work in progress must stop. Pure but for `now`.
 
-Two ends hold, the earlier one wins: that of the run (`--until`) and that of the site's window in the inventory.
+There are two deadlines, of which the earlier counts: the run's (`--until`) and that of the site's window.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from inventory.host_view import HostView
 from inventory.time_window import TimeWindow, closes_at, next_opening
 
 MARGIN_S = 120.0
-"""Kept free before the end: ending a copy, restoring and proving take seconds, a lost session or two a minute."""
+"""Reserve before the deadline: stopping a copy, restoring and proving take seconds, lost sessions a minute."""
 
 
 def now_utc() -> datetime:
-    """Return the present time."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """The ends that a run has to keep.
+    """The deadlines of a run. All times have a time zone.
 
     Attributes:
-        until: When the run must have ended, with a time zone; None: no end of its own.
-        windows: By device: when its site may be worked on; a device that is missing, or has none, at any time.
-        expected_s: By device: seconds from its login to its last proof; one that is missing is taken for quick.
-        since: When the run started, with a time zone: a site is waited for once, and what is left when its window
-            closes is for another run. None: no window has passed.
-        margin_s: Seconds before the end at which what is under way is ended.
-        now: Returns the present time, with a time zone.
+        until: When the run must have ended; None for no limit.
+        windows: Maintenance windows by device; a device without any can be staged at any time.
+        expected_s: Expected seconds from login to last proof, by device; 0 if missing.
+        since: Start of the run: each site's next window is waited for once; what is left when it closes is for another
+            run. None: no window has passed.
+        margin_s: Seconds before the deadline at which work in progress is stopped.
+        now: Returns the current time.
     """
 
     until: datetime | None
@@ -49,14 +49,14 @@ class Deadline:
     now: Callable[[], datetime] = now_utc
 
     def over(self) -> Hold | None:
-        """Return why no device may begin any more, or None: also a run that is paused, or not approved, has an end."""
+        """Return why no device can start any more; None if the run's end has not come."""
         if self.until is None or (self.until - self.now()).total_seconds() > self.margin_s:
             return None
         text = f"the run's time ends {spoken(self.until)}, and {_minutes(self.margin_s)} are kept to restore"
         return Hold(kind=Kind.WINDOW_CLOSED, reason=text, for_good=True)
 
     def fit(self, host: str) -> Hold | None:
-        """Return why a device may not begin now, or None where it may."""
+        """Return why a device cannot start now; None if it can."""
         now, windows = self.now(), self.windows.get(host, ())
         if windows and _open_until(windows, now) is None:
             opens = _first(windows, now.replace(microsecond=0))[0]
@@ -79,14 +79,14 @@ class Deadline:
         )
 
     def opens_in_s(self, host: str) -> float:
-        """Return the seconds until a device's time window opens; 0 where it is open, or there is none."""
+        """Return the seconds until a device's window opens; 0 if it is open or there is none."""
         now, windows = self.now(), self.windows.get(host, ())
         if not windows or _open_until(windows, now) is not None:
             return 0.0
         return (_first(windows, now.replace(microsecond=0))[0] - now).total_seconds()
 
     def _why_too_late(self, windows: tuple[TimeWindow, ...], opens: datetime, now: datetime) -> str:
-        """Return why an opening is not waited for, as the end of a sentence; empty where it is."""
+        """Return why an opening is too late to wait for, as the end of a sentence; empty if it is not."""
         if self.since is not None and (closed := _first(windows, self.since)[1]) <= now:
             return f", after the one of this run, which closed {spoken(closed)}"
         if self.until is not None and (self.until - opens).total_seconds() <= self.margin_s:
@@ -96,14 +96,14 @@ class Deadline:
         return ""
 
     def ends_at(self, host: str) -> datetime | None:
-        """Return when a device's present time ends, or None where it does not."""
+        """Return the deadline of a device that starts now; None for none."""
         windows = self.windows.get(host, ())
         closing = _open_until(windows, self.now()) if windows else None
         ends = [end for end in (self.until, closing) if end is not None]
         return min(ends, default=None)
 
     def closing(self, host: str) -> Callable[[], str | None]:
-        """Return a function that returns, once it is time, why a device that starts now is ended."""
+        """Return a function that returns why a device that starts now must stop, once it must."""
         end = self.ends_at(host)
         if end is None:
             return lambda: None
@@ -113,7 +113,7 @@ class Deadline:
 
 
 def first_opening(views: Iterable[HostView], now: datetime) -> datetime:
-    """Return now where any device may be worked on now, else when the first site opens."""
+    """Return now if any device can be staged now, else when the first site opens."""
     windows = [one.windows for one in views]
     if any(not one or closes_at(one, now) is not None for one in windows):
         return now
@@ -121,11 +121,11 @@ def first_opening(views: Iterable[HostView], now: datetime) -> datetime:
 
 
 def _open_until(windows: tuple[TimeWindow, ...], now: datetime) -> datetime | None:
-    """Return when the present opening ends, or None; windows open and close by the minute."""
+    """Return the end of the current window; None if none is open."""
     return _closes(windows, now.replace(microsecond=0))
 
 
-# A site's devices have the same windows, and all that wait for theirs are asked about again and again.
+# Cached: waiting devices are checked repeatedly, and a site's devices have the same windows.
 @lru_cache(maxsize=512)
 def _closes(windows: tuple[TimeWindow, ...], second: datetime) -> datetime | None:
     return closes_at(windows, second)
@@ -141,18 +141,18 @@ def _minutes(seconds: float) -> str:
 
 
 Report = Callable[[str, str | None], None]
-"""Takes what is waited for, with its time, and the site that is meant or None."""
+"""Receives the notice, its time, and the site or None."""
 
 
 class WindowNotice:
-    """Asks a deadline whether devices fit, and reports what is waited for: a countdown for each site and opening.
+    """Checks deadlines, and reports waiting for each site's opening.
 
-    A run that begins tonight must not look as if it hung.
+    A countdown shows that the run does not hang.
 
     Args:
-        deadline: The ends to keep.
-        views: The inventory's view on each device.
-        report: Takes what is new.
+        deadline: The deadlines.
+        views: The devices in the inventory.
+        report: Receives each notice.
     """
 
     def __init__(self, deadline: Deadline, views: Mapping[str, HostView], report: Report) -> None:
@@ -160,7 +160,7 @@ class WindowNotice:
         self._due_s: dict[tuple[str, str], float] = {}
 
     def fit(self, host: str) -> Hold | None:
-        """Return why a device may not begin now, or None where it may; called by one thread."""
+        """Return why a device cannot start now; None if it can. Called by one thread."""
         hold = self._deadline.fit(host)
         if hold is not None and not hold.for_good:
             who, left_s = _site_or_device(self._views[host]), self._deadline.opens_in_s(host)
@@ -172,15 +172,9 @@ class WindowNotice:
 
 
 def left_out(deadline: Deadline, views: Mapping[str, HostView], hosts: Iterable[str]) -> tuple[dict[str, Hold], str]:
-    """Return which devices a run could not stage if it started now, and a sentence that names their sites.
+    """Return why each device could not be staged if the run started now, and a sentence with their sites.
 
-    Args:
-        deadline: The ends to keep.
-        views: The inventory's view on each device.
-        hosts: The devices of the run.
-
-    Returns:
-        Why each of them is left out, and the sentence; both empty where all can be staged.
+    Both are empty if all can be staged.
     """
     holds = {host: hold for host in hosts if (hold := deadline.fit(host)) is not None and hold.for_good}
     count: dict[tuple[str, str], int] = {}
@@ -191,5 +185,5 @@ def left_out(deadline: Deadline, views: Mapping[str, HostView], hosts: Iterable[
 
 
 def _site_or_device(view: HostView) -> str:
-    """Return what a notice names: devices without a site have windows of their own."""
+    """Return the name for a notice: the site, or the device if it has none."""
     return f"site {view.site}" if view.site is not None else view.name

@@ -1,4 +1,4 @@
-"""What depots and neighbours save, and which sites should have a depot: the same run with and without. Pure."""
+"""What depots and neighbours save, and which sites should have a depot, by simulating both. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from flashferry.planning.remedies import MUCH_SHORTER, further_nights
 from flashferry.planning.scenario import Scenario, ScenarioOutcome, play
 
 LEAST_SAVED_S = 60.0
-"""Less does not justify a host."""
+"""A smaller gain does not justify a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What a run, or a site by itself, comes to.
+    """Result of a simulated run, or of one site alone.
 
     Attributes:
-        bytes: What crosses its links.
-        lan_bytes: What goes over LANs.
-        takes_s: How long it takes, from when its first site opens.
-        fits: Whether it fits; None where it has no end.
-        nights: How many windows like this one it takes; None without one, or where a device fits into none.
+        bytes: Bytes over its WAN links.
+        lan_bytes: Bytes over LANs.
+        takes_s: Duration from the opening of its first site.
+        fits: Whether it fits; None without deadline.
+        nights: Number of such windows needed; None without window, or if a device fits into none.
     """
 
     bytes: int
@@ -34,12 +34,7 @@ class Course:
 
 
 def course(scenario: Scenario, outcome: ScenarioOutcome | None = None) -> Course:
-    """Return what a scenario comes to.
-
-    Args:
-        scenario: The scenario.
-        outcome: It played through, where the caller has it already.
-    """
+    """Return the result of a scenario; `outcome` is its simulation if the caller has it."""
     found = outcome or play(scenario)
     crossed = sum(found.carried_bytes(link) for link in scenario.links)
     opened = [facts.opens_s for link, facts in scenario.links.items() if found.uses_of(link)]
@@ -53,7 +48,7 @@ def course(scenario: Scenario, outcome: ScenarioOutcome | None = None) -> Course
 
 
 def _nights(scenario: Scenario, found: ScenarioOutcome) -> int | None:
-    """Return how many windows like this one all devices take; what is not done in one is started in the next."""
+    """Return how many such windows all devices need; what does not fit into one starts in the next."""
     if not scenario.has_end:
         return None
     further, never = further_nights(scenario, found)
@@ -61,7 +56,7 @@ def _nights(scenario: Scenario, found: ScenarioOutcome) -> int | None:
 
 
 def savings(scenario: Scenario, outcome: ScenarioOutcome) -> Savings | None:
-    """Return what depots and neighbours save against each device pulling for itself; None where there are none."""
+    """Return what depots and neighbours save compared with a copy per device; None if there are none."""
     if all(facts.supply is Supply.CENTRE for facts in scenario.links.values()):
         return None
     now, before = course(scenario, outcome), course(scenario.each_for_itself())
@@ -85,32 +80,32 @@ def _sentence(now: Course, before: Course) -> str:
 
 
 def nights_saved(before: int | None, after: int | None) -> str:
-    """Return what becomes of a number of nights, in words: `3 nights become 1`; empty where that is nothing new."""
+    """Describe a change of the number of nights: `3 nights become 1`; empty for no change."""
     if before is None or after is None or before == after:
         return ""
     return f"{before} {'night becomes' if before == 1 else 'nights become'} {after}"
 
 
 def site_savings(scenario: Scenario, link: str) -> tuple[int, float]:
-    """Return what a site's depot or neighbours save: bytes on its link, and seconds, by itself and all at once."""
+    """Return what a site's depot or neighbours save: bytes on its link, and seconds with all its devices at once."""
     alone = scenario.at(link)
     now, before = course(alone), course(alone.each_for_itself())
     return before.bytes - now.bytes, before.takes_s - now.takes_s
 
 
 def depot_advice(scenario: Scenario, outcome: ScenarioOutcome) -> tuple[DepotAdvice, ...]:
-    """Return the sites that should have a depot, the one that gains most first; none at which it would save little.
+    """Return the sites that should have a depot, the highest gain first, without those that would gain little.
 
     Args:
-        scenario: The run as it is planned.
-        outcome: What it comes to.
+        scenario: The run as planned.
+        outcome: Its simulation.
     """
     found = [one for link in scenario.links if outcome.uses_of(link) for one in _advice(scenario, link)]
     return tuple(sorted(found, key=lambda one: (-_saved_nights(one), -one.saved_s, one.site)))
 
 
 def _advice(scenario: Scenario, link: str) -> Iterator[DepotAdvice]:
-    """Yield what a depot would bring to a site, where that is worth a host."""
+    """Yield the gain of a depot at a site, if it justifies a host."""
     alone = scenario.at(link)
     images = {one.image_key for one in alone.estimates}
     if alone.links[link].supply is Supply.CENTRE and len(images) < len(alone.estimates):

@@ -1,7 +1,7 @@
-"""The queue of a wave: who begins next, and who has to wait. No I/O, no clock of its own.
+"""The queue of a wave: which device starts next, and which must wait. No I/O, no clock of its own.
 
-A device that is logged in holds a vty line and a session of ours. So no more of them are checked ahead than the copy
-slots of their site will soon take: enough that a slot never stays empty, few enough that none waits long.
+A logged-in device occupies a vty and a session. So only as many devices are checked in advance as the site's copy slots
+will soon need: a slot is never empty, and no device waits long.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ from dataclasses import dataclass
 from flashferry.model.limits import Limits
 
 _AHEAD = 3
-"""Devices that are checked ahead of a site's copy slots, with a quarter of the slots on top: a check takes seconds, and
-the more copies there are the sooner one of them ends."""
+"""Devices checked in advance of a site's copy slots, plus a quarter of the slots: a check takes seconds, and
+with more copies one of them ends sooner."""
 
 
 def checked_ahead(copies: int) -> int:
-    """Return how many devices may be between their login and the end of their copy where so many may copy."""
+    """Return how many devices can be between login and end of copy if `copies` may copy."""
     return copies + _AHEAD + copies // 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedDevice:
-    """A device that waits for its turn.
+    """A waiting device.
 
     Attributes:
-        host: Inventory name.
-        site: Its site, or None.
-        again_s: Where it was tried before, in an earlier wave: when it is tried again, by the queue's clock; else None.
+        site: Its site; None for none.
+        again_s: When a device that was tried before is tried again, by the queue's clock; else None.
     """
 
     host: str
@@ -41,12 +40,12 @@ class QueuedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Why a device, or any device, may not begin.
+    """Why a device, or any device, cannot start.
 
     Attributes:
-        reason: In words.
-        for_good: Never in this run; else only at present.
-        kind: For programs.
+        reason: As text.
+        for_good: Not in this run; else only at present.
+        kind: As an identifier for programs.
     """
 
     reason: str
@@ -55,17 +54,17 @@ class Hold:
 
 
 class DeviceQueue:
-    """The devices of one wave, in the order in which they begin. Safe to use from all threads.
+    """The devices of a wave in starting order. Safe to use from all threads.
 
     Args:
-        devices: The devices, in their order.
-        limits: How much may go on at the same time.
-        site_copies: Copies at a time at a site.
-        hold: Returns why nothing may begin at present, or None; asked with every `take`, by one thread.
-        fits: Returns why a device may not begin (its time window), or None.
-        may_leave: Returns, once only devices are left that wait to be tried again or for their time window, whether the
-            queue may end without them: they are then in `left_over`.
-        clock: Seconds, going up.
+        devices: The devices, in order.
+        limits: Concurrency.
+        site_copies: Copies at the same time by site.
+        hold: Returns why nothing can start at present, or None; called in each `take`, by one thread.
+        fits: Returns why a device cannot start (its window), or None.
+        may_leave: Returns whether the queue may end while devices still wait for a retry or their window; they are then
+            in `left_over`.
+        clock: Monotonic, in seconds.
     """
 
     def __init__(
@@ -96,27 +95,27 @@ class DeviceQueue:
         self._running: set[str] = set()
         self._not_started: dict[str, Hold] = {}
         self._early: set[str] = set()
-        # One that waits for a hash run is tuned: no more are started than those runs will soon take.
+        # A device that waits to hash stays tuned, so no more are started than will soon hash.
         self._most = checked_ahead(limits.copies) + limits.hashes
         self._changed = threading.Condition()
         self._news = False
 
     @property
     def not_started(self) -> dict[str, Hold]:
-        """Return the devices that never began, each with the reason."""
+        """Return the devices that never started, with the reason."""
         with self._changed:
             return dict(self._not_started)
 
     @property
     def left_over(self) -> tuple[QueuedDevice, ...]:
-        """Return the devices that still wait, to be tried again or for their window: for the queue of the next wave."""
+        """Return the devices that still wait for a retry or their window, for the queue of the next wave."""
         with self._changed:
             again = (QueuedDevice(host=host, site=self._site[host], again_s=at) for host, at in self._again.items())
             left = (QueuedDevice(host=host, site=self._site[host]) for queue in self._left.values() for host in queue)
             return (*again, *left)
 
     def take(self) -> str | None:
-        """Return the device that begins now, or None."""
+        """Return the device that starts now; None for none."""
         hold = self._hold()
         with self._changed:
             if hold is not None:
@@ -131,26 +130,26 @@ class DeviceQueue:
             return host
 
     def copied(self, host: str) -> None:
-        """Note that a device has its copy behind it, or will have none: another one may be looked at."""
+        """Record that a device's copy has ended, or that there is none, so that another can be checked."""
         with self._changed:
             self._pass(host)
             self._wake()
 
     def again(self, host: str, pause_s: float) -> None:
-        """Put a device that is under way in the queue again, not before a pause is over."""
+        """Queue a device again after a pause."""
         with self._changed:
             self._again[host] = self._clock() + pause_s
             self._wake()
 
     def ended(self, name: str) -> None:
-        """Note that a device is not under way any more."""
+        """Record that a device has ended."""
         with self._changed:
             self._pass(name)
             self._running.discard(name)
             self._wake()
 
     def is_over(self) -> bool:
-        """Return whether none is under way and none will begin."""
+        """Return whether no device is in progress and none will start."""
         with self._changed:
             if self._running:
                 return False
@@ -158,13 +157,13 @@ class DeviceQueue:
             if not self._early.issuperset(left):
                 return False
             waits = bool(self._again or left)
-        # Asked without the lock: it looks at what became of the others.
+        # Called without the lock: it reads the state of other devices.
         return not waits or self._may_leave()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until something changed since the last `take`."""
+        """Wait until something has changed since the last `take`."""
         with self._changed:
-            # One that is due already waits for something else, which wakes the queue, or for its window.
+            # A device that is due waits for another event, which wakes the queue, or for its window.
             now = self._clock()
             timeout_s = min(timeout_s, *(at - now for at in self._again.values() if at > now), timeout_s)
             if not self._news:
@@ -197,14 +196,14 @@ class DeviceQueue:
         return None
 
     def _may_still(self, host: str) -> bool:
-        """Return whether a device still fits into its time; one that does not keeps the record of its last attempt."""
+        """Return whether a device still fits before its deadline; if not, the record of its last attempt stays."""
         fit = self._fits(host)
         if fit is not None and fit.for_good:
             del self._again[host]
         return fit is None
 
     def _next(self) -> str | None:
-        """Return the first device of the site that has the fewest under way: every link is to be busy."""
+        """Return the first device of the site with the fewest in progress, so that every link is used."""
         for site in sorted((site for site, queue in self._left.items() if queue), key=self._before_by_site.__getitem__):
             found = self._first_of(site) if self._has_space(site) else None
             if found is not None:

@@ -1,4 +1,4 @@
-"""From what was found on devices, and what is known of them, to what a forecast is made from. Pure."""
+"""Convert what was found on devices and earlier measurements to the estimates of a forecast. Pure."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from tasks.fetch_check import announce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known from earlier runs.
+    """Results of earlier runs.
 
     Attributes:
         past: Timed copies.
-        hash_speeds: How fast devices hash, in bytes per second, by name.
-        flash_speeds: How fast they copy inside the box.
-        add_speeds: How fast `install add` goes through an image.
-        tune: Which devices are to be tuned.
-        transport: By what devices are to fetch.
+        hash_speeds: Hashing speed in bytes/s, by host.
+        flash_speeds: Speed of copies inside the device.
+        add_speeds: Speed of `install add`.
+        tune: Which devices are tuned.
+        transport: The requested transport.
     """
 
     past: History
@@ -57,10 +57,10 @@ class Known:
     transport: TransportRequest = field(default_factory=TransportRequest)
 
     def transport_of(self, device: HostView, size_bytes: int) -> tuple[str, str]:
-        """Return by what a device is to fetch, and why that was chosen; no reason where there was no choice.
+        """Return the transport of a device, and why it was chosen; no reason if there was no choice.
 
         Raises:
-            ConfigInvalid: What is asked for is not allowed.
+            ConfigInvalid: The requested transport is not allowed.
         """
         tried = candidates(device.name, device.transport_policy, self.transport)
         if self.transport.asked != AUTO:
@@ -72,7 +72,7 @@ class Known:
         return name, f"the fastest that is known: {expected.source}"
 
     def not_tuned_because(self, host: str, transport: str = USUAL.name) -> str:
-        """Return why a device is not to be tuned, or nothing where it is."""
+        """Return why a device is not tuned; empty if it is."""
         if self.tune is TuneMode.ALWAYS:
             return ""
         if self.tune is TuneMode.NEVER:
@@ -81,15 +81,12 @@ class Known:
 
 
 def link_of(device: HostView) -> str:
-    """Return the key of a device's link: its site, else the device itself, which has a link of its own.
-
-    The blank keeps it apart from the names of sites, which are single words.
-    """
+    """Return the key of a device's link: its site, else `device NAME`, which no site can be called."""
     return device.site if device.site is not None else f"device {device.name}"
 
 
 def links_of(found: Iterable[Found], sites: Mapping[str, Site], starts_at: datetime) -> dict[str, LinkFacts]:
-    """Return the links of the devices that are to be staged, in the order of the inventory."""
+    """Return the links of the devices to stage, in the order of the inventory."""
     links: dict[str, LinkFacts] = {}
     for one in found:
         key = link_of(one.view)
@@ -121,7 +118,7 @@ def _window(windows: tuple[TimeWindow, ...], starts_at: datetime) -> tuple[float
 
 
 def estimates_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: Known) -> tuple[Estimate, ...]:
-    """Return the devices that are to be staged, each with what may be expected of it."""
+    """Return the estimates of the devices to stage."""
     staged = [one for one in found if one.planned.action is Action.STAGE]
     subjects = {one.planned.host: _subject(one, links[link_of(one.view)], known) for one in staged}
     models = {host: subject.model for host, subject in subjects.items()}
@@ -160,7 +157,7 @@ def estimates_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: 
 
 
 def _finish(found: Found, subject: Subject, flash: Speeds, adding: Speeds) -> Finish:
-    """Return what a device does once it is restored.
+    """Return what a device does after its restore.
 
     After `install add`, the final check hashes the file of each other member once more.
     """
@@ -180,7 +177,7 @@ def decided(
     pulls_from: Supply = Supply.CENTRE,
     times: Mapping[str, Any] | None = None,
 ) -> PlannedDevice:
-    """Return a device of the plan: what is expected of it, whether it is tuned, where it pulls from, and its times."""
+    """Return a device of the plan with its estimate, tuning, source and times."""
     if estimate is None:
         return replace(found.planned, tune=False, **times or {})
     reason = known.not_tuned_because(estimate.host, estimate.transport)
@@ -203,7 +200,7 @@ def decided(
 
 
 class _Rates:
-    """The rates of some devices, all tuned or none; devices of the same rate share one object."""
+    """Rates of some devices, all tuned or all not; devices of the same rate share one object."""
 
     def __init__(self, subjects: Mapping[str, Subject], past: History, *, tuned: bool) -> None:
         self._subjects, self._tuned = subjects, tuned
@@ -212,7 +209,7 @@ class _Rates:
             for host, subject in subjects.items()
             if (rate := measured_rate(past, subject, tuned=tuned)) is not None
         }
-        # What a model takes by one transport says nothing of another.
+        # A model's rate by one transport does not apply to another.
         self._models = {
             transport: by_model(
                 (subjects[host].model, rate)
@@ -235,18 +232,18 @@ class _Rates:
 
 
 def _subject(found: Found, link: LinkFacts, known: Known) -> Subject:
-    assert found.wanted is not None, "a device that is to be staged has an image"
-    transport = known.transport_of(found.view, found.wanted.image.size_bytes)[0]
+    assert found.target is not None, "a device that is to be staged has an image"
+    transport = known.transport_of(found.view, found.target.image.size_bytes)[0]
     ceiling = next((one for one in found.ceilings if one.transport == transport), None)
     return Subject(
         host=found.planned.host,
         model=found.planned.model,
         platform=found.platform or IOS.name,
-        size_bytes=found.wanted.image.size_bytes,
+        size_bytes=found.target.image.size_bytes,
         rtt_s=found.planned.rtt_s,
         cap_bytes_per_s=link.cap_bytes_per_s,
         transport=transport,
-        # By the usual one nothing is known of the windows that its assumptions have not been made with.
+        # Assumptions of the default transport already include its windows.
         ceiling_bytes_per_s=None if ceiling is None or transport == USUAL.name else ceiling.likely_bytes_per_s,
     )
 

@@ -1,4 +1,4 @@
-"""From an inventory and its images to the plan of a run."""
+"""Make the plan of a run from an inventory and its images."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ from inventory.sites import sites_of
 from inventory.transport_policy import AUTO
 
 _ANY = Traits(platform=IOS.name, model="", version="")
-"""Stands in where an explicit image makes it matter little what the device is."""
+"""Placeholder for the facts of a device with an explicit image."""
 _LONG_COPY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """What is to be planned.
+    """What to plan.
 
     Attributes:
-        image: The image for all devices that have no explicit one, or None: by the rules.
-        rules: Which image for which device.
-        folders: Where images written without a folder are looked for.
-        policy: How the run goes about it; what the vendor published is of `image`, and its end is that of the plan.
-        starts_at: When the run is to begin, or None: now, or when the first site opens.
-        state_directory: Where history, learned link rates and hash speeds are; read only.
-        depot: The host's depot, which is asked what it serves: `auto`, where there is one; `never`; or its socket.
+        image: Image for all devices without an explicit one; None chooses by the rules.
+        rules: The image rules.
+        folders: Folders for relative image names.
+        policy: Settings of the run; the vendor's digests are of `image`, and its end is the plan's.
+        starts_at: Start of the run; None for now, or when the first site opens.
+        state_directory: Folder of history, learned link rates and hash speeds; only read.
+        depot: The host's depot, which is asked for its images: `auto`, `never`, or its socket.
     """
 
     image: Path | None = None
@@ -74,24 +74,24 @@ def plan_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> FleetPlan:
-    """Look at every device and return the plan of a run.
+    """Check every device, and return the plan of a run.
 
     Args:
         nornir: The devices, with credentials.
-        request: What is to be planned.
-        now: The present, in the time zone of messages.
-        not_served: What the host's depot does not serve; None: a run brings a server of its own.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop; what was not checked by then counts as unreachable.
+        request: What to plan.
+        now: Current time, in the time zone for messages.
+        not_served: Returns what the host's depot does not serve; None if the run has its own server.
+        emit: Receives events, from several threads.
+        interrupted: Returns whether the operator stops the command; unchecked devices then count as unreachable.
 
     Raises:
-        ConfigInvalid: The inventory, an image or the rules are wrong, or copies would have neither a cap nor a pace
+        ConfigInvalid: The inventory, an image or the rules are invalid, or copies would have neither cap nor pacing
             (`flashferry.model.link_rates`).
     """
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     links = LinkRates(request.state_directory)
     sites = sites_of(views.values())
-    # What the run's own server would lack, the run reports: a plan needs no certificate.
+    # The run checks its own server: a plan needs no certificate.
     asked = TransportRequest(asked=check_asked(request.policy.transport), missing=not_served or {})
     for one in views.values():
         candidates(one.name, one.transport_policy, asked)
@@ -124,7 +124,7 @@ def plan_fleet(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Images:
-    """The images of a plan, and the folders that they are in."""
+    """The images of a plan, and their folders."""
 
     images: tuple[PlannedImage, ...]
     folders: tuple[str, ...]
@@ -138,13 +138,13 @@ def _gathered(
     emit: Emit,
     interrupted: Callable[[], bool],
 ) -> tuple[tuple[Found, ...], _Images]:
-    """Look at the devices while the images are hashed; return both."""
+    """Check the devices while the images are hashed; return both results."""
     everyone = None
     if request.image is not None:
         everyone = ImageChoice(image=request.image.name, reason="the image for all", path=request.image)
     folders = request.folders
     if request.image is not None:
-        # What the operator names is where it is, also where it is a link.
+        # A path given by the operator is valid even if it is a link.
         folders = (*folders, request.image.parent, request.image.resolve().parent)
     policy = request.policy
     vendor = None if request.image is None else policy.vendor
@@ -205,7 +205,7 @@ def _plan(
 
 
 def _left_out(found: tuple[Found, ...]) -> tuple[str, ...]:
-    """Return that devices out of reach are not in the forecast, where there are any."""
+    """Return a sentence that unreachable devices are not in the forecast, if there are any."""
     count = sum(one.planned.action is Action.UNREACHABLE for one in found)
     if not count:
         return ()
@@ -214,7 +214,7 @@ def _left_out(found: tuple[Found, ...]) -> tuple[str, ...]:
 
 
 def times_of(wave: int, timeline: Timeline | None) -> dict[str, Any]:
-    """Return the fields of a planned device that say when it goes, by its wave and its simulated timeline."""
+    """Return a planned device's fields about time, from its wave and its simulated timeline."""
     if timeline is None:
         return {"wave": wave}
     return {
@@ -228,16 +228,16 @@ def times_of(wave: int, timeline: Timeline | None) -> dict[str, Any]:
 
 
 def _copy_s(timeline: Timeline) -> float:
-    """Return how long a copy takes: one of less than ten seconds to the millisecond, for its rate follows from it."""
+    """Return the duration of a copy, to the millisecond below 10 s, because its rate is derived from it."""
     copy_s = timeline.copied_s - timeline.copies_from_s
     return round(copy_s, 1 if copy_s >= _LONG_COPY_S else 3)
 
 
 def _start(request: PlanRequest, views: Mapping[str, HostView], now: datetime) -> datetime:
-    """Return when the run begins.
+    """Return the start of the run.
 
     Raises:
-        ConfigInvalid: It would have to end before.
+        ConfigInvalid: The run would have to end before.
     """
     starts_at = request.starts_at or first_opening(views.values(), now)
     if (until := request.policy.until) is not None and until <= starts_at:
@@ -252,7 +252,7 @@ def _start(request: PlanRequest, views: Mapping[str, HostView], now: datetime) -
 def _begin_early(
     hasher: ImageHasher, everyone: ImageChoice | None, rules: ImageRules, views: Mapping[str, HostView]
 ) -> None:
-    """Begin to hash what is needed in any case, and find out now what is missing."""
+    """Start hashing images that are needed in any case, and report missing ones at once."""
     if everyone is not None and any(one.image is None for one in views.values()):
         hasher.begin(hasher.find(everyone))
     for explicit in {one.image: None for one in views.values()}:

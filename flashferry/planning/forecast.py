@@ -1,4 +1,4 @@
-"""When each device and the run are done, what that does to the links, and whether it fits. Pure."""
+"""When each device and the run end, the load on the links, and whether that fits. Pure."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ from flashferry.planning.simulation import Timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What is to be expected of a run.
+    """Forecast of a run.
 
     Attributes:
-        waves: Who goes when.
-        devices: Each device's way, by name.
-        sites: What happens to each link that has devices to be staged.
-        duration_s: How long the run takes.
+        devices: Timeline by host.
+        sites: Load on each link.
+        duration_s: Duration of the run.
         fit: Whether that fits.
-        assumptions: What was taken for granted, in sentences.
-        pulls: Where each device that starts pulls from.
-        savings: What depots and neighbours save, or None where there are none.
-        depot_advice: The sites that should have a depot.
+        assumptions: One sentence each.
+        pulls: Source of each device's copy.
+        savings: Of depots and neighbours; None if there are none.
+        depot_advice: Sites that should have a depot.
     """
 
     waves: tuple[Wave, ...]
@@ -53,12 +52,7 @@ class Forecast:
 
 
 def forecast(scenario: Scenario, starts_at: datetime) -> Forecast:
-    """Return what is to be expected.
-
-    Args:
-        scenario: What the run has before it.
-        starts_at: When it begins, in the time zone of messages.
-    """
+    """Return the forecast of a scenario; `starts_at` is in the time zone for messages."""
     outcome = play(scenario)
     advice = depot_advice(scenario, outcome)
     return Forecast(
@@ -75,18 +69,18 @@ def forecast(scenario: Scenario, starts_at: datetime) -> Forecast:
 
 
 def assumptions(scenario: Scenario, pulls: Mapping[str, Supply]) -> tuple[str, ...]:
-    """Return where something was assumed, in sentences, the most frequent rate first.
+    """Return what was assumed, one sentence each, the most frequent rate first.
 
     Args:
-        scenario: What the run has before it.
-        pulls: Where each device that starts pulls from.
+        scenario: The run.
+        pulls: Source of each device's copy.
     """
     estimates = scenario.estimates
     found: dict[str, list[str]] = {}
     for one in estimates:
         for rate in (one.rate_from(pulls.get(one.host, Supply.CENTRE)), *one.finish.rates):
             if rate.is_assumed:
-                # What was measured stands before it, and differs with each device.
+                # Measured values differ by device and are listed before.
                 _, mark, what = rate.source.partition("assumed: ")
                 found.setdefault(mark + what or rate.source, []).append(one.host)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
@@ -113,7 +107,7 @@ _NEIGHBOURS = (
 
 
 def _assumed_of_sites(links: Mapping[str, LinkFacts]) -> Iterator[str]:
-    """Yield what is taken for granted of depots and neighbours."""
+    """Yield what is assumed about depots and neighbours."""
     for text, names in (
         (_LAN, [link for link, one in links.items() if one.supply is not Supply.CENTRE and one.lan_rate_bps is None]),
         (_DEPOT, [link for link, one in links.items() if one.supply is Supply.DEPOT]),
@@ -153,7 +147,7 @@ def _site(scenario: Scenario, outcome: ScenarioOutcome, link: str, starts_at: da
 
 
 def _with_lan(site: SiteForecast, scenario: Scenario, outcome: ScenarioOutcome) -> SiteForecast:
-    """Return a site with what its depot or its neighbours do for it, where it has either."""
+    """Add to a site's forecast what its depot or neighbours save."""
     facts, lan = scenario.links[site.site], outcome.run.links.get(lan_of(site.site))
     if facts.supply is Supply.CENTRE:
         return site
@@ -221,6 +215,6 @@ def _closing(scenario: Scenario, estimate: Estimate, starts_at: datetime) -> str
 
 
 def clock(starts_at: datetime, seconds: float) -> str:
-    """Return a moment of a run for people, to the nearest minute: `23:05`, or `Sun 01:10` where it is another day."""
+    """Format a time of a run to the nearest minute: `23:05`, or `Sun 01:10` on another day."""
     moment = starts_at + timedelta(seconds=seconds + 30)
     return f"{moment:%H:%M}" if moment.date() == starts_at.date() else f"{moment:%a %H:%M}"

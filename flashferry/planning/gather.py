@@ -1,7 +1,4 @@
-"""What the devices of a plan are and have: each is checked, read-only, and its image is chosen.
-
-Nothing is changed on any device, no server is started and no journal is written.
-"""
+"""Check each device of a plan, read-only, and choose its image. No server is started and no journal is written."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event
 from flashferry.planning.image_hasher import ImageHasher
-from flashferry.planning.inspection import CheckRecord, look, others_of
+from flashferry.planning.inspection import CheckRecord, inspect_device, others_of
 from flashferry.store.leases import Lease
 from inventory.host_view import HostView, view
 from inventory.image_rules import ImageChoice, ImageRules, Traits
@@ -39,24 +36,24 @@ from templates.version import parse_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a look at a device brought.
+    """Result of a device's check.
 
     Attributes:
-        planned: As far as it is known by then: image, action, reason; no wave and no time yet.
-        view: What the inventory says of it.
-        platform: Name of its platform, or None where it could not be seen.
-        wanted: Its image, or None where it has none.
-        link_rate: What its link carries, or None if unknown.
-        fit: What is known of its image and itself, or None where it was not seen.
-        ceilings: How fast it can fetch at most by each transport that the inventory allows; none where it was not seen.
-        other_members: How many other switches or supervisors it has, as far as that was seen.
-        is_added: Whether `install add` is given, by its rule and by how it boots.
+        planned: Image, action and reason; no wave and no time yet.
+        view: The device in the inventory.
+        platform: Name of its platform; None if unreachable.
+        target: Its image; None for none.
+        link_rate: Rate of its link; None if unknown.
+        fit: Match of image and device; None if unreachable.
+        ceilings: Highest rate by each allowed transport; empty if unreachable.
+        other_members: Number of other switches or supervisors.
+        is_added: Whether `install add` follows, by its rule and boot mode.
     """
 
     planned: PlannedDevice
     view: HostView
     platform: str | None = None
-    wanted: TargetImage | None = None
+    target: TargetImage | None = None
     link_rate: LinkRate | None = None
     fit: ImageFit | None = None
     ceilings: tuple[Ceiling, ...] = ()
@@ -66,19 +63,19 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What the looks at all devices share.
+    """What the checks of all devices share.
 
     Attributes:
-        rules: Which image for which device.
-        everyone: The image of all that have no explicit one, in place of rules; or None.
+        rules: The image rules.
+        everyone: Image for all devices without an explicit one, instead of rules; or None.
         hasher: The image files.
-        links: What is known of the links.
-        held: Devices that runs have in hand, or left.
-        doubted: What is remembered against the word of devices.
-        logins: Logins at the same time.
-        adds: Whether all devices are to add their image, not those alone whose rule says so.
-        emit: Takes events.
-        interrupted: Whether the operator wants to stop.
+        links: Rates of the links.
+        held: Devices held by runs.
+        doubted: Doubts about devices' own statements.
+        logins: Concurrent logins.
+        adds: Whether all devices add their image, not only those whose rule requests it.
+        emit: Receives events.
+        interrupted: Returns whether the operator stops the command.
     """
 
     rules: ImageRules
@@ -93,7 +90,7 @@ class Inspection:
     interrupted: Callable[[], bool]
 
     def choose(self, traits: Traits, explicit: str | None) -> ImageChoice:
-        """Return the image of a device: its own, else that of all, else by the rules."""
+        """Return the image of a device: its explicit one, else the one for all, else by the rules."""
         found = self.everyone if explicit is None else None
         found = found or self.rules.choose(traits, explicit=explicit)
         return replace(found, adds=found.adds or self.adds)
@@ -104,10 +101,10 @@ class Inspection:
 
 
 def gather(nornir: Nornir, inspection: Inspection) -> tuple[Found, ...]:
-    """Look at every device; return what was found in the order of the inventory. A device's fault is in its entry.
+    """Check every device; return the results in the order of the inventory. A device's error is in its result.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, or an image that a device is to have.
+        ConfigInvalid: The inventory or an image is invalid.
     """
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     started = time.monotonic()
@@ -149,21 +146,21 @@ def _found(task: Task, device: HostView, inspection: Inspection) -> Found:
         session = session_of(task)
         traits = traits_of(session)
         choice = _chosen(inspection, traits, device)
-        wanted = inspection.hasher.wanted(inspection.hasher.find(choice))
+        target = inspection.hasher.target(inspection.hasher.find(choice))
     except _NoImage as missing:
         return _without_image(base, device, traits, missing)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plan
         return Found(planned=_failed(base, failure_of("check", error)), view=device)
-    its = replace(wanted, adds=choice.adds)
-    seen = look(task, its, inspection.is_over, held=inspection.held, doubted=inspection.doubted)
+    its = replace(target, adds=choice.adds)
+    seen = inspect_device(task, its, inspection.is_over, held=inspection.held, doubted=inspection.doubted)
     link = inspection.links.of(device, session.peer_address)
-    planned = _planned(base, seen, wanted, choice)
+    planned = _planned(base, seen, target, choice)
     check = seen.check
     found = Found(
         planned=planned,
         view=device,
         platform=traits.platform,
-        wanted=wanted,
+        target=target,
         link_rate=link,
         fit=check.image if check is not None else None,
         ceilings=trusting(check.ceilings, check.trustpoints) if check is not None else (),
@@ -172,14 +169,14 @@ def _found(task: Task, device: HostView, inspection: Inspection) -> Found:
 
 
 def _with_finish(found: Found, session: DeviceSession, check: CheckReport) -> Found:
-    """Return what was found with what the device does once it is restored. A look that fails takes nothing from it."""
+    """Add what the device does after its restore; an error of that check is ignored."""
     planned, boots_packages = found.planned, mode_of(check.version) is Mode.INSTALL
     notes, others = planned.notes, 0
     try:
         others = others_of(session, check)
     except FlashferryError as error:
         notes = (*notes, f"whether the image goes to another supervisor, too, could not be looked at: {error.message}")
-    # Its check reports an older train.
+    # The check reports an older train.
     older = without_add(check.version, f"{check.file_system}{planned.image}")
     if planned.adds and not boots_packages and older is None:
         notes = (*notes, NOTHING_TO_ADD_TO)
@@ -192,7 +189,7 @@ def _with_finish(found: Found, session: DeviceSession, check: CheckReport) -> Fo
 
 
 class _NoImage(Exception):
-    """No rule gives a device an image, or one says that it stays as it is."""
+    """No rule gives the device an image, or its rule keeps the present one."""
 
     def __init__(self, reason: ConfigInvalid, action: Action) -> None:
         super().__init__(reason)
@@ -209,7 +206,7 @@ def _chosen(inspection: Inspection, traits: Traits, device: HostView) -> ImageCh
 
 
 def _stays(rules: ImageRules, traits: Traits) -> bool:
-    """Return whether the rule for a device is to leave it alone: that is as asked for, and no refusal."""
+    """Return whether the rule for a device keeps its present image."""
     try:
         return next((rule.image is None for rule in rules.rules if rule.fits(traits)), False)
     except ConfigInvalid:
@@ -217,7 +214,7 @@ def _stays(rules: ImageRules, traits: Traits) -> bool:
 
 
 def traits_of(session: DeviceSession) -> Traits:
-    """Return what an image is chosen by; `show version` is asked."""
+    """Return what image rules match on; sends `show version`."""
     version = parse_version(session.show_version())
     return Traits(platform=session.platform.name, model=session.facts().model, version=version.release)
 
@@ -239,7 +236,7 @@ def _failed(base: PlannedDevice, failure: Failure) -> PlannedDevice:
 
 
 _ENDS = {Action.REFUSED: Outcome.REFUSED.value, Action.UNREACHABLE: Outcome.FAILED.value}
-"""What becomes of a device that a plan cannot stage."""
+"""Outcome of a device that a plan cannot stage."""
 
 _ACTIONS = {
     Outcome.DONE: Action.STAGE,
@@ -248,9 +245,9 @@ _ACTIONS = {
 }
 
 
-def _planned(base: PlannedDevice, seen: CheckRecord, wanted: TargetImage, choice: ImageChoice) -> PlannedDevice:
+def _planned(base: PlannedDevice, seen: CheckRecord, target: TargetImage, choice: ImageChoice) -> PlannedDevice:
     check: CheckReport | None = seen.check
-    named = replace(base, image=wanted.image.name, image_reason=choice.reason, adds=choice.adds)
+    named = replace(base, image=target.image.name, image_reason=choice.reason, adds=choice.adds)
     if check is None:
         assert seen.failure is not None, "a device that was not seen has a reason"
         return _failed(named, seen.failure)

@@ -1,4 +1,4 @@
-"""Hashing an image file of ours, with events about how far it is."""
+"""Hash an image file on the controller, with progress events."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _REPORT_EVERY_S = 1.0
 
 
 class HashProgress:
-    """Reports how far one image is hashed, once a second; of one that takes less, nothing.
+    """Emits the progress of hashing an image once a second, nothing if it takes less.
 
     Args:
-        emit: Takes events of the step `server`: `progress`, and `done` at the end.
+        emit: Receives events of the step `server`: `progress`, and `done` at the end.
         name: The image's name.
-        started_s: Since when the events' time counts; None: from now.
-        clock: Seconds, going up.
+        started_s: Start of the events' time; None for now.
+        clock: Monotonic, in seconds.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class HashProgress:
         self._started_s = self._hashing_since_s if started_s is None else started_s
 
     def __call__(self, done_bytes: int, size_bytes: int) -> None:
-        """Take how many bytes of the image are hashed."""
+        """Report the number of hashed bytes."""
         now_s = self._clock()
         took_s = now_s - self._hashing_since_s
         if done_bytes >= size_bytes:
@@ -55,11 +55,7 @@ class HashProgress:
 
 
 def hashed_image(path: Path, emit: Emit = silent) -> ImageFile:
-    """Return an image file with its digests.
-
-    Args:
-        path: The file.
-        emit: Takes events about how far it is hashed.
+    """Return an image file with its digests; `emit` receives progress events.
 
     Raises:
         ConfigInvalid: It is missing, empty or unreadable.

@@ -1,4 +1,4 @@
-"""The image files of a plan: each hashed once, in the background, while devices are being looked at."""
+"""Hash the image files of a plan, each once, in the background while devices are checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flashferry.core.files import is_below
 from flashferry.core.value_description import described_image
 from flashferry.images.image import Digests, PlannedImage
 from flashferry.monitor.events import Emit, silent
-from flashferry.planning.local_images import named_image, wanted_image
+from flashferry.planning.local_images import named_image, target_image
 from flashferry.transports.transport import checked_name
 from inventory.image_rules import ImageChoice
 from tasks.check import TargetImage
@@ -22,14 +22,14 @@ _HINT = "Put it there, or give its folder too, with --image-dir"
 
 
 class ImageHasher:
-    """Image files by their path. Safe to use from all threads.
+    """Image files by path. Safe to use from all threads.
 
     Args:
-        pool: Where files are hashed.
-        folders: Where an image written without a folder is looked for, in this order; all images are in one of them.
-        vendor: What the vendor published; only where there is one image.
-        is_insisted: Whether images are wanted also on platforms that they are not for.
-        emit: Takes events about how far images are hashed; called from several threads.
+        pool: Threads for hashing.
+        folders: Folders for relative image names, in order; all images must be in one of them.
+        vendor: The vendor's digests, if there is only one image.
+        is_insisted: Whether images are also accepted for platforms that they do not match.
+        emit: Receives progress events, from several threads.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class ImageHasher:
         self.error: ConfigInvalid | None = None
 
     def find(self, choice: ImageChoice) -> Path:
-        """Return the file that a choice means.
+        """Return the file of an image choice.
 
         Raises:
-            ConfigInvalid: There is none; kept in `error` too, for the plan as a whole is wrong then.
+            ConfigInvalid: There is none; also stored in `error`, because the whole plan is then invalid.
         """
         try:
             return self._found(choice)
@@ -62,11 +62,11 @@ class ImageHasher:
             self.error = self.error or error
             raise
 
-    def wanted(self, path: Path) -> TargetImage:
-        """Return name, size and hashes of a file; waits until it is hashed.
+    def target(self, path: Path) -> TargetImage:
+        """Return name, size and hashes of a file; waits for the hash.
 
         Raises:
-            ConfigInvalid: It cannot be an image, or another one of the plan has its name; kept in `error` too.
+            ConfigInvalid: It cannot be an image, or another image has its name; also stored in `error`.
         """
         try:
             return self.begin(path).result()
@@ -75,10 +75,10 @@ class ImageHasher:
             raise
 
     def begin(self, path: Path) -> Future[TargetImage]:
-        """Begin to hash a file, unless that was started before.
+        """Start hashing a file, unless that was started.
 
         Raises:
-            ConfigInvalid: Another file of the plan has its name, or no copy command can carry it.
+            ConfigInvalid: Another image has its name, or no copy command can contain it.
         """
         checked_name(path.name)
         path = path.absolute()
@@ -86,7 +86,7 @@ class ImageHasher:
             if (known := self._by_name.get(path.name)) is None:
                 known = (
                     path,
-                    self._pool.submit(wanted_image, path, self._vendor, is_insisted=self._is_insisted, emit=self._emit),
+                    self._pool.submit(target_image, path, self._vendor, is_insisted=self._is_insisted, emit=self._emit),
                 )
                 self._by_name[path.name] = known
         if known[0] != path:
@@ -97,21 +97,21 @@ class ImageHasher:
         return known[1]
 
     def images(self) -> tuple[PlannedImage, ...]:
-        """Return all files that were hashed, by name."""
+        """Return all hashed files, by name."""
         known = sorted(self._by_name.items())
         return tuple(PlannedImage.of(future.result().image, path) for _, (path, future) in known)
 
     def confine(self, path: Path) -> None:
-        """Refuse a path that leads out of the folders; whether a file is there is not asked.
+        """Refuse a path outside the folders; the file need not exist.
 
         Raises:
-            ConfigInvalid: It does; kept in `error` too.
+            ConfigInvalid: It is outside; also stored in `error`.
         """
         if not is_below(path, self._folders):
             self.find(ImageChoice(image=path.name, reason="", path=path))
 
     def folders_of(self, images: Iterable[PlannedImage]) -> tuple[str, ...]:
-        """Return the folders, links followed, that some images are in."""
+        """Return the folders, with links resolved, of some images."""
         paths = [Path(image.path) for image in images]
         found = dict.fromkeys(folder for folder in self._folders if any(is_below(path, (folder,)) for path in paths))
         return tuple(dict.fromkeys(str(folder.resolve()) for folder in found))
@@ -138,7 +138,7 @@ def image_hasher(
     is_insisted: bool = False,
     emit: Emit = silent,
 ) -> Iterator[ImageHasher]:
-    """Yield an image hasher; files that are not waited for any more are not started when the block ends."""
+    """Yield an image hasher; when the block ends, queued files are not hashed any more."""
     pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="hash")
     try:
         yield ImageHasher(pool, folders, vendor, is_insisted=is_insisted, emit=emit)

@@ -1,7 +1,7 @@
-"""One image is for one platform: a plan or a run that gives one to several is wrong for some of them, whatever it is.
+"""Refuse one image for several platforms.
 
-A name such as `image.bin` names no platform, but two devices of two platforms cannot both be right for it. A plan sees
-that beforehand; a run without one sees its devices one by one, and the first that is to get an image decides.
+A name such as `image.bin` names no platform, but it cannot be right for devices of two platforms. A plan checks all
+devices in advance; in a run without plan the first device that gets the image decides.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ HINT = f"Give each platform its own image; {ANY_IMAGE_OPTION} has this one stage
 
 
 class GivenImages:
-    """Which platform each image of a run went to first. Safe to use from all threads."""
+    """The platform to which each image of a run went first. Safe to use from all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._first: dict[str, tuple[str, str]] = {}
 
     def refusal(self, image: str, host: str, fit: ImageFit | None) -> str | None:
-        """Return why a device must not get an image that another platform gets too, or None where it may.
+        """Return why a device must not get an image that another platform gets; None if it may.
 
         Args:
             image: Name of the image.
-            host: The device, which is fit to be staged otherwise.
-            fit: What is known of the two.
+            host: The device, which could be staged otherwise.
+            fit: Match of image and device.
         """
         if fit is None or fit.fits is not Fits.UNKNOWN or fit.device_family is None:
             return None
@@ -45,9 +45,9 @@ class GivenImages:
 
 
 def refused_where_shared(found: tuple[Found, ...]) -> tuple[Found, ...]:
-    """Return what was found with those devices refused whose image goes to several platforms and is known as none's.
+    """Refuse devices whose image goes to several platforms and names none.
 
-    An image that is known to be for one platform is refused by the check of every device of another.
+    An image that names its platform is refused by the check of other devices.
     """
     by_image: dict[str, dict[str, list[str]]] = {}
     for one in found:

@@ -1,4 +1,4 @@
-"""Look at every device of an inventory without changing anything."""
+"""Check every device of an inventory without changing anything."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ from tasks.software_state import Mode, mode_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRecord:
-    """What a look at one device found.
+    """Result of a device's check.
 
     Attributes:
-        host: Inventory name.
-        outcome: DONE: fit to be staged; ALREADY_THERE; REFUSED; FAILED or ERROR.
-        check: What the device is and has, or None where it could not be seen.
-        failure: Why it could not be seen, is refused, or cannot reach us.
-        reach: Whether it can fetch a file from us, as a run would take it; None where that was not tried.
-        reaches: The same by each transport that was tried, in the order in which a run takes them.
-        not_tried: What was left out of these though the inventory allows it, a sentence each with the reason.
+        outcome: DONE: can be staged; ALREADY_THERE; REFUSED; FAILED or ERROR.
+        check: Facts of the device; None if unreachable.
+        failure: Why it is unreachable, refused, or cannot copy from us.
+        reach: Whether it can copy a file from us by the transport that a run would use; None if not tried.
+        reaches: The same by each tried transport, in the order of a run.
+        not_tried: Allowed transports that were not tried, one sentence each with the reason.
     """
 
     host: str
@@ -56,23 +55,23 @@ class CheckRecord:
 
 def check_fleet(
     nornir: Nornir,
-    wanted: TargetImage | None,
+    target: TargetImage | None,
     *,
     state: Path | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[CheckRecord, ...]:
-    """Return a CheckRecord per device, in the order of the inventory; a device's fault is in its record.
+    """Return a CheckRecord per device, in the order of the inventory; a device's error is in its record.
 
     Args:
         nornir: The devices, with credentials.
-        wanted: The image that they are to have, or None for a look without one.
-        state: Folder with what runs have in hand and remember of devices, read only; None: the usual one.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop.
+        target: Their image; None checks without one.
+        state: State folder for leases and doubts, only read; None for the default.
+        emit: Receives events, from several threads.
+        interrupted: Returns whether the operator stops the command.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, or the journal cannot be read.
+        ConfigInvalid: The inventory is invalid, or the journal cannot be read.
     """
     folder = state_directory(state)
     held, doubted = leases(folder), doubts(folder)
@@ -82,7 +81,7 @@ def check_fleet(
         view(host)
 
     def one(task: Task) -> Result:
-        record = look(task, wanted, interrupted, held=held, doubted=doubted)
+        record = inspect_device(task, target, interrupted, held=held, doubted=doubted)
         task.host.close_connections()
         text = record.failure.reason if record.failure else ""
         status = "failed" if record.failure else "done"
@@ -94,22 +93,22 @@ def check_fleet(
     return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
 
-def look(
+def inspect_device(
     task: Task,
-    wanted: TargetImage | None,
+    target: TargetImage | None,
     interrupted: Callable[[], bool] = lambda: False,
     *,
     held: Sequence[Lease] = (),
     doubted: Doubted = MappingProxyType({}),
 ) -> CheckRecord:
-    """Return what a look at one device found; its session stays open. A device's fault is in the record.
+    """Check one device; its session stays open. A device's error is in the record.
 
     Args:
         task: The Nornir task of the device.
-        wanted: The image that it is to have, or None.
-        interrupted: Whether the operator wants to stop.
-        held: Devices that runs have in hand, or left: nothing else is said of those.
-        doubted: What is remembered against the word of devices.
+        target: Its image, or None.
+        interrupted: Returns whether the operator stops the command.
+        held: Devices held by runs, which are refused.
+        doubted: Doubts about devices' own statements.
     """
     name = task.host.name
     host = view(task.host)
@@ -120,7 +119,7 @@ def look(
         if (lease := lease_by_name(held, host) or _lease_on(task, held)) is not None:
             return _held(name, lease)
         report = check_device(
-            session_of(task), wanted, return_path=return_path, fetching=Fetching.of(host), interrupted=interrupted
+            session_of(task), target, return_path=return_path, fetching=Fetching.of(host), interrupted=interrupted
         )
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' check
         outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
@@ -128,9 +127,9 @@ def look(
             outcome = Outcome.INTERRUPTED
         failure = failure_of("check", error, recent_of(task).lines())
         return CheckRecord(host=name, outcome=outcome, check=None, failure=failure)
-    if wanted is not None:
-        known = doubts_about(doubted, name, identity_of(report.facts), wanted.image.name)
-        report = with_doubts(report, known, wanted.image.name)
+    if target is not None:
+        known = doubts_about(doubted, name, identity_of(report.facts), target.image.name)
+        report = with_doubts(report, known, target.image.name)
     if report.refusal:
         failure = Failure(step="check", reason=report.refusal, hint=report.refusal_hint, kind=Kind.POLICY_VIOLATION)
         return CheckRecord(host=name, outcome=Outcome.REFUSED, check=report, failure=failure)
@@ -139,11 +138,11 @@ def look(
 
 
 def with_doubts(report: CheckReport, known: Doubts, image: str) -> CheckReport:
-    """Return what a check found with what is remembered against the device's word. Pure.
+    """Apply the doubts about a device's statements to the result of its check.
 
     Args:
-        report: What the device shows.
-        known: What earlier runs saw of it.
+        report: The check.
+        known: The doubts.
         image: Name of the image.
     """
     if report.already_there and (refusal := known.of_file(f"{report.file_system}{image}")):
@@ -154,16 +153,12 @@ def with_doubts(report: CheckReport, known: Doubts, image: str) -> CheckReport:
 
 
 def others_of(session: DeviceSession, check: CheckReport) -> int:
-    """Return how many other switches or supervisors a device has; one command where its check could not see it.
+    """Return the number of other switches or supervisors; sends a command if the check did not read it.
 
-    Install mode is asked nothing: there `install add` hands the image on.
-
-    Args:
-        session: The session that it was checked by.
-        check: What the check found.
+    Returns 0 in install mode, in which `install add` distributes the image.
 
     Raises:
-        DeviceRefused: The user may not list its file systems.
+        DeviceRefused: The user is not authorised to list file systems.
         OutputNotUnderstood: No prompt came in time.
         DeviceUnreachable: The session was lost.
     """

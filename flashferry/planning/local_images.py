@@ -1,4 +1,4 @@
-"""Image files on our side: what a device is to have, and random ones for speed tests."""
+"""Image files on the controller: targets of a run, and random files for speed tests."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _CHUNK_BYTES = 1 << 20
 
 
 def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it there") -> Path:
-    """Return an image file that an inventory or a rule names, or a plan: one below the folders that were given.
+    """Return an image file named by an inventory, a rule or a plan, which must be in one of the folders.
 
-    What an operator names with an option is theirs to name; what stands in a file must not bring any file of
-    the controller to a router. Links are followed before the look.
+    A file must not make the controller send arbitrary files to routers; only a command-line option may. Links are
+    resolved before the check.
 
     Args:
-        path: Where it is to be.
-        folders: Folders of images, as given.
-        hint: What to do where it is elsewhere.
+        path: The file.
+        folders: The image folders.
+        hint: Hint of the error if it is elsewhere.
 
     Raises:
         ConfigInvalid: It is elsewhere, missing, no regular file, empty or unreadable.
@@ -47,21 +47,21 @@ def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it ther
     return checked_image(path)
 
 
-def wanted_image(
+def target_image(
     path: Path, vendor: Digests | None = None, *, is_insisted: bool = False, emit: Emit = silent
 ) -> TargetImage:
-    """Return an image file as what a device is to have: name, size, digests, and what it calls itself.
+    """Return an image file as the target of a run: name, size, digests, and the name in its header.
 
     Args:
         path: The file.
-        vendor: What the vendor published for it, or None.
-        is_insisted: Whether it is wanted also on a platform that it is not for.
-        emit: Takes events about how far the image is hashed.
+        vendor: The vendor's digests; None for none.
+        is_insisted: Whether it is also accepted for a platform that it does not match.
+        emit: Receives progress events.
 
     Raises:
-        ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
+        ConfigInvalid: It is missing, empty or unreadable, or differs from the vendor's digests.
     """
-    # Late: who only looks for a file, as the service does, waits for no step to be imported.
+    # Start time: callers that only need paths, such as the service, do not load the steps.
     from tasks.check import TargetImage
 
     image = hashed_image(path, emit)
@@ -72,7 +72,7 @@ def wanted_image(
 
 @contextmanager
 def random_image(size_bytes: int, directory: Path, name: str = "flashferry-probe.bin") -> Iterator[Path]:
-    """Yield a file of random bytes, which nothing on the way can shrink, in a folder below a state directory."""
+    """Yield a file of random (incompressible) bytes in a temporary folder below a state directory."""
     with scratch_folder(directory) as folder:
         path = folder / name
         fill_randomly(path, size_bytes)
@@ -80,10 +80,10 @@ def random_image(size_bytes: int, directory: Path, name: str = "flashferry-probe
 
 
 def fill_randomly(path: Path, size_bytes: int) -> None:
-    """Make a file of so many random bytes, in place of what it held.
+    """Fill a file with random bytes.
 
     Raises:
-        OSError: There is no room for it.
+        OSError: The disk is full.
     """
     with path.open("wb") as file:
         for start in range(0, size_bytes, _CHUNK_BYTES):

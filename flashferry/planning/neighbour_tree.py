@@ -1,15 +1,14 @@
-"""Which device of a site serves which: one takes the image over the WAN, is proven, and serves a few; those serve on.
+"""Which device of a site serves which: one copies over the WAN, is verified, serves a few, and those serve others.
 
-No I/O, no clock: what happened goes in, who takes it from where comes out. Everything that decides lives in this file.
+No I/O, no clock: events go in, assignments come out.
 
-* An edge leads only from a device that has proven the image in this run, or was found with it, to one of the same tree;
-  a tree is of one site and one image.
-* A device serves no more than a few others at a time (`degree`): its flash and processor are made for other work, and
-  what it sends each of them crosses the same network of the site. One or two more where that saves a row of the tree
-  (`degree_for`).
-* As long as a device serves, or may soon, no other goes over the WAN. Where there is none, the first device in the
-  inventory's order that is under way and can serve goes; where none can serve, all go.
-* A device that its neighbour failed takes the WAN from then on. That neighbour gets no new children.
+* A device only serves after it has verified the image in this run, or was found with it; only within its tree, which
+  has one site and one image.
+* A device serves few others at a time (`degree`): its flash and CPU have other work, and all copies share the site's
+  network. One or two more if that saves a level of the tree (`degree_for`).
+* While a device serves or soon may, no other copies over the WAN. If there is none, the first device of the inventory
+  that is in progress and can serve does; if none can serve, all do.
+* A device whose neighbour failed copies over the WAN; that neighbour gets no new children.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 LEAST_DEGREE = 3
-"""Devices that one serves at a time where more would not be over sooner."""
+"""Children per device if more would not be faster."""
 
 MOST_DEGREE = 5
 """More than so many at a time no device serves: 12 MB/s where the flash of each child takes 2.5 MB/s, which one router
@@ -27,20 +26,20 @@ was seen to take; what a router gives was seen on none."""
 
 
 def degree_for(devices: int) -> int:
-    """Return how many others each device of a tree serves at a time: the least with which the tree has the fewest rows.
+    """Return how many others each device of a tree serves at a time: the least number with the fewest levels.
 
-    Each row costs a copy and a hash run of minutes, and the next one waits for its proofs. Where what a device gives is
-    what limits, a row takes longer by the degree; with that, too, one row less of up to three costs no more than it
-    saves (4 at a time in two rows: 8, 3 at a time in three: 9).
+    Each level costs a copy and a hash of minutes. Even if the serving device is the limit, so that a level takes longer
+    by the degree, one of up to three levels less costs no more than it saves (4 at a time in two levels: 8, 3 in three:
+    9).
 
     Args:
-        devices: How many devices the tree has, the first one included.
+        devices: Number of devices of the tree, the first included.
     """
     return min(range(LEAST_DEGREE, MOST_DEGREE + 1), key=lambda degree: _rows(devices, degree))
 
 
 def _rows(devices: int, degree: int) -> int:
-    """Return in how many rows behind the first device all get the image, where each is proven at the same time."""
+    """Return the number of levels below the first device until all have the image."""
     rows, reached = 0, 1
     while reached < devices:
         rows, reached = rows + 1, reached * (degree + 1)
@@ -48,10 +47,10 @@ def _rows(devices: int, degree: int) -> int:
 
 
 class Stand(Enum):
-    """Where a device of a site stands.
+    """State of a device of a site.
 
-    *Entered*: under way, and looked at. *Waiting*: it may copy from now on. *Wan*: it takes the image over the WAN.
-    *Child*: from a neighbour. *Serving*: it has proven the image, and may serve. *Out*: it takes no part any more.
+    *Entered*: in progress, being checked. *Waiting*: it can copy. *Wan*: copies over the WAN. *Child*: copies from a
+    neighbour. *Serving*: verified, can serve. *Out*: ended.
     """
 
     ENTERED = auto()
@@ -67,14 +66,12 @@ class Member:
     """A device of a tree.
 
     Attributes:
-        host: Inventory name.
-        stand: Where it stands.
-        can_serve: Whether it may serve others once it is proven, as far as that is known.
-        parent: Who serves it, or None.
-        is_fetching: Whether it was let in by its parent: it reports itself what becomes of that copy.
-        is_let_down: Whether a neighbour failed it: it takes the WAN.
-        has_image: Whether it is known to have the image, before it is proven anew.
-        takes_no_children: Whether it gets no new children: it failed one, or could not serve.
+        can_serve: Whether it can serve once it is verified, as far as known.
+        parent: The device that serves it; None for none.
+        is_fetching: Whether its parent has opened access for it; it then reports the result of its copy itself.
+        is_let_down: Whether a neighbour failed, so that it uses the WAN.
+        has_image: Whether it already has the image, not yet verified again.
+        takes_no_children: Whether it gets no new children, because it failed to serve.
     """
 
     host: str
@@ -89,13 +86,13 @@ class Member:
 
 @dataclass(slots=True)
 class SiteTree:
-    """The devices of one site that are to have one image.
+    """The devices of one site for one image.
 
     Attributes:
-        order: Their names, in the order in which they are taken.
-        degree: How many one serves at a time, >= 1.
-        members: Those that ever came under way, by name.
-        serving: Those that serve, in the order in which they were proven.
+        order: Their names, in order of preference.
+        degree: How many a device serves at a time, >= 1.
+        members: Devices that were ever in progress, by name.
+        serving: Serving devices, in the order of their verification.
     """
 
     order: tuple[str, ...]
@@ -104,25 +101,25 @@ class SiteTree:
     serving: list[str] = field(default_factory=list)
 
     def enter(self, host: str, *, has_image: bool = False) -> None:
-        """Note that a device is under way; one that was before is so again, and remembers that it was let down."""
+        """Add a device in progress; one that was there before remembers that its neighbour failed."""
         member = self.members.setdefault(host, Member(host=host))
         member.has_image = has_image
         member.stand, member.parent, member.is_fetching = Stand.ENTERED, None, False
         self._settle()
 
     def wait(self, host: str, *, can_serve: bool) -> None:
-        """Note that a device may copy from now on."""
+        """Record that a device can copy."""
         member = self.members[host]
         member.stand, member.can_serve = Stand.WAITING, can_serve
         member.parent, member.is_fetching = None, False
         self._settle()
 
     def begin(self, host: str) -> None:
-        """Note that a child was let in by its parent."""
+        """Record that a child's parent has opened access for it."""
         self.members[host].is_fetching = True
 
     def prove(self, host: str) -> None:
-        """Note that a device has proven the image, and may serve where it can."""
+        """Record that a device has verified the image, so that it may serve."""
         member = self.members[host]
         member.parent = None
         if not member.can_serve or member.takes_no_children:
@@ -133,7 +130,7 @@ class SiteTree:
         self._settle()
 
     def let_down(self, host: str) -> str | None:
-        """Note that its neighbour failed a device, which takes the WAN from now on; return who that was."""
+        """Record that a device's neighbour failed, so that it uses the WAN; return that neighbour."""
         member = self.members[host]
         parent, member.parent = member.parent, None
         member.stand, member.is_let_down = Stand.WAN, True
@@ -143,18 +140,18 @@ class SiteTree:
         return parent
 
     def blame(self, host: str) -> None:
-        """Note that what a device served was not the image, or may not have been: it gets no new children."""
+        """Give a device no new children, because what it served was not, or may not have been, the image."""
         self.members[host].takes_no_children = True
         self._settle()
 
     def release(self, host: str) -> None:
-        """Note that a device could not let its children in: those wait for another, and it gets no new children."""
+        """Reassign the children of a device that could not open access for them, and give it no new ones."""
         self.members[host].takes_no_children = True
         self._turn_away(host)
         self._settle()
 
     def close(self, host: str) -> None:
-        """Note that a device serves no more; who was not let in by then waits for another."""
+        """Record that a device stops serving; children without access are reassigned."""
         if host in self.serving:
             self.serving.remove(host)
         self.members[host].stand = Stand.OUT
@@ -164,13 +161,13 @@ class SiteTree:
         self._settle()
 
     def _turn_away(self, host: str) -> None:
-        """Have those of its children wait again that were not let in."""
+        """Reassign the children without access."""
         for member in (self.members[child] for child in self.children(host)):
             if not member.is_fetching:
                 member.stand, member.parent = Stand.WAITING, None
 
     def leave(self, host: str) -> None:
-        """Note that a device is through, well or not."""
+        """Record that a device has ended."""
         member = self.members[host]
         if host in self.serving:
             self.close(host)
@@ -178,22 +175,22 @@ class SiteTree:
         self._settle()
 
     def children(self, host: str) -> tuple[str, ...]:
-        """Return whom a device serves, or is to serve."""
+        """Return the devices that a device serves or is to serve."""
         return tuple(one.host for one in self._in_order(Stand.CHILD) if one.parent == host)
 
     def next_with(self, proofs: int) -> tuple[str, ...]:
-        """Return who of those that wait gets a place with so many proofs more: at who is proven, or where it was."""
+        """Return which waiting devices would get a place if so many more devices were verified."""
         return tuple(one.host for one in self._in_order(Stand.WAITING))[: proofs * (self.degree + 1)]
 
     def is_needed(self, host: str) -> bool:
-        """Return whether a device has a child, or soon may have."""
+        """Return whether a device has a child, or soon may have one."""
         if self.children(host):
             return True
         member = self.members[host]
         return not member.takes_no_children and any(not one.is_let_down for one in self._in_order(*_TO_COME))
 
     def _settle(self) -> None:
-        """Give those that wait a place, until no more get one."""
+        """Assign places to waiting devices until no more can be assigned."""
         for member in self._in_order(Stand.WAITING):
             if member.is_let_down:
                 member.stand = Stand.WAN
@@ -204,13 +201,13 @@ class SiteTree:
         self._seed()
 
     def _with_space(self) -> str | None:
-        """Return who serves the fewest and has room for one more; of several the one that was proven first."""
+        """Return the serving device with the fewest children and a free place; of several the first verified."""
         able = [one for one in self.serving if not self.members[one].takes_no_children]
         found = min(able, key=lambda one: len(self.children(one)), default=None)
         return found if found is not None and len(self.children(found)) < self.degree else None
 
     def _seed(self) -> None:
-        """Send one over the WAN where none serves or is about to."""
+        """Let one device copy over the WAN if none serves or is about to."""
         if any(not self.members[one].takes_no_children for one in self.serving) or self._may_serve_soon():
             return
         able = [one for one in self._in_order(*_TO_COME) if one.can_serve and not one.takes_no_children]

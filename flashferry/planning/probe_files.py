@@ -1,4 +1,4 @@
-"""Random files of any of a few sizes, made when first asked for: nothing on the way can shrink them."""
+"""Random files of a few sizes for speed tests, created on first use. Their content cannot be compressed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flashferry.tcp.speed_test_size import LARGEST_BYTES, PILOT_BYTES
 
 
 def _sizes() -> tuple[int, ...]:
-    """Return the sizes offered: the pilot's, then two digits from 70 kB to the largest."""
+    """Return the offered sizes: the pilot's, then two significant digits from 70 kB to the largest."""
     found = {PILOT_BYTES}
     for exponent in range(3, 8):
         found |= {digits * 10**exponent for digits in range(10, 100)}
@@ -24,7 +24,7 @@ SIZES = _sizes()
 
 
 class ProbeFiles:
-    """A folder of random files, one name per size; a file has no contents until it is asked for."""
+    """A folder of random files, one per size; a file is filled on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,14 +35,14 @@ class ProbeFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Return what the server has to offer."""
+        """Return the files that the server offers."""
         return (self._folder,)
 
     def of(self, size_bytes: int) -> Path:
-        """Return the file of a size; a size between two offered ones gives the larger.
+        """Return the file of a size, or of the next larger offered size.
 
         Raises:
-            OSError: There is no room for it.
+            OSError: The disk is full.
         """
         size_bytes = next((size for size in SIZES if size >= size_bytes), SIZES[-1])
         path = self._folder / name_of(size_bytes)
@@ -53,12 +53,12 @@ class ProbeFiles:
 
 
 def name_of(size_bytes: int) -> str:
-    """Return the name of the file of a size; short, as it goes into an IOS command line."""
+    """Return the file name for a size; short, because it is part of an IOS command line."""
     return f"probe-{size_bytes}.bin"
 
 
 @contextmanager
 def probe_files(directory: Path) -> Iterator[ProbeFiles]:
-    """Yield probe files in a folder below a state directory, which ends with the block."""
+    """Yield probe files in a temporary folder below a state directory."""
     with scratch_folder(directory) as folder:
         yield ProbeFiles(folder)

@@ -1,6 +1,6 @@
-"""How fast a copy and a hash may be: measured, else as of like devices, else assumed, and the text says so. Pure.
+"""Rates of copies and hashes: measured, else of similar devices, else assumed, which the text states. Pure.
 
-What is assumed of a platform stands with it (`Defaults`). Untuned, a copy runs at one window per round trip.
+Assumptions are defined per platform (`Defaults`). Untuned, a copy transfers one window per round trip.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
-    from flashferry.store.history import History, Measurement
+    from flashferry.store.history import History
+    from flashferry.store.measurements import Measurement
 
 _LINK = frozenset({VerdictKind.CAP, VerdictKind.BANDWIDTH})
 _PATH = _LINK | {VerdictKind.WINDOW, VerdictKind.SSH_WINDOW, VerdictKind.RANDOM_LOSS, VerdictKind.POLICER}
-"""Limits of a WAN path that a LAN does not have: a window per round trip, losses, a provider's policer."""
+"""Verdicts of a WAN path that do not apply to a LAN."""
 _LIKE = 0.9
 
 
 class ModelRate(NamedTuple):
-    """What was measured on devices of one model: the median of their rates in bytes per second, and their number."""
+    """Median of the rates measured on devices of one model, in bytes/s, and their number."""
 
     bytes_per_s: float
     devices: int
@@ -35,19 +36,14 @@ class ModelRate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """Measured speeds in bytes per second: of each device by name, and the median of each model."""
+    """Measured speeds in bytes/s, by host, and the median by model."""
 
     own: Mapping[str, float]
     by_model: Mapping[str, float]
 
     @classmethod
     def of(cls, own: Mapping[str, float], models: Mapping[str, str | None]) -> Speeds:
-        """Return the speeds of devices and of their models.
-
-        Args:
-            own: Measured speeds by device.
-            models: Model of each device.
-        """
+        """Make it from measured speeds and models by host."""
         found: dict[str, list[float]] = {}
         for host, speed in own.items():
             if model := models.get(host):
@@ -55,7 +51,7 @@ class Speeds:
         return cls(own=own, by_model={model: median(speeds) for model, speeds in found.items()})
 
     def get(self, subject: Subject) -> float | None:
-        """Return the speed measured on a device, else the median of its model; None where there is none."""
+        """Return the speed of a device, else the median of its model; None for none."""
         return self.own.get(subject.host, self.by_model.get(subject.model or ""))
 
 
@@ -64,15 +60,14 @@ class Subject:
     """A device whose rates are estimated.
 
     Attributes:
-        host: Inventory name.
-        model: Its model, or None.
+        model: None if unknown.
         platform: Name of its platform.
         size_bytes: Size of its image.
-        rtt_s: Round-trip time, or None where the kernel measured none.
-        cap_bytes_per_s: What the copies over its link may take, or None.
-        transport: The transport by which it will fetch.
-        ceiling_bytes_per_s: What its windows are likely to let through by that, tuned; None: no limit is assumed.
-        is_local: Whether it will pull over its site's LAN; round trip and cap are then those of the LAN.
+        rtt_s: Round-trip time; None if the kernel measured none.
+        cap_bytes_per_s: Rate limit of the copies over its link; None for none.
+        transport: Transport of its copy.
+        ceiling_bytes_per_s: Rate that its tuned windows probably allow with it; None for no limit.
+        is_local: Whether it copies over its site's LAN, of which round-trip time and limit then are.
     """
 
     host: str
@@ -87,7 +82,7 @@ class Subject:
 
 
 def measured_rate(past: History, subject: Subject, *, tuned: bool) -> Rate | None:
-    """Return the rate that earlier copies of this device show, or None."""
+    """Return the rate by earlier copies of this device; None for none."""
     found = past.expected(subject.host, tuned=tuned, size_bytes=subject.size_bytes, transport=subject.transport)
     if found is None:
         return None
@@ -96,7 +91,7 @@ def measured_rate(past: History, subject: Subject, *, tuned: bool) -> Rate | Non
     kinds = _PATH if subject.is_local else _LINK
     if cap is None or not _is_of_link(copies, found.bytes_per_s, tuned=tuned, kinds=kinds):
         return Rate(bytes_per_s=found.bytes_per_s, source=found.source)
-    # What it got beside others then is no limit of its own now.
+    # A share beside other copies is not the device's own limit.
     limit = "its way over the WAN" if subject.is_local else "its link or our cap"
     words = f"{found.source}, with {limit} as the limit"
     return Rate(bytes_per_s=max(cap, found.bytes_per_s), source=words, is_of_link=True)
@@ -105,7 +100,7 @@ def measured_rate(past: History, subject: Subject, *, tuned: bool) -> Rate | Non
 def _is_of_link(
     copies: Iterable[Measurement], expected_bytes_per_s: float, *, tuned: bool, kinds: Collection[str]
 ) -> bool:
-    """Return whether an expectation comes from a copy that its link held back and not the device."""
+    """Return whether an expected rate is from a copy that the link limited, not the device."""
     like = [one for one in copies if one.counts and one.tuned == tuned]
     if not like:
         return False
@@ -115,7 +110,7 @@ def _is_of_link(
 
 
 def bounded_rate(rate: Rate, subject: Subject, by_model: Mapping[str, ModelRate]) -> Rate:
-    """Return a rate that the link gave, but no more than devices of the same model were seen to take by themselves."""
+    """Limit a rate of the link to what devices of the model reached by themselves."""
     others = by_model.get(subject.model or "")
     if not rate.is_of_link or others is None or others.bytes_per_s >= rate.bytes_per_s:
         return rate
@@ -124,7 +119,7 @@ def bounded_rate(rate: Rate, subject: Subject, by_model: Mapping[str, ModelRate]
 
 
 def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, ModelRate]) -> Rate:
-    """Return the rate to assume of a device of which nothing was measured.
+    """Return the rate to assume for a device without measurements.
 
     Args:
         subject: The device.
@@ -163,20 +158,20 @@ def _one_window(subject: Subject, *, tuned: bool) -> Rate:
 
 
 def hash_rate(subject: Subject, speeds: Speeds) -> tuple[float, bool]:
-    """Return how fast a device hashes in bytes per second, and whether that was measured on it or one of its model."""
+    """Return the hashing speed of a device in bytes/s, and whether it was measured on the device or its model."""
     seen = speeds.get(subject)
     return (seen, True) if seen is not None else (_defaults(subject).typical_hash_bytes_per_s, False)
 
 
 def flash_rate(subject: Subject, speeds: Speeds) -> Rate:
-    """Return how fast a device copies inside the box."""
+    """Return the speed of copies inside a device."""
     usual = _defaults(subject).typical_flash_bytes_per_s
     words = f"inside the box they copy {usual / 1e6:.2g} MB/s, as was published of other flash"
     return _measured_or(subject, speeds, usual, words)
 
 
 def add_rate(subject: Subject, speeds: Speeds) -> Rate:
-    """Return how fast `install add` processes an image."""
+    """Return the speed of `install add`."""
     usual = _defaults(subject).typical_add_bytes_per_s
     words = f"'install add' goes through {usual / 1e6:.2g} MB/s, as on a C8000V"
     return _measured_or(subject, speeds, usual, words)
@@ -194,7 +189,7 @@ def _defaults(subject: Subject) -> Defaults:
 
 
 def by_model(rates: Iterable[tuple[str | None, Rate]]) -> dict[str, ModelRate]:
-    """Return measured rates by model; those that the link gave say nothing about a model."""
+    """Return measured rates by model, without those that the link limited."""
     found: dict[str, list[float]] = {}
     for model, rate in rates:
         if model is not None and not rate.is_of_link:

@@ -1,4 +1,4 @@
-"""Ask every device of an inventory whether it is ready to boot its image, without changing anything."""
+"""Check read-only whether each device of an inventory is ready to boot its image."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.gather import traits_of
 from flashferry.planning.image_hasher import ImageHasher
-from flashferry.planning.local_images import wanted_image
+from flashferry.planning.local_images import target_image
 from flashferry.store.leases import Lease, lease_by_name, lease_on
 from flashferry.store.staged import Staged
 from inventory.host_view import HostView, view
@@ -35,23 +35,22 @@ from tasks.readiness import Met, Readiness, Verdict
 from tasks.readiness.check import STEP, check_readiness
 
 _AT_A_TIME = 100
-"""Devices asked at the same time: nearly all of it is waiting for them."""
+"""Devices checked at the same time; nearly all of the time is waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyRecord:
-    """Whether one device is ready.
+    """Readiness of one device.
 
     Attributes:
-        host: Inventory name.
-        site: Its site, or None.
+        site: Its site; None for none.
         outcome: DONE: ready; ALREADY_THERE: it runs the image; REFUSED: not ready, or unknown; FAILED, ERROR or
-            INTERRUPTED: it could not be looked at.
-        readiness: The answer with all that it rests on; None where it could not be looked at.
-        failure: Why it could not be looked at, or None.
-        staged_by: The run that staged the image, by this journal; None where it has none.
-        since: What changed since then, a sentence each.
-        seconds: How long the look took.
+            INTERRUPTED: not checked.
+        readiness: The result with all conditions; None if not checked.
+        failure: Why it was not checked; None if it was.
+        staged_by: The run that staged the image, by this journal; None for none.
+        since: Changes since then, one sentence each.
+        seconds: Duration of the check.
     """
 
     host: str
@@ -73,16 +72,16 @@ Raises ConfigInvalid where none is named for it.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What the looks at all devices share.
+    """What the checks of all devices share.
 
     Attributes:
-        choose: Which image for which device.
-        held: Devices that runs have in hand, or left.
-        doubted: What is remembered against the word of devices.
-        staged: How devices were when they were staged, by name and image.
-        hash_speeds: How fast devices hashed before, by name, in bytes per second.
-        signature: Whether devices are to verify the vendor's signature too.
-        at_a_time: Devices asked at the same time, >= 1.
+        choose: Chooses each device's image.
+        held: Devices held by runs.
+        doubted: Doubts about devices' own statements.
+        staged: State of devices when they were staged, by host and image.
+        hash_speeds: Hashing speeds in bytes/s, by host.
+        signature: Whether devices also verify the vendor's signature.
+        at_a_time: Devices checked at the same time, >= 1.
     """
 
     choose: Chooser
@@ -101,16 +100,16 @@ def ready_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[ReadyRecord, ...]:
-    """Return a ReadyRecord per device, in the order of the inventory; a device's fault is in its record.
+    """Return a ReadyRecord per device, in the order of the inventory; a device's error is in its record.
 
     Args:
         nornir: The devices, with credentials.
-        asking: What is asked.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop.
+        asking: What to check.
+        emit: Receives events, from several threads.
+        interrupted: Returns whether the operator stops the command.
 
     Raises:
-        ConfigInvalid: The inventory is wrong.
+        ConfigInvalid: The inventory is invalid.
     """
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     started = time.monotonic()
@@ -137,14 +136,14 @@ def _looked(
         if interrupted():
             raise Interrupted("stopped by the operator before this device", host=device.name, step=STEP)
         session = session_of(task)
-        wanted = asking.choose(device, session)
-        staged = asking.staged.get((device.name, wanted.image.name))
+        target = asking.choose(device, session)
+        staged = asking.staged.get((device.name, target.image.name))
         lease = lease_by_name(asking.held, device) or _lease_on(session, asking.held)
-        image, facts = wanted.image.name, session.facts()
+        image, facts = target.image.name, session.facts()
         doubts = doubts_about(asking.doubted, device.name, identity_of(facts), image)
         found = check_readiness(
             session,
-            wanted,
+            target,
             signature=asking.signature,
             owed=lease.refusal(device.name).message if lease is not None else None,
             false_copy=doubts.of_hash,
@@ -174,10 +173,10 @@ def _looked(
 
 
 _FINE = frozenset({Met.MET.value, Met.DOES_NOT_APPLY.value})
-"""From the one to the other nothing changed: the run did not ask, say, for the signature."""
+"""Changes between these are none, for example if the run did not check the signature."""
 
 _TAKES_PART = frozenset({Action.STAGE, Action.ALREADY_THERE})
-"""What a plan does with the devices that are to have its images in the end."""
+"""Actions of devices that will have the plan's images."""
 
 _OUTCOMES = {
     Verdict.YES: Outcome.DONE,
@@ -192,12 +191,12 @@ def _lease_on(session: DeviceSession, held: tuple[Lease, ...]) -> Lease | None:
 
 
 def since_staging(staged: Staged, found: Readiness, serial_number: str) -> tuple[str, ...]:
-    """Return what changed on a device since an image was staged to it, a sentence each.
+    """Return what changed on a device since an image was staged, one sentence each.
 
     Args:
-        staged: How it was then.
-        found: How it is now.
-        serial_number: What it calls itself now.
+        staged: Its state then.
+        found: Its state now.
+        serial_number: Its serial number now.
     """
     changes = []
     if staged.serial_number and serial_number and staged.serial_number != serial_number:
@@ -217,11 +216,11 @@ def since_staging(staged: Staged, found: Readiness, serial_number: str) -> tuple
 
 
 def by_rules(rules: ImageRules, everyone: ImageChoice | None, hasher: ImageHasher) -> Chooser:
-    """Return a chooser by an image for all, what the inventory names for a device, or the rules.
+    """Return a chooser by an image for all, the inventory's image of a device, or the rules.
 
     Args:
-        rules: Which image for which device.
-        everyone: The image of all that have no explicit one, in place of rules; or None.
+        rules: The image rules.
+        everyone: Image for all devices without an explicit one, instead of rules; or None.
         hasher: The image files.
     """
 
@@ -229,29 +228,25 @@ def by_rules(rules: ImageRules, everyone: ImageChoice | None, hasher: ImageHashe
         choice = everyone
         if device.image is not None or choice is None:
             choice = rules.choose(traits_of(session), explicit=device.image)
-        return hasher.wanted(hasher.find(choice))
+        return hasher.target(hasher.find(choice))
 
     return choose
 
 
 def by_plan(images: Mapping[str, TargetImage]) -> Chooser:
-    """Return a chooser by what a plan has of each device; the plan's own digests count, not today's files.
-
-    Args:
-        images: The image of each device of the plan, by the device's name.
-    """
+    """Return a chooser by the images of a plan, with the plan's own digests."""
 
     def choose(device: HostView, _: DeviceSession) -> TargetImage:
-        wanted = images.get(device.name)
-        if wanted is None:
+        target = images.get(device.name)
+        if target is None:
             raise ConfigInvalid(f"the plan has no image for {device.name}", hint="Make the plan anew")
-        return wanted
+        return target
 
     return choose
 
 
 def planned_images(plan: FleetPlan) -> dict[str, TargetImage]:
-    """Return the image of each device that is to have one of a plan in the end, by its name."""
+    """Return the images of a plan by host."""
     known = {one.name: planned_image(one) for one in plan.images}
     return {
         device.host: image
@@ -261,12 +256,12 @@ def planned_images(plan: FleetPlan) -> dict[str, TargetImage]:
 
 
 def planned_image(planned: PlannedImage) -> TargetImage:
-    """Return an image of a plan; where its name has no release, the file is read for it, if it is still the same."""
+    """Return an image of a plan; if its name has no release, the release is read from the unchanged file."""
     image = Image(name=planned.name, size_bytes=planned.size_bytes, md5=planned.md5, sha512=planned.sha512)
     if release_of_image(image.name) is not None:
         return TargetImage(image=image)
     try:
-        found = wanted_image(Path(planned.path))
+        found = target_image(Path(planned.path))
     except ConfigInvalid:
         return TargetImage(image=image)
     return TargetImage(image=image, inside=found.inside if found.image.sha512 == image.sha512 else None)

@@ -1,4 +1,4 @@
-"""What would make a run fit its window: the run played through again with one thing changed. Pure."""
+"""What would make a run fit its window: simulations with one change each. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from flashferry.model.limits import MOST, Limits
 from flashferry.planning.scenario import Estimate, Scenario, ScenarioOutcome, play
 
 LEAST_GAIN = 0.98
-"""A change that leaves more than this of the run's length is not worth a line."""
+"""A change that leaves more than this share of the duration is not listed."""
 
 MUCH_SHORTER = 0.75
-"""For a run that fits, a change is named that leaves less than this of its length."""
+"""For a run that fits, changes that leave less than this share of the duration are listed."""
 
 SIDE_BY_SIDE = "all sites side by side instead of one after the other (--wave-by all)"
 NAMES = 6
@@ -24,11 +24,11 @@ NAMES = 6
 def remedies(
     scenario: Scenario, now: ScenarioOutcome, *, should_have_depots: tuple[str, ...] = ()
 ) -> tuple[Remedy, ...]:
-    """Return what would make a run fit, those that do first; where it fits, what would make it much shorter.
+    """Return changes that make a run fit, or much shorter if it fits; those that make it fit first.
 
     Args:
-        scenario: The run as it is planned.
-        now: What it comes to.
+        scenario: The run as planned.
+        now: Its simulation.
         should_have_depots: Sites at which a depot would save much.
     """
     if not now.late:
@@ -43,7 +43,7 @@ def remedies(
 
 
 def _faster(scenario: Scenario, now: ScenarioOutcome) -> tuple[Remedy, ...]:
-    """Return the one choice that makes a run long without need: sites that wait for each other share no link."""
+    """Return the choice that makes a run needlessly long: waves by site make sites wait for each other."""
     changed = _side_by_side(scenario)
     if changed is None:
         return ()
@@ -59,7 +59,7 @@ def _depots(scenario: Scenario, sites: tuple[str, ...]) -> Iterator[Remedy]:
 
 
 def _changes(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
-    """Yield each change by itself, the ones that cost least first."""
+    """Yield each change by itself, the cheapest first."""
     yield SIDE_BY_SIDE, _side_by_side(scenario)
     yield from _more_copies(scenario)
     yield from _more_hashes(scenario)
@@ -73,7 +73,7 @@ def _side_by_side(scenario: Scenario) -> Scenario | None:
 
 
 def _more_copies(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
-    """Yield the least doubling of the copies per site that fits, else the one beyond which nothing is won."""
+    """Yield the least doubling of copies per site that fits, else the last one that helps."""
     most = max(map(len, scenario.at_link.values()), default=0)
     best: tuple[str, Scenario] | None = None
     copies, length = _fewest_copies(scenario), play(scenario).run.ends_s
@@ -141,7 +141,7 @@ def _wider(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
     if not capped or min(capped) >= 1:
         return
     steps = [percent for percent in range(5, 101, 5) if percent / 100 > min(capped)]
-    # More of a link makes no device later, so half of the steps are ruled out at a time.
+    # A larger share makes no device later: bisect.
     first = bisect_left(steps, True, key=lambda one: not play(_with_share(scenario, one / 100)).late)
     found = steps[min(first, len(steps) - 1)]
     before = " to ".join(sorted({f"{share:.0%}" for share in (min(capped), max(capped))}, key=len))
@@ -155,7 +155,7 @@ def _with_share(scenario: Scenario, share: float) -> Scenario:
 
 
 def _together(scenario: Scenario, useful: list[Remedy]) -> Remedy:
-    """Return all of the useful changes at once."""
+    """Return all useful changes at once."""
     changed, names = scenario, {one.change for one in useful}
     side_by_side = _side_by_side(changed)
     if side_by_side is not None and any("--wave-by" in name for name in names):
@@ -170,7 +170,7 @@ def _together(scenario: Scenario, useful: list[Remedy]) -> Remedy:
 
 
 def _fewer(scenario: Scenario, now: ScenarioOutcome) -> Iterator[Remedy]:
-    """Yield what leaves devices to another night: those that are late, or fewer if they are the slowest."""
+    """Yield leaving devices to another night: the late ones, or fewer if those are the slowest."""
     everyone = frozenset(one.host for one in scenario.estimates)
     late = frozenset(now.late)
     if early := everyone - late:
@@ -185,9 +185,9 @@ def _fewer(scenario: Scenario, now: ScenarioOutcome) -> Iterator[Remedy]:
 
 
 def further_nights(scenario: Scenario, now: ScenarioOutcome) -> tuple[int, tuple[str, ...]]:
-    """Return how many further nights the late devices need, and those that no night is long enough for.
+    """Return how many further nights the late devices need, and the devices for which no night is long enough.
 
-    What is at a depot by the end of a night is there in the next one.
+    Images at a depot by the end of a night are there in the next.
     """
     nights, left = 0, frozenset(now.late)
     following = _a_night_later(scenario, now)
@@ -201,7 +201,7 @@ def further_nights(scenario: Scenario, now: ScenarioOutcome) -> tuple[int, tuple
 
 
 def _a_night_later(scenario: Scenario, outcome: ScenarioOutcome) -> Scenario:
-    """Return a scenario with what came to depots in time."""
+    """Return a scenario with the images that reached depots in time."""
     came = {
         (link, image)
         for link, images in outcome.syncs.items()
@@ -212,7 +212,7 @@ def _a_night_later(scenario: Scenario, outcome: ScenarioOutcome) -> Scenario:
 
 
 def _slowest_to_leave(scenario: Scenario) -> tuple[str, ...] | None:
-    """Return the fewest of the slowest devices without which the run fits, or None where it never does."""
+    """Return the fewest slowest devices without which the run fits; None if it never does."""
     alone = sorted(scenario.estimates, key=_alone_s, reverse=True)
     names = [one.host for one in alone]
     low, high = 1, len(names)
@@ -226,7 +226,7 @@ def _slowest_to_leave(scenario: Scenario) -> tuple[str, ...] | None:
 
 
 def _alone_s(estimate: Estimate) -> float:
-    """Return how long a device's copy would take by itself, and what follows its restore."""
+    """Return the duration of a device's copy by itself, and of what follows its restore."""
     return estimate.size_bytes / estimate.rate.bytes_per_s + estimate.finish_s
 
 
@@ -236,7 +236,7 @@ def _remedy(change: str, changed: Scenario) -> Remedy:
 
 
 def listed(hosts: tuple[str, ...]) -> str:
-    """Return some names in words: the first few, and how many more."""
+    """List the first few names, and how many more there are."""
     shown = ", ".join(hosts[:NAMES])
     more = f" and {len(hosts) - NAMES} more" if len(hosts) > NAMES else ""
     return shown + more

@@ -1,6 +1,6 @@
-"""What a forecast is made from: devices to be staged, their links, how the run is to be done. Pure.
+"""Input of a forecast: devices, their links, and the run's settings; and its simulation. Pure.
 
-The same scenario with one thing changed shows what that would bring.
+Changing one thing in a scenario shows its effect.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from flashferry.transports.transport_selection import extra_round_trips
 from inventory.transport_policy import USUAL
 
 A_DEPOT = "a depot"
-"""Stands for a depot that is not there yet."""
+"""Placeholder for a proposed depot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """How fast a copy may be expected to be.
+    """Expected rate of a copy.
 
     Attributes:
-        bytes_per_s: The figure, > 0.
-        source: Where it comes from, in words.
-        is_assumed: Whether it is no measurement of this device.
-        is_of_link: Whether it is the link, or our cap on it, that gave it: by itself the device takes what it gets.
+        bytes_per_s: > 0.
+        source: Where it is from, as text.
+        is_assumed: Whether it was not measured on this device.
+        is_of_link: Whether the link or its cap is the limit, not the device.
     """
 
     bytes_per_s: float
@@ -51,7 +51,7 @@ class Rate:
 
     @property
     def limit_bytes_per_s(self) -> float:
-        """Return what the device can take by itself; infinite where it takes what its link gives."""
+        """Return the device's own limit; infinite if the link is the limit."""
         return math.inf if self.is_of_link else self.bytes_per_s
 
 
@@ -64,14 +64,13 @@ FROM_A_NEIGHBOUR = Rate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """What a device does once it is restored: nothing of it crosses its link.
+    """What a device does after its restore, without using its link.
 
     Attributes:
-        copies: Copies inside the box, one after the other.
-        copy_rate: How fast they go, or None where there is none.
-        hashes: Hashes of them: each once behind its copy, and once more where the final check asks whether the device
-            is ready.
-        add_rate: How fast `install add` goes through the image, or None where nothing is added.
+        copies: Copies inside the device, one after the other.
+        copy_rate: Their rate; None for none.
+        hashes: Hashes of them: one per copy, and one more each if the final check tests readiness.
+        add_rate: Rate of `install add`; None for none.
     """
 
     copies: int = 0
@@ -81,11 +80,11 @@ class Finish:
 
     @property
     def rates(self) -> tuple[Rate, ...]:
-        """Return the rates that it goes by, but for that of hashing."""
+        """Return its rates, without that of hashing."""
         return tuple(rate for rate in (self.copy_rate, self.add_rate) if rate is not None)
 
     def seconds(self, size_bytes: int, hash_bytes_per_s: float) -> float:
-        """Return how long it takes for an image of a size."""
+        """Return its duration for an image of a size."""
         copying = self.copies / self.copy_rate.bytes_per_s if self.copy_rate is not None else 0.0
         adding = 1 / self.add_rate.bytes_per_s if self.add_rate is not None else 0.0
         return size_bytes * (copying + self.hashes / hash_bytes_per_s + adding)
@@ -93,26 +92,21 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A device that is to be staged.
+    """A device to stage.
 
     Attributes:
-        host: Inventory name.
-        link: Key of its link: its site, or `device NAME` where it has none.
-        site: Its site, or None.
-        group: Its first group, or None.
-        model: Its model.
+        link: Key of its link: its site, or `device NAME`.
+        site: Its site; None for none.
+        group: Its first group; None for none.
         image: Name of its image.
         size_bytes: Size of its image.
-        rate: How fast its copy is expected to be, as it is to be done.
-        tuned_rate: The same were it tuned, or None if unknown, or where it is tuned anyway.
-        hash_bytes_per_s: How fast it hashes, > 0.
-        is_hash_assumed: Whether neither it nor one of its model was seen to hash.
-        rtt_s: Round-trip time.
-        transport: By what it is to fetch.
-        finish: What it does once it is restored.
-        lan_rate: How fast its copy is expected to be from a depot or a neighbour of its site; None: no other than over
-            its link.
-        takes_part: Whether it takes an image from a neighbour, and serves others, where its site does so.
+        rate: Expected rate of its copy as planned.
+        tuned_rate: The same if it were tuned; None if unknown, or if it is tuned.
+        hash_bytes_per_s: Hashing speed, > 0.
+        is_hash_assumed: Whether that was measured neither on it nor on its model.
+        finish: What it does after its restore.
+        lan_rate: Expected rate from a depot or neighbour of its site; None: as over its link.
+        takes_part: Whether it copies from and serves neighbours if its site does.
     """
 
     host: str
@@ -134,11 +128,11 @@ class Estimate:
 
     @property
     def image_key(self) -> ImageKey:
-        """Return which image it is to have."""
+        """Return its image."""
         return (self.image, self.size_bytes)
 
     def rate_from(self, supply: Supply) -> Rate:
-        """Return how fast its copy is expected to be from somewhere."""
+        """Return the expected rate from a source."""
         found = self.rate if supply is Supply.CENTRE or self.lan_rate is None else self.lan_rate
         if supply is Supply.NEIGHBOUR and found.limit_bytes_per_s > NEIGHBOUR_BYTES_PER_S:
             return FROM_A_NEIGHBOUR
@@ -146,7 +140,7 @@ class Estimate:
 
     @property
     def finish_s(self) -> float:
-        """Return how long it goes on once it is restored."""
+        """Return the duration of what it does after its restore."""
         return self.finish.seconds(self.size_bytes, self.hash_bytes_per_s)
 
     def job(
@@ -158,7 +152,7 @@ class Estimate:
         joins: str = "",
         needs: str = "",
     ) -> Job:
-        """Return it as work of a run that pulls from somewhere; the other arguments are those of `Job`."""
+        """Return it as a job of the simulation; the other arguments are those of `Job`."""
         return Job(
             host=self.host,
             site=self.link,
@@ -177,19 +171,19 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFacts:
-    """A link that copies share.
+    """A link shared by copies.
 
     Attributes:
-        name: Its key: a site, or `device NAME` for a device without one.
-        rate_bps: Its rate, or None if unknown: then nothing caps its copies.
-        source: Who says so.
-        cap_share: Share of it that copies may take, in (0, 1].
-        max_copies: How many copies may run over it at once by the inventory, or None.
-        opens_s: When its window opens, in seconds from the start of the run; 0 where it is open.
-        closes_s: When it closes, or None: never.
-        depot: The site's depot, to which each image goes once, or None.
-        neighbours: Whether the site's devices serve each other; a depot goes before that.
-        lan_rate_bps: Rate of the LAN behind it, or None if not stated.
+        name: Its key: a site, or `device NAME`.
+        rate_bps: Its rate; None if unknown, in which case there is no cap.
+        source: Where that rate is from.
+        cap_share: Share for copies, in (0, 1].
+        max_copies: Copies at the same time by the inventory; None for no limit.
+        opens_s: Opening of its window, in seconds after the start of the run; 0 if open.
+        closes_s: Its end; None for none.
+        depot: The site's depot; None for none.
+        neighbours: Whether the site's devices serve each other; a depot takes precedence.
+        lan_rate_bps: Rate of the LAN; None if not stated.
     """
 
     name: str
@@ -205,34 +199,33 @@ class LinkFacts:
 
     @property
     def supply(self) -> Supply:
-        """Return where its devices pull from; with neighbours, all but the first one."""
+        """Return the source of its devices; with neighbours, of all but the first one."""
         if self.depot is not None:
             return Supply.DEPOT
         return Supply.NEIGHBOUR if self.neighbours else Supply.CENTRE
 
     @property
     def lan_cap_bytes_per_s(self) -> float:
-        """Return what copies over its LAN may take together, as payload."""
+        """Return the payload rate of all copies over its LAN together."""
         return link_payload_bytes_per_s(self.lan_rate_bps or ASSUMED_LAN_RATE_BPS)
 
     @property
     def cap_bytes_per_s(self) -> float | None:
-        """Return what copies may take together, as payload, or None where there is no cap."""
+        """Return the payload rate of all copies together; None for no cap."""
         return None if self.rate_bps is None else payload_cap_bytes_per_s(self.rate_bps * self.cap_share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What a run has before it.
+    """A run to simulate.
 
     Attributes:
-        estimates: The devices to be staged, in the order of the inventory.
-        links: Their links.
-        limits: How much goes on at the same time.
-        policy: How waves are made.
-        until_s: When the run must have ended, in seconds from its start, or None.
-        there: Images that the depot of a link has already, from a night before: the link's key and the image.
-        at_link: The estimates by their link, in the same order.
+        estimates: The devices to stage, in the order of the inventory.
+        limits: Concurrency.
+        policy: How waves are formed.
+        until_s: When the run must have ended, in seconds after its start; None for no limit.
+        there: Images that depots already have, as link key and image.
+        at_link: The estimates by link, in the same order.
     """
 
     estimates: tuple[Estimate, ...]
@@ -250,16 +243,16 @@ class Scenario:
         object.__setattr__(self, "at_link", found)
 
     def ends_s(self, estimate: Estimate) -> float | None:
-        """Return when a device must be done: at the run's end or its site's, less the time kept to restore; or None."""
+        """Return the deadline of a device: the run's or its site's, less the time to restore; None for none."""
         return self.link_ends_s(estimate.link)
 
     def link_ends_s(self, link: str) -> float | None:
-        """Return when what goes over a link must be done, or None."""
+        """Return the deadline of copies over a link; None for none."""
         ends = [end for end in (self.until_s, self.links[link].closes_s) if end is not None]
         return min(ends) - MARGIN_S if ends else None
 
     def opens_too_late(self, estimate: Estimate) -> bool:
-        """Return whether a run gives a device up because of when its site opens, as `Deadline.fit` does."""
+        """Return whether the run excludes a device because its site opens too late, as `Deadline.fit` does."""
         opens_s = self.links[estimate.link].opens_s
         return opens_s > 0 and (
             opens_s > MOST_WAIT_S or (self.until_s is not None and opens_s >= self.until_s - MARGIN_S)
@@ -267,15 +260,15 @@ class Scenario:
 
     @property
     def has_end(self) -> bool:
-        """Return whether any device has an end to keep."""
+        """Return whether any device has a deadline."""
         return any(self.ends_s(estimate) is not None for estimate in self.estimates)
 
     def of(self, hosts: frozenset[str]) -> Scenario:
-        """Return the same for some of the devices only."""
+        """Return the scenario with only some devices."""
         return replace(self, estimates=tuple(one for one in self.estimates if one.host in hosts))
 
     def at(self, link: str) -> Scenario:
-        """Return the same for one link by itself, all its devices at once."""
+        """Return the scenario of one link alone, with all its devices at once."""
         return replace(
             self,
             estimates=tuple(self.at_link.get(link, ())),
@@ -284,12 +277,12 @@ class Scenario:
         )
 
     def each_for_itself(self) -> Scenario:
-        """Return the same with every device pulling over the WAN."""
+        """Return the scenario with every device copying over the WAN."""
         links = {name: replace(facts, depot=None, neighbours=False) for name, facts in self.links.items()}
         return replace(self, links=links)
 
     def with_depots(self, sites: Collection[str]) -> Scenario:
-        """Return the same with a depot at some sites more."""
+        """Return the scenario with depots at further sites."""
         links = {
             name: replace(facts, depot=facts.depot or A_DEPOT) if name in sites else facts
             for name, facts in self.links.items()
@@ -297,21 +290,21 @@ class Scenario:
         return replace(self, links=links)
 
     def copies_at(self, link: str) -> int:
-        """Return how many copies may run over a link at once."""
+        """Return the number of concurrent copies over a link."""
         return self.limits.of_site(self.links[link].max_copies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioOutcome:
-    """A scenario played through.
+    """A simulated scenario.
 
     Attributes:
         waves: The waves, of all devices.
-        run: What the run comes to.
-        shut: Devices whose site opens so late that the run does not wait for it; they are not in `run`.
-        late: Devices that are not done in time: those that start, in that order, then those of `shut`.
-        pulls: Where each device that starts pulls from.
-        syncs: The images on their way to the depot behind a link, in order, for each link that has one.
+        run: The simulation.
+        shut: Devices whose site opens too late; not in `run`.
+        late: Devices that do not end in time: started ones in starting order, then those of `shut`.
+        pulls: Source of each started device's copy.
+        syncs: Copies of images to the depot of each link, in order.
     """
 
     waves: tuple[Wave, ...]
@@ -322,26 +315,26 @@ class ScenarioOutcome:
     syncs: Mapping[str, Mapping[ImageKey, Sync]] = field(default_factory=dict)
 
     def carried_bytes(self, link: str) -> int:
-        """Return what crosses a link, what goes to its depot included."""
+        """Return the bytes over a link, those to its depot included."""
         copies = self.run.links.get(link)
         return (copies.carried_bytes if copies else 0) + sum(sync.size_bytes for sync in self.syncs_of(link))
 
     def syncs_of(self, link: str) -> tuple[Sync, ...]:
-        """Return what goes to the depot behind a link, in order; nothing where there is none."""
+        """Return the copies to the depot of a link, in order."""
         return tuple(self.syncs.get(link, {}).values())
 
     def busy_s(self, link: str) -> float:
-        """Return how long something is on a link."""
+        """Return how long a link is used."""
         copies = self.run.links.get(link)
         return (copies.busy_s if copies else 0.0) + sum(one.received_s - one.begins_s for one in self.syncs_of(link))
 
     def uses_of(self, link: str) -> tuple[LinkUse, ...]:
-        """Return what becomes of a link and of the LAN behind it, as far as copies of devices go over them."""
+        """Return the use of a link and of its LAN by copies of devices."""
         return tuple(use for key in (link, lan_of(link)) if (use := self.run.links.get(key)) is not None)
 
 
 def play(scenario: Scenario) -> ScenarioOutcome:
-    """Return what a run comes to."""
+    """Simulate a scenario."""
     made = waves(scenario.estimates, scenario.policy)
     by_host = {one.host: one for one in scenario.estimates}
     shut = {host: None for host, one in by_host.items() if scenario.opens_too_late(one)}
@@ -359,12 +352,12 @@ def play(scenario: Scenario) -> ScenarioOutcome:
 
 
 def _as_started(made: Sequence[Wave], scenario: Scenario, by_host: Mapping[str, Estimate]) -> list[list[str]]:
-    """Return the devices wave by wave, those that wait for their window while a later wave is open in the last one."""
+    """Return the devices by wave; those that wait for a window while a later wave runs are in the last one."""
     started = [list(wave.hosts) for wave in made]
     opens_s = {host: scenario.links[one.link].opens_s for host, one in by_host.items()}
     if scenario.policy.approve:
         return started
-    # When the first device of any later wave can start, for each wave but the last.
+    # For each wave but the last: when the first device of any later wave can start.
     opens = [min(opens_s[host] for host in wave.hosts) for wave in made[1:]]
     later_s = list(accumulate(reversed(opens), min))[::-1]
     for number, (wave, first_s) in enumerate(zip(made, later_s, strict=False)):
@@ -375,7 +368,10 @@ def _as_started(made: Sequence[Wave], scenario: Scenario, by_host: Mapping[str, 
 
 
 def _pulls(scenario: Scenario, started: Sequence[Estimate]) -> dict[str, Supply]:
-    """Return where each device pulls from: of neighbours the first for each image, and who takes no part, from afar."""
+    """Return the source of each device.
+
+    The first of neighbours per image, and devices that do not take part, use the WAN.
+    """
     seen: set[tuple[str, ImageKey]] = set()
     pulls: dict[str, Supply] = {}
     for one in started:
@@ -388,7 +384,7 @@ def _pulls(scenario: Scenario, started: Sequence[Estimate]) -> dict[str, Supply]
 
 
 def _syncs(scenario: Scenario, started: Sequence[Estimate]) -> dict[str, dict[ImageKey, Sync]]:
-    """Return what goes to each depot, in the order in which devices need it, from the beginning of the run on."""
+    """Return the copies to each depot from the start of the run, in the order in which devices need them."""
     at: dict[str, list[Estimate]] = {}
     for one in started:
         if scenario.links[one.link].supply is Supply.DEPOT:
@@ -397,7 +393,7 @@ def _syncs(scenario: Scenario, started: Sequence[Estimate]) -> dict[str, dict[Im
         link: syncs(
             (one.image_key for one in devices if (link, one.image_key) not in scenario.there),
             from_s=scenario.links[link].opens_s,
-            # Where the link is not known, the fastest of its devices shows what it carries at least.
+            # If the link's rate is unknown, its fastest device is a lower bound.
             bytes_per_s=scenario.links[link].cap_bytes_per_s or max(one.rate.bytes_per_s for one in devices),
             rtt_s=min(one.rtt_s for one in devices),
         )
@@ -406,7 +402,7 @@ def _syncs(scenario: Scenario, started: Sequence[Estimate]) -> dict[str, dict[Im
 
 
 def _job(one: Estimate, scenario: Scenario, supply: Supply, at_depots: Mapping[str, Mapping[ImageKey, Sync]]) -> Job:
-    """Return a device as work of a run, by where it pulls from."""
+    """Return a device as a job of the simulation, by its source."""
     if supply is Supply.DEPOT:
         sync = at_depots[one.link].get(one.image_key)
         return one.job(supply, over=lan_of(one.link), not_before_s=sync.proven_s if sync is not None else 0.0)

@@ -1,10 +1,9 @@
-"""A site's link that copies share: each gets the same, but none more than it can take by itself (max-min). Pure.
+"""A site's link shared by copies: equal shares, none above its own limit (max-min fairness). Pure.
 
-This is what the server does with a site's cap, and what BBR and CUBIC flows of one link come to, roughly. A copy whose
-own limit is below the level runs at its limit; all others run at the level, which is what is left divided by them. For
-those a clock is kept that advances by the bytes that each of them has got, so that a change of the level touches none
-of them: an event costs a logarithm, not a walk over all copies. Slots of the run are handed out in the order in which
-they were asked for, each site within a limit of its own.
+This is how the server divides a site's cap, and roughly how BBR and CUBIC flows share a link. A copy whose limit is
+below the fair share runs at its limit; the others divide the rest equally. A virtual clock advances by the bytes that
+each of those has received, so an event costs O(log n) and not a walk over all copies. Slots are granted in order of
+request, within each site's limit.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Slots:
-    """Slots in all and per site, both taken together.
+    """Slots of the run and of each site, which are taken together.
 
     Attributes:
-        total: Slots in all.
-        of_site: Slots of a site.
-        queue: Jobs that ask for a slot, but for those whose site is full.
+        total: Slots of the run.
+        of_site: Slots by site.
+        queue: Jobs that wait for a slot, without those whose site is full.
     """
 
     total: int
@@ -32,7 +31,7 @@ class Slots:
     _taken_at: Counter[str] = field(default_factory=Counter)
     _asked: int = 0
     queue: list[tuple[int, int, str]] = field(default_factory=list)
-    # Those whose site is full wait apart, and are not tried again before it has a slot.
+    # Jobs whose site is full wait separately until it has a slot.
     _held_up: dict[str, deque[tuple[int, int, str]]] = field(default_factory=dict)
 
     def ask(self, job: int, site: str) -> None:
@@ -48,7 +47,7 @@ class Slots:
             heapq.heappush(self.queue, waiting.popleft())
 
     def granted(self) -> list[int]:
-        """Return the jobs that have their slots from now on."""
+        """Grant free slots; return the jobs that got one."""
         found = []
         while self.queue and self._taken < self.total:
             asked = heapq.heappop(self.queue)
@@ -70,16 +69,16 @@ class _Flow:
     key: int
     limit: float
     is_sharing: bool = False
-    # At its own limit: the time at which it ends. Sharing: what the clock of shares shows then.
+    # Limited copies: end time. Sharing copies: value of the virtual clock at the end.
     end: float = 0.0
 
 
 @dataclass(slots=True)
 class SharedLink:
-    """The copies on a link, as time goes on; times in seconds never go back.
+    """The copies on a link over time; times in seconds never decrease.
 
     Attributes:
-        cap_bytes_per_s: What all of them may take together; infinite where nothing caps them.
+        cap_bytes_per_s: Rate of all together; infinite for no cap.
     """
 
     cap_bytes_per_s: float
@@ -88,7 +87,7 @@ class SharedLink:
     _limited_bytes_per_s: float = 0.0
     _limited: int = 0
     _flows: dict[int, _Flow] = field(default_factory=dict)
-    # Sorted: the first `_limited` of them run at their own limit.
+    # Sorted; the first `_limited` run at their own limit.
     _by_limit: list[tuple[float, int]] = field(default_factory=list)
     _own_ends: list[tuple[float, int]] = field(default_factory=list)
     _shared_ends: list[tuple[float, int]] = field(default_factory=list)
@@ -98,13 +97,13 @@ class SharedLink:
 
     @property
     def level_bytes_per_s(self) -> float:
-        """Return what a copy without a limit of its own gets."""
+        """Return the rate of a copy without a limit of its own."""
         sharing = len(self._flows) - self._limited
         return max(self.cap_bytes_per_s - self._limited_bytes_per_s, 0.0) / sharing if sharing else self.cap_bytes_per_s
 
     @property
     def rate_bytes_per_s(self) -> float:
-        """Return what all copies get together."""
+        """Return the rate of all copies together."""
         sharing = len(self._flows) - self._limited
         return self._limited_bytes_per_s + (self.level_bytes_per_s * sharing if sharing else 0.0)
 
@@ -112,17 +111,17 @@ class SharedLink:
         """Add a copy.
 
         Args:
-            now_s: The present.
-            key: What it is called; unique among those that run.
-            size_bytes: What it has to carry, > 0.
-            limit_bytes_per_s: What it can take by itself, > 0; infinite only where the link has a cap.
+            now_s: Current time.
+            key: Unique among running copies.
+            size_bytes: > 0.
+            limit_bytes_per_s: Its own limit, > 0; infinite only if the link has a cap.
         """
         self._advance(now_s)
         flow = _Flow(key=key, limit=limit_bytes_per_s)
         self._flows[key] = flow
         insort(self._by_limit, (limit_bytes_per_s, key))
         if bisect_left(self._by_limit, (limit_bytes_per_s, key)) < self._limited:
-            # Among those that run at their limits: whether they still can is settled below.
+            # Added to the limited ones; `_settle` moves it if necessary.
             self._limited += 1
             self._limited_bytes_per_s += flow.limit
             self._run_limited(flow, size_bytes)
@@ -131,7 +130,7 @@ class SharedLink:
         self._settle()
 
     def next_end_s(self) -> float | None:
-        """Return when the next copy ends if nothing begins before, or None where none runs."""
+        """Return when the next copy ends if none is added before; None if none runs."""
         own = self._head(self._own_ends, is_sharing=False)
         shared = self._head(self._shared_ends, is_sharing=True)
         ends = [max(own[0], self._now_s)] if own else []
@@ -140,7 +139,7 @@ class SharedLink:
         return min(ends, default=None)
 
     def end_next(self) -> tuple[float, int]:
-        """Let the next copy end; return when, and which."""
+        """Remove the next copy to end; return time and key."""
         own = self._head(self._own_ends, is_sharing=False)
         at_s = self.next_end_s()
         assert at_s is not None, "no copy runs"
@@ -160,7 +159,7 @@ class SharedLink:
         self._now_s = now_s
 
     def _settle(self) -> None:
-        """Move copies between the two kinds until those at their limits are the ones whose limit the level allows."""
+        """Move copies between the limited and the sharing ones until both groups are correct."""
         if self._limited == 0:
             self._limited_bytes_per_s = 0.0
         while self._may_have_its_limit():
@@ -175,13 +174,13 @@ class SharedLink:
             self._run_sharing(flow, max(flow.end - self._now_s, 0.0) * flow.limit)
 
     def _may_have_its_limit(self) -> bool:
-        """Return whether the least limited of those that share gets all it can take."""
+        """Return whether the sharing copy with the least limit reaches that limit."""
         if self._limited == len(self._by_limit):
             return False
         return self._by_limit[self._limited][0] <= self.level_bytes_per_s * (1 + _ROUNDING)
 
     def _is_above_level(self) -> bool:
-        """Return whether the fastest of those at their limits gets more than its share, by more than rounding."""
+        """Return whether the fastest limited copy exceeds the fair share, by more than rounding."""
         if len(self._flows) == self._limited:
             return self._limited_bytes_per_s > self.cap_bytes_per_s * (1 + 4 * _ROUNDING)
         return self._by_limit[self._limited - 1][0] > self.level_bytes_per_s * (1 + 4 * _ROUNDING)
@@ -195,7 +194,7 @@ class SharedLink:
         heapq.heappush(self._shared_ends, (flow.end, flow.key))
 
     def _head(self, ends: list[tuple[float, int]], *, is_sharing: bool) -> tuple[float, int] | None:
-        """Return the first end that still holds; a copy that changed its kind left an old one behind."""
+        """Return the first valid end; copies that changed group leave invalid ones."""
         while ends:
             end, key = ends[0]
             flow = self._flows.get(key)

@@ -1,13 +1,13 @@
-"""A run played through in numbers: who waits for what, how a site's link is shared, when each device is done. Pure.
+"""Simulate a run: waiting for slots, sharing of links, and when each device ends. Pure.
 
 Facts
 -----
-What a device takes besides its copy and its hash stands with its steps (`tasks.steps`). It was measured
-(docs/benchmarks.md, "A whole run", stage of a new image by steps, LAN at 1 ms and the published link at 100 ms;
-straight lines through both, and the three exchanges that came since): check 0.85 s + 20 round trips; snapshot, tuning
-and the FTP login 0.3 s + 20; restore and proof 0.03 s + 9.4. A BBR flow's start costs about 6 round trips of full
-rate (the probes in docs/demo-transcript.md: 30 MB at 100 ms in 5.7 s, at the steady rate 5.01 s). Stand-ins answer at
-once; an old router's own seconds come on top and are not known before it was staged once.
+The duration of a device's other steps is with these steps (`tasks.steps`). It was measured (docs/benchmarks.md, "A
+whole run", stage of a new image by steps, LAN at 1 ms and the published link at 100 ms; linear fit, plus three
+exchanges added since): check 0.85 s + 20 round trips; snapshot, tuning and the FTP login 0.3 s + 20; restore and proof
+0.03 s + 9.4. The start of a BBR flow costs about 6 round trips of full rate (the probes in docs/demo-transcript.md: 30
+MB at 100 ms in 5.7 s, at the steady rate 5.01 s). Stand-ins answer at once; an old router's own seconds are not known
+before it was staged once.
 """
 
 from __future__ import annotations
@@ -32,21 +32,20 @@ RESTORE_S, RESTORE_ROUND_TRIPS = cost(CostPhase.RESTORE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A device to be staged.
+    """A device to stage.
 
     Attributes:
-        host: Inventory name.
-        site: Key of the link that it shares.
+        site: Key of its link.
         size_bytes: Size of its image, > 0.
-        limit_bytes_per_s: What its copy can take by itself, > 0; infinite only where the site has a cap.
-        hash_s: How long it hashes.
-        rtt_s: Round-trip time, for what is not its copy.
-        extra_round_trips: What its transport's login takes beyond that which set-up was measured with.
-        finish_s: How long it goes on once it is restored, with no slot in its hands.
-        not_before_s: When it may begin at the earliest, for what it copies is not where it copies it from before.
-        over: Key of the link that its copy goes over, where that is another than its site's; else empty.
-        joins: What it helps to serve once its image is proven, else empty.
-        needs: Of what it takes a place for its copy, for a device that has joined must serve it; else empty.
+        limit_bytes_per_s: Own limit of its copy, > 0; infinite only if the site has a cap.
+        hash_s: Duration of its hash.
+        rtt_s: Round-trip time, for other steps than the copy.
+        extra_round_trips: Round trips of its transport's login beyond the measured ones.
+        finish_s: Duration of what it does after its restore, without slots.
+        not_before_s: Earliest start, because its source gets the image then.
+        over: Key of the link of its copy, if not its site's; else empty.
+        joins: Group that it serves once its image is verified; else empty.
+        needs: Group that must have a free place for its copy; else empty.
     """
 
     host: str
@@ -64,13 +63,13 @@ class Job:
 
     @property
     def path(self) -> str:
-        """Return the key of the link that its copy goes over."""
+        """Return the key of the link of its copy."""
         return self.over or self.site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A site's link: the cap on its copies as payload, infinite for none; copies at once; when it opens, in seconds."""
+    """A site's link: payload cap (infinite for none), concurrent copies, and opening in seconds."""
 
     cap_bytes_per_s: float
     copies: int
@@ -79,16 +78,16 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A device's way through the run, in seconds from its start.
+    """A device's times, in seconds after the start of the run.
 
     Attributes:
-        begins_s: Its login begins.
-        copies_from_s: Its first byte.
-        copied_s: Its last byte.
-        hashes_from_s: Its hash begins.
-        hashed_s: It ends.
-        restored_s: It is restored and proven.
-        ends_s: It is through: handed on inside the box, added.
+        begins_s: Login.
+        copies_from_s: First byte.
+        copied_s: Last byte.
+        hashes_from_s: Start of the hash.
+        hashed_s: End of the hash.
+        restored_s: Restored and proven.
+        ends_s: End, after copies inside the device and adding.
     """
 
     begins_s: float
@@ -102,7 +101,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkUse:
-    """What a run does to a link: bytes carried, most copies at once, seconds with a copy on it, and its moments."""
+    """Use of a link: bytes, most concurrent copies, seconds with a copy, and its times."""
 
     carried_bytes: int
     peak_copies: int
@@ -115,7 +114,7 @@ class LinkUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """A run played through: each device by name, each link by key, and the end of each wave and of all."""
+    """A simulated run: timelines by host, links by key, ends of the waves and of the run."""
 
     devices: Mapping[str, Timeline]
     links: Mapping[str, LinkUse]
@@ -124,7 +123,7 @@ class Simulated:
 
 
 class _Step(IntEnum):
-    """What a device has just finished, or, for a link, that its next copy ends."""
+    """The step that a device has just ended, or, for a link, the end of its next copy."""
 
     OPENED = auto()
     CHECKED = auto()
@@ -135,20 +134,19 @@ class _Step(IntEnum):
 
 
 def simulate(waves: Sequence[Sequence[Job]], links: Mapping[str, Link], limits: Limits) -> Simulated:
-    """Play a run through.
+    """Simulate a run.
 
-    A device logs in, is checked, waits for a copy slot (of its site and of the run, taken together), is tuned, copies
-    beside the others of its link, waits for a hash slot, hashes, is restored, and does what is left inside the box: its
-    copies and hashes there take no slot. A wave begins when the one before has ended.
+    A device logs in, is checked, waits for a copy slot (of its site and of the run together), is tuned, copies beside
+    the others of its link, waits for a hash slot, hashes, is restored, and finishes inside the device without slots. A
+    wave starts when the one before has ended.
 
-    A device that needs a server is started once there is a place: each that has joined has
-    some of them from its hash on (`degree_for`). In a later wave one of them is checked anew to serve.
+    A device that needs a server starts once there is a free place: each device that serves has some from its hash on
+    (`degree_for`). In a later wave one of them is checked again to serve.
 
     Args:
-        waves: The devices, wave by wave, in the order in which they start. Of those that join the same, one that
-            needs none stands before all that do.
-        links: The link of each job's site, and each that a copy goes over.
-        limits: How much goes on at the same time.
+        waves: The devices by wave in starting order; in a group, one that needs no server is before all that do.
+        links: The link of each job's site, and of its copy.
+        limits: Concurrency.
     """
     run = _Run(waves, links, limits)
     ends: list[float] = []
@@ -181,7 +179,7 @@ class _LinkState:
 
 @dataclass(slots=True)
 class _Events:
-    """What happens next; of events at the same time the one put in first."""
+    """Future events; simultaneous ones in the order of insertion."""
 
     _heap: list[tuple[float, int, _Step, int, str, int]] = field(default_factory=list)
     _put: int = 0
@@ -199,7 +197,7 @@ class _Events:
 
 @dataclass(slots=True)
 class _Served:
-    """Places at those who serve others, who waits for one, and who was the first to serve."""
+    """Free places of serving devices, the jobs that wait for one, and the first that served."""
 
     free: int = 0
     first: int | None = None
@@ -207,7 +205,7 @@ class _Served:
 
 
 class _Run:
-    """The state of a run that is played through."""
+    """State of a simulation."""
 
     def __init__(self, waves: Sequence[Sequence[Job]], links: Mapping[str, Link], limits: Limits) -> None:
         self.jobs = [job for wave in waves for job in wave]
@@ -232,7 +230,7 @@ class _Run:
         self._hashes = Slots(limits.hashes, lambda _: MOST)
 
     def play(self, wave: range, start_s: float) -> float:
-        """Play one wave; return when it ends."""
+        """Simulate one wave; return its end."""
         for number in wave:
             job = self.jobs[number]
             opens_s = max(start_s, self._links[job.site].opens_s, job.not_before_s)
@@ -243,14 +241,14 @@ class _Run:
             now_s, step, number, link, version = event
             if step is _Step.COPIED:
                 if version != self._states[link].version:
-                    continue  # another copy began or ended since: this is no longer when the next one ends
+                    continue  # outdated: another copy started or ended meanwhile
                 _, number = self._states[link].link.end_next()
             self._after(step, number, now_s)
             end_s = max(end_s, self._times[number].ends)
         return end_s
 
     def _call_back(self, wave: range, start_s: float) -> None:
-        """Have one device of an earlier wave serve those of a later one: it is looked at first."""
+        """Let one device of an earlier wave serve a later one, after a check."""
         for what in dict.fromkeys(self.jobs[number].needs for number in wave):
             if what and (first := self._served[what].first) is not None:
                 job = self.jobs[first]
@@ -259,7 +257,7 @@ class _Run:
                 self._events.put(max(start_s, self._links[job.site].opens_s) + check_s, _Step.SERVES, job=first)
 
     def _after(self, step: _Step, number: int, now_s: float) -> None:
-        """Take a device on from a step, and those that waited for what it gives back."""
+        """Continue a device after a step, and those that waited for its slots."""
         job = self.jobs[number]
         if step is _Step.OPENED:
             self._opened(number, job)
@@ -311,11 +309,11 @@ class _Run:
         if job.joins:
             if self._served[job.joins].first is None:
                 self._served[job.joins].first = number
-            # Its own, and the one that it held at its server until its image was proven.
+            # Its own place, and the one it occupied at its server until its image was verified.
             self._serve(job.joins, more=self._degree[job.joins] + bool(job.needs))
 
     def _serve(self, what: str, more: int = 0) -> None:
-        """Begin those who wait to be served, as far as there are places."""
+        """Start the jobs that wait to be served, as far as there are places."""
         served = self._served[what]
         served.free += more
         while served.free and served.waiting:
@@ -324,7 +322,7 @@ class _Run:
             self._ahead.ask(number, self.jobs[number].site)
 
     def _grant(self, now_s: float) -> None:
-        """Give out the slots that are free: of those ahead first, for each of them asks for a login."""
+        """Grant free slots: first those for checks in advance, each of which requests a login."""
         if self._ahead.queue:
             for number in self._ahead.granted():
                 self._logins.ask(number, self.jobs[number].site)
@@ -344,14 +342,14 @@ class _Run:
                 self._events.put(now_s + self.jobs[number].hash_s, _Step.HASHED, job=number)
 
     def _schedule_end(self, link: str) -> None:
-        """Put in when the next copy of a link ends, in place of what was thought before."""
+        """Schedule the end of the next copy of a link, replacing the former estimate."""
         state = self._states[link]
         state.version += 1
         if (at_s := state.link.next_end_s()) is not None:
             self._events.put(at_s, _Step.COPIED, link=link, version=state.version)
 
     def timeline(self, number: int) -> Timeline:
-        """Return a device's way."""
+        """Return a device's times."""
         times = self._times[number]
         return Timeline(
             begins_s=times.begins,
@@ -364,7 +362,7 @@ class _Run:
         )
 
     def use_of(self, link: str) -> LinkUse:
-        """Return what became of a link that copies go over."""
+        """Return the use of a link."""
         numbers = self.over[link]
         return LinkUse(
             carried_bytes=sum(self.jobs[number].size_bytes for number in numbers),

@@ -1,5 +1,4 @@
-"""What a run came to, as a report: one typed model, derived from the journal alone, and its forms.
+"""Reports of a run: one typed model, made from the journal, and its output formats.
 
-Text, HTML, JSON, CSV and JUnit say the same, for they read the same values; what was not measured is said to be
-missing, never nought.
+Text, HTML, JSON, CSV and JUnit use the same values; a value that was not measured is shown as missing, never as 0.
 """

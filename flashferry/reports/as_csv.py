@@ -1,8 +1,8 @@
-"""The report as CSV (RFC 4180): a row per device, units in the headings, nothing that a spreadsheet would run.
+"""Write a report as CSV (RFC 4180): a row per device, units in the headings, no formulas.
 
-A cell that begins with `=`, `+`, `-`, `@`, their wide forms, a tab or a line break is a formula to a spreadsheet, also
-behind blanks, and a host name or a device's own words may begin so; such a text gets an apostrophe in front (OWASP, CSV
-injection). Numbers are written as numbers. What was not measured is an empty cell.
+Spreadsheets evaluate a cell that starts with `=`, `+`, `-`, `@`, their full-width forms, a tab or a line break, also
+after blanks. A host name or device output may start so, and gets an apostrophe in front (OWASP, CSV injection). Numbers
+are written as numbers; a value that was not measured is an empty cell.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ COLUMNS: dict[str, Callable[[DeviceReport], Cell]] = {
     "transport": lambda one: one.transport,
     **{kind.heading: partial(_fact, name) for name, kind in FACTS.items()},
 }
-"""Headings and what stands below them."""
+"""Headings and their values."""
 
 
 def report_csv(report: Report) -> str:
-    """Return the report as CSV, lines ending in CR LF."""
+    """Return the report as CSV with CR LF line ends."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(COLUMNS)
@@ -85,7 +85,7 @@ def report_csv(report: Report) -> str:
 
 
 def safe(cell: Cell) -> Cell:
-    """Return a cell that no spreadsheet takes for a formula."""
+    """Return a cell that no spreadsheet evaluates as a formula."""
     if isinstance(cell, str) and _FORMULA.match(cell):
         return f"'{cell}"
     return "" if cell is None else cell

@@ -1,4 +1,4 @@
-"""What HTML pages of ours have in common: words for figures, their looks, and a policy that lets nothing else in."""
+"""Write a report as one HTML page, and what all HTML pages share: templates, filters, style, content policy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from markupsafe import Markup
 
 from flashferry.core.redaction import sanitize_record
 from flashferry.core.value_description import counted
-from flashferry.model.states import label_of
+from flashferry.model.states import RunState, label_of
 from flashferry.reports import words
 from flashferry.reports.graphs import GRAPH_STYLE, MOST_POINTS, Limit, recorded_limit, svg, transfer_graphs
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
 from flashferry.reports.marks import Marks, mark, pair_bars, proof_tone, proof_word, step_bar, tone
-from flashferry.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
+from flashferry.reports.model import DeviceReport, Proof, Report, Severity, TransferReport
 from flashferry.reports.words import unproven_sentence
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.speed_test_size import PILOT_BYTES
@@ -30,17 +30,17 @@ _FOLDER = "templates.report"
 
 @cache
 def part(name: str) -> str:
-    """Return a file of the pages' templates: a template, a style, a script."""
+    """Return a file of the page templates."""
     return files(_FOLDER).joinpath(name).read_text(encoding="utf-8")
 
 
 def style(*more: str) -> str:
-    """Return the style that all pages have, and what further files of the templates add to it."""
+    """Return the common style and further style files."""
     return part("report.css") + GRAPH_STYLE + "".join(map(part, more))
 
 
 def inlined(style: str, script: str = "") -> dict[str, object]:
-    """Return what a page needs to have its style and script inside, and no others."""
+    """Return a page's inline style and script, and a content policy that allows only these."""
     return {
         "style": Markup(style),  # noqa: S704 -- our own files, nothing of a device in them
         "script": Markup(script),  # noqa: S704 -- the same
@@ -50,16 +50,12 @@ def inlined(style: str, script: str = "") -> dict[str, object]:
 
 
 def whole(page: str) -> str:
-    """Return a page with a line end behind it."""
+    """Return a page with a line end."""
     return page if page.endswith("\n") else page + "\n"
 
 
 def page_templates(load: Callable[[str], str] = part) -> Environment:
-    """Return a maker of pages: it escapes all that it is given, and knows our words for figures.
-
-    Args:
-        load: Returns the template of a name.
-    """
+    """Return a Jinja environment with escaping and our filters; `load` returns a template by name."""
     made = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -84,13 +80,12 @@ def page_templates(load: Callable[[str], str] = part) -> Environment:
 
 
 def _hash(text: str) -> str:
-    """Return the source expression by which a content policy allows exactly this text (CSP level 2)."""
+    """Return the content policy's source expression for exactly this text (CSP level 2)."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 OPEN_UP_TO = 12
-
-"""A report of so few devices is opened, and printed, whole."""
+"""Up to so many devices all sections are open, also in print."""
 
 MOST_OPENED = 20
 
@@ -99,12 +94,10 @@ _LEAST_READINGS = 3
 _MANY = 60
 
 _POINTS_OF_MANY = 40
-
-"""Readings kept of a transfer are 48 at the most; for a large fleet a few less keep the page small."""
+"""Points per line for many devices, to keep the page small; a transfer has at most 48 readings."""
 
 MOST_GRAPHED = 600
-
-"""A larger fleet has graphs only for the devices that need attention: the page is to stay below some megabytes."""
+"""With more devices only those that need attention have graphs, to limit the page to some megabytes."""
 
 _LONGEST_REASON = 220
 
@@ -143,10 +136,10 @@ def report_html(report: Report) -> str:
 
 
 def device_section(report: Report, device: DeviceReport) -> Markup:
-    """Return what the page says of a device, its graphs included, for other pages that have its style.
+    """Return the page's section about a device with its graphs, for other pages with the same style.
 
     Args:
-        report: The report that it stands in, which may have this device alone.
+        report: The device's report, which may have only this device.
         device: The device.
     """
     text = _template("report_device.html.j2").render(
@@ -156,14 +149,14 @@ def device_section(report: Report, device: DeviceReport) -> Markup:
 
 
 def _pictures(report: Report) -> dict[str, object]:
-    """Return what draws: bars to one scale for all devices, and graphs with as many points as the page can carry."""
+    """Return the functions that draw bars (one scale for all devices) and graphs (limited to the page's size)."""
     speeds = [one.bytes_per_s for device in report.devices for one in (device.as_is, device.speed) if one is not None]
     largest = max(speeds, default=0.0)
     most = MOST_POINTS if len(report.devices) <= _MANY else _POINTS_OF_MANY
 
     def graphs(device: DeviceReport, transfer: TransferReport) -> list[Markup]:
         link = device.link_bytes_per_s
-        # Without a cap a copy finds its pace for itself, and the kernel holds it to that in the same way.
+        # Without a cap a copy finds its own pace, which the kernel enforces in the same way.
         name = "cap" if transfer.cap_bytes_per_s else "pace found"
         found = (
             recorded_limit(name, transfer.samples, transfer.cap_bytes_per_s),
@@ -182,7 +175,7 @@ def _pictures(report: Report) -> dict[str, object]:
 
 
 def _no_graphs(device: DeviceReport, transfer: TransferReport, devices: int) -> str:
-    """Return why a transfer has no graphs on the page, or an empty text where it has."""
+    """Return why a transfer has no graphs on the page; empty if it has."""
     if _is_pilot(transfer):
         return "This small copy only found the size of the one that follows; it is no measurement."
     if len(transfer.samples) < _LEAST_READINGS:
@@ -195,8 +188,8 @@ def _no_graphs(device: DeviceReport, transfer: TransferReport, devices: int) -> 
 
 
 def _ordered(report: Report) -> list[tuple[int, DeviceReport]]:
-    """Return the devices with numbers from 1: what needs attention first, each group as the inventory has it."""
-    order = list(Standing)
+    """Return the devices numbered from 1: those that need attention first, each group in the order of the inventory."""
+    order = list(Severity)
     devices = sorted(report.devices, key=lambda one: (not one.needs_attention, order.index(one.standing)))
     return list(enumerate(devices, start=1))
 
@@ -217,13 +210,13 @@ def _print_note(devices: int, opened: int) -> str:
 
 
 def _banner(report: Report) -> str:
-    if report.standing is RunStanding.DIED or report.summary.needing_attention:
+    if report.standing is RunState.DIED or report.summary.needing_attention:
         return "bad"
-    return "warn" if report.standing is RunStanding.ALIVE or report.summary.good < report.summary.devices else "good"
+    return "warn" if report.standing is RunState.ALIVE or report.summary.good < report.summary.devices else "good"
 
 
 def _transfer_title(transfer: TransferReport, device: DeviceReport) -> str:
-    """Return what a transfer was; by which transport is said where not all of the device's went the usual way."""
+    """Return the title of a transfer, with its transport unless all transfers of the device used the default."""
     what = {"stage": "Copy", "probe as it is": "Speed test as it is", "probe tuned": "Speed test, tuned"}
     name = what.get(transfer.kind, transfer.kind)
     tuned = ", tuned" if transfer.kind == "stage" and transfer.is_tuned else ""
@@ -235,17 +228,17 @@ def _transfer_title(transfer: TransferReport, device: DeviceReport) -> str:
 
 
 def _capitalized(text: str) -> str:
-    """Return a sentence with a capital; names further on keep theirs."""
+    """Return a sentence with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def _is_pilot(transfer: TransferReport) -> bool:
-    """Return whether it is the copy by which a speed test finds its size."""
+    """Return whether it is the pilot copy of a speed test."""
     return transfer.kind in {PROBE_AS_IS, PROBE_TUNED} and (transfer.acked_bytes or 0) <= PILOT_BYTES
 
 
 def _cap_words(transfer: TransferReport) -> str:
-    """Return what cap there was; where it changed, between what, and what it was at the end."""
+    """Describe the cap; if it changed, its range and its value at the end."""
     at_end = transfer.cap_bytes_per_s
     if not at_end:
         return ", no cap"
@@ -259,7 +252,7 @@ def _cap_words(transfer: TransferReport) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Return a reason short enough for a table; digests lose their middle. The whole of it stands with the device."""
+    """Shorten a reason for a table, digests in the middle; the device's section has the full text."""
     short = _DIGEST.sub(lambda found: f"{found[1]}…{found[2]}", text)
     return short if len(short) <= _LONGEST_REASON else f"{short[:_LONGEST_REASON].rsplit(' ', 1)[0]} …"
 

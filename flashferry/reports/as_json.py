@@ -1,4 +1,4 @@
-"""A JSON Schema (draft 2020-12) made from a model: field, kind, and meaning from the docstrings. Pure."""
+"""Write a report as JSON, and make its JSON Schema (draft 2020-12) from the model and its docstrings."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Forms = Mapping[Any, Any]
 
 
 def json_schema(model: type, schema: str, *, title: str, forms: Forms = MappingProxyType({})) -> dict[str, Any]:
-    """Return the schema of a document as JSON types.
+    """Return the JSON Schema of a document.
 
     Args:
-        model: The dataclass that the document is; it has a field `schema`.
-        schema: What stands in that field: `flashferry.report/1`.
+        model: The dataclass of the document, with a field `schema`.
+        schema: Value of that field, for example `flashferry.report/1`.
         title: The schema's title.
-        forms: What stands in the document instead of a type of the model.
+        forms: Types of the document that replace types of the model.
 
     Raises:
-        TypeError: There is no schema for a field's type.
+        TypeError: A field's type is not supported.
     """
     definitions: dict[str, Any] = {}
     _object(model, definitions, forms)
@@ -95,7 +95,7 @@ def _described(meaning: str | None) -> dict[str, str]:
 
 
 def _meanings(model: type) -> dict[str, str]:
-    """Return what the `Attributes:` in the docstrings of a model and its bases say, by name."""
+    """Return the `Attributes:` in the docstrings of a model and its bases, by name."""
     found: dict[str, str] = {}
     for one in reversed(model.__mro__):
         _, _, attributes = (inspect.getdoc(one) or "").partition("Attributes:\n")
@@ -105,14 +105,14 @@ def _meanings(model: type) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A reading of TCP_INFO at our server, as far as a report needs it.
+    """A reading of TCP_INFO on our server.
 
     Attributes:
-        at_s: Seconds since the transfer began.
-        acked_bytes: Payload acknowledged so far.
-        window_bytes: Receive window that the device advertised; null where the kernel does not report it.
+        at_s: Seconds after the start of the transfer.
+        acked_bytes: Acknowledged payload so far.
+        window_bytes: Receive window that the device advertised; null if the kernel does not report it.
         rtt_s: Smoothed round-trip time.
-        retransmitted_bytes: Bytes sent again so far.
+        retransmitted_bytes: Retransmitted bytes so far.
         in_flight_bytes: Bytes sent and not yet acknowledged.
     """
 
@@ -125,8 +125,7 @@ class Reading:
 
 
 FORMS: dict[Any, Any] = {Sample: Reading}
-
-"""What stands in the JSON instead of a type of the model."""
+"""Types of the document that replace types of the model."""
 
 
 def report_json(report: Report) -> str:
@@ -144,10 +143,10 @@ def report_document(report: Report) -> dict[str, Any]:
 
 
 def report_of(document: Mapping[str, Any]) -> Report:
-    """Return the report that a document is, for who was sent it: readings have in them what a document keeps of them.
+    """Parse a report; readings have only what a document contains of them.
 
     Raises:
-        CodecError: It is none.
+        CodecError: It is invalid.
     """
     content: dict[str, Any] = dict(document)
     devices = content.get("devices")
@@ -164,7 +163,7 @@ def _sample(reading: Reading) -> Sample:
     return Sample(
         at_s=reading.at_s,
         rtt_us=round(reading.rtt_s * 1e6),
-        # In flight are so many segments of that size: of the two, documents keep the product.
+        # Bytes in flight are segments times segment size; documents only have the product.
         snd_mss_bytes=max(1, reading.in_flight_bytes),
         snd_cwnd_segments=1,
         unacked_segments=min(1, reading.in_flight_bytes),
@@ -186,7 +185,7 @@ def _reading(sample: Sample) -> Reading:
 
 
 def report_schema() -> dict[str, Any]:
-    """Return the schema as JSON types; `docs/report.schema.json` is this, and a test holds it."""
+    """Return the JSON Schema of a report; `docs/report.schema.json` must equal it."""
     return json_schema(Report, SCHEMA, title=f"flashferry report, {SCHEMA}", forms=FORMS)
 
 

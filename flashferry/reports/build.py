@@ -1,6 +1,6 @@
-"""A stored run made a report.
+"""Make the report of a stored run.
 
-`build_report` is pure: the run, what is known from before it, and the time come in. `read_report` reads all of them.
+`build_report` is pure; `read_report` reads its input from the journal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
 from flashferry.reports.device import device_report
-from flashferry.reports.model import DeviceReport, ImageReport, Report, RunStanding, Speed
+from flashferry.reports.model import DeviceReport, ImageReport, Report, Speed
 from flashferry.reports.sites import epoch_s, site_reports, summary_of
 from flashferry.reports.speeds import speeds_before
 from flashferry.store.history import History
@@ -39,24 +39,23 @@ def build_report(
     """Return the report of a run.
 
     Args:
-        run: The run as the journal has it: under way, ended or dead.
-        written_at: The time now, ISO 8601, UTC.
+        run: The run in the journal: alive, finished or dead.
+        written_at: Current time, ISO 8601, UTC.
         written_by: Name and version of the program.
-        before: By device, its speed with its own TCP settings as measured before this run.
+        before: Speed with the device's own TCP settings, measured before the run, by host.
     """
-    standing = RunStanding(run.state.value)
     stages = run.verb == STAGE
-    devices = tuple(device_report(one, standing, before.get(one.host), stages=stages) for one in run.devices)
+    devices = tuple(device_report(one, run.state, before.get(one.host), stages=stages) for one in run.devices)
     return Report(
         run_id=run.run_id,
         verb=run.verb,
-        standing=standing,
+        standing=run.state,
         started_at=run.started_at,
         finished_at=run.finished_at,
         written_at=written_at,
         written_by=written_by,
         images=_images(run, devices),
-        summary=summary_of(devices, _wall_s(run, standing, written_at)),
+        summary=summary_of(devices, _wall_s(run, written_at)),
         sites=site_reports(devices),
         devices=devices,
         notes=_notes(run),
@@ -65,17 +64,17 @@ def build_report(
 
 def _notes(run: StoredRun) -> tuple[str, ...]:
     times = "once" if run.resumed == 1 else f"{run.resumed} times"
-    return ((f"the run was gone on with {times}",) if run.resumed else ()) + run.damaged
+    return ((f"the run was resumed {times}",) if run.resumed else ()) + run.damaged
 
 
-def _wall_s(run: StoredRun, standing: RunStanding, now: str) -> float | None:
-    end = now if standing is RunStanding.ALIVE else run.finished_at
+def _wall_s(run: StoredRun, now: str) -> float | None:
+    end = now if run.is_alive else run.finished_at
     began_s, ended_s = epoch_s(run.started_at), epoch_s(end)
     return None if began_s is None or ended_s is None else max(0.0, ended_s - began_s)
 
 
 def _images(run: StoredRun, devices: Sequence[DeviceReport]) -> tuple[ImageReport, ...]:
-    """Return the images of the run; size and digest by the transfers and proofs."""
+    """Return the images of the run, with size and digest from transfers and proofs."""
     names = dict.fromkeys(device.image for device in devices if device.image is not None)
     records = {device.host: Node(device.record) for device in run.devices}
     return tuple(_image(name, [device for device in devices if device.image == name], records) for name in names)
@@ -97,11 +96,11 @@ def _image(name: str, devices: Sequence[DeviceReport], records: Mapping[str, Nod
 
 
 def read_report(directory: Path, run_id: str) -> Report:
-    """Return the report of a run that ended, died or is under way. Reads the journal only.
+    """Return the report of a run, from the journal.
 
     Args:
         directory: State directory.
-        run_id: The run, shortened where that is unique, or `latest`.
+        run_id: The run, abbreviated if unique, or `latest`.
 
     Raises:
         ConfigInvalid: The run is unknown, or the journal cannot be read.
@@ -110,7 +109,7 @@ def read_report(directory: Path, run_id: str) -> Report:
 
 
 def report_of(run: StoredRun, directory: Path) -> Report:
-    """Return the report of a run that was read with its copies, or of some of its devices; reads the history only.
+    """Return the report of a run that was read with its transfers; reads the history.
 
     Raises:
         ConfigInvalid: The journal cannot be read.
@@ -127,7 +126,7 @@ def report_of(run: StoredRun, directory: Path) -> Report:
 
 
 def report_author() -> str:
-    """Return name and version of the program, as reports name who wrote them."""
+    """Return name and version of the program."""
     try:
         return f"flashferry {version('flashferry')}"
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What proves that a device's configuration is what it was, from its record. Pure."""
+"""Make a device's report from its journal row and record. Pure."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
 from flashferry.model.link_rates import payload_cap_bytes_per_s
-from flashferry.model.states import GOOD_OUTCOMES, Outcome, Phase, Restored, State, label_of, phase_of
+from flashferry.model.states import GOOD_OUTCOMES, Outcome, Phase, Restored, RunState, State, label_of, phase_of
 from flashferry.reports.model import (
     IN_PROGRESS,
     LEFT,
-    NOT_BEGUN,
+    NOT_STARTED,
     AttemptReport,
     DeviceReport,
     LineReport,
     Proof,
     RestoreReport,
-    RunStanding,
+    Severity,
     Speed,
-    Standing,
     StepTime,
     TransferReport,
     TransportComparedReport,
@@ -48,10 +47,10 @@ _PROOFS = {
 }
 
 
-def restore_of(device: StoredDevice, run: RunStanding) -> RestoreReport:
-    """Return what is known about a device's configuration; what `flashferry recover` did later counts last.
+def restore_of(device: StoredDevice, run: RunState) -> RestoreReport:
+    """Return the proof of a device's configuration; a later `flashferry recover` takes precedence.
 
-    An attempt that found nothing to do says nothing about one before it that tuned the device.
+    An attempt that changed nothing does not override an earlier one that tuned the device.
     """
     decided = restore_source(device.record, device.attempts)
     source, record, by_recovery = Node(decided.account), Node(decided.record), decided.by_recovery
@@ -73,9 +72,9 @@ def restore_of(device: StoredDevice, run: RunStanding) -> RestoreReport:
     )
 
 
-def _proof(device: StoredDevice, restored: str | None, run: RunStanding) -> Proof:
+def _proof(device: StoredDevice, restored: str | None, run: RunState) -> Proof:
     if device.is_held:
-        return Proof.IN_PROGRESS if run is RunStanding.ALIVE else Proof.NOT_PROVEN
+        return Proof.IN_PROGRESS if run is RunState.ALIVE else Proof.NOT_PROVEN
     if restored in _PROOFS:
         return _PROOFS[restored]
     return Proof.UNTOUCHED if device.state in _NOTHING_DONE else Proof.UNKNOWN
@@ -96,7 +95,7 @@ def _foreign(found: Node) -> ForeignChange:
 
 
 def _lines(record: Node, restored: Node) -> tuple[LineReport, ...]:
-    """Return the lines that were set; what they are now is unknown without a check of the device afterwards."""
+    """Return the lines that were set; their present values are unknown unless the device was checked afterwards."""
     if not record.at("tune"):
         return ()
     now = TcpLines(lines=restored.at("running").texts("lines")) if restored else None
@@ -116,25 +115,25 @@ def _line(change: Node, now: TcpLines | None) -> LineReport:
 
 _STAMP_CHARS = len("2026-11-23T00:00:00.000Z")
 
-_STANDINGS: dict[str, Standing] = {
-    **dict.fromkeys(GOOD_OUTCOMES, Standing.GOOD),
-    Outcome.REFUSED.value: Standing.REFUSED,
-    Outcome.FAILED.value: Standing.FAILED,
-    Outcome.ERROR.value: Standing.UNKNOWN,
-    LEFT: Standing.UNKNOWN,
+_STANDINGS: dict[str, Severity] = {
+    **dict.fromkeys(GOOD_OUTCOMES, Severity.GOOD),
+    Outcome.REFUSED.value: Severity.REFUSED,
+    Outcome.FAILED.value: Severity.FAILED,
+    Outcome.ERROR.value: Severity.UNKNOWN,
+    LEFT: Severity.UNKNOWN,
 }
 
 
 def device_report(
-    device: StoredDevice, run: RunStanding, before: Speed | None = None, *, stages: bool = True
+    device: StoredDevice, run: RunState, before: Speed | None = None, *, stages: bool = True
 ) -> DeviceReport:
     """Return a device's report.
 
     Args:
-        device: What the journal has of it.
-        run: Where its run stands.
-        stages: Whether the run is one that brings images; the files of a speed test are none.
-        before: Its speed with its own TCP settings as measured before this run, or None.
+        device: The device in the journal.
+        run: State of its run.
+        stages: Whether the run copies images, and not files of a speed test.
+        before: Speed with its own TCP settings, measured before the run; None if unknown.
     """
     record = Node(device.record)
     check, failure = record.at("check"), _failure(record)
@@ -150,7 +149,7 @@ def device_report(
         address=device.address,
         site=device.site,
         wave=device.wave if device.wave >= 0 else None,
-        standing=_standing(outcome, restore),
+        standing=_severity(outcome, restore),
         needs_attention=_needs_attention(outcome, restore),
         outcome=outcome,
         label=phase.label if phase is Phase.QUEUED else label_of(outcome),
@@ -172,7 +171,7 @@ def device_report(
         tuned=found.tuned,
         untuned=found.untuned,
         gain=found.gain,
-        saved_s=found.saved_s if _standing(outcome, restore) is Standing.GOOD else None,
+        saved_s=found.saved_s if _severity(outcome, restore) is Severity.GOOD else None,
         verdict=_verdict(transfers, compared),
         hash_proof=_hash_proof(record),
         restore=restore,
@@ -197,60 +196,60 @@ def device_report(
 def _verdict(
     transfers: tuple[TransferReport, ...], compared: tuple[TransportComparedReport, ...]
 ) -> VerdictReport | None:
-    """Return what limited the copy that counts: the last one; where transports were compared, that of the fastest."""
+    """Return what limited the last copy, or the fastest if transports were compared."""
     if compared:
         return next((row.verdict for row in compared if row.is_best), None)
     return transfers[-1].verdict if transfers else None
 
 
 def _failure(record: Node) -> Node:
-    """Return the failure that counts: that of the run's work, else that of restoring."""
+    """Return the failure of the run's work, else of the restore."""
     return record.at("failure") or record.at("restore_failure") or record.at("recovery", "failure")
 
 
 def _transcript(record: Node) -> tuple[str, ...]:
-    """Return the last of the sessions that failed: that of the run's work, then what restoring had to say later."""
+    """Return the last lines of the sessions that failed: of the run's work, then of the restore."""
     found: tuple[str, ...] = ()
     for failure in (record.at("failure"), record.at("restore_failure"), record.at("recovery", "failure")):
         last = found[-1][:_STAMP_CHARS] if found else ""
-        # They are kept in the order of their times, which begin each entry and sort as text.
+        # Entries start with their time and sort as text.
         found += tuple(one for one in failure.texts("transcript") if one[:_STAMP_CHARS] > last)
     return found
 
 
-def _outcome(device: StoredDevice, record: Node, run: RunStanding) -> str:
-    """Return the outcome; of a device in a live run only what its last step left."""
+def _outcome(device: StoredDevice, record: Node, run: RunState) -> str:
+    """Return the outcome; for a device in a live run only that of its last step."""
     recorded, ended = record.text("outcome"), device.state in {State.DONE.value, State.FAILED.value}
-    if run is RunStanding.ALIVE and not ended:
-        return NOT_BEGUN if device.state == State.PLANNED.value and not recorded else IN_PROGRESS
-    if recorded is not None and (run is RunStanding.FINISHED or ended):
+    if run is RunState.ALIVE and not ended:
+        return NOT_STARTED if device.state == State.PLANNED.value and not recorded else IN_PROGRESS
+    if recorded is not None and (run is RunState.FINISHED or ended):
         return recorded
     if device.state == State.PLANNED.value:
-        return recorded or NOT_BEGUN
+        return recorded or NOT_STARTED
     return LEFT
 
 
-def _phase(outcome: str, device: StoredDevice, run: RunStanding) -> Phase:
-    """Return what a device counts as; one that is planned in a live run is queued, as its page has it."""
-    is_alive = run is RunStanding.ALIVE
+def _phase(outcome: str, device: StoredDevice, run: RunState) -> Phase:
+    """Return the phase of a device; a planned one in a live run is queued."""
+    is_alive = run is RunState.ALIVE
     if is_alive and outcome == IN_PROGRESS:
         return Phase.IN_PROGRESS
     recorded = Node(device.record).text("outcome")
     return phase_of(None if outcome == LEFT else recorded, device.state, is_alive=is_alive)
 
 
-def _standing(outcome: str, restore: RestoreReport) -> Standing:
+def _severity(outcome: str, restore: RestoreReport) -> Severity:
     if restore.proof is Proof.NOT_PROVEN and not restore.is_accepted:
-        return Standing.UNRESTORED
-    return _STANDINGS.get(outcome, Standing.OPEN)
+        return Severity.UNRESTORED
+    return _STANDINGS.get(outcome, Severity.OPEN)
 
 
 def _needs_attention(outcome: str, restore: RestoreReport) -> bool:
-    """Return whether it needs attention: not where the device just had no turn yet."""
+    """Return whether it needs attention; a device that has not started does not."""
     if restore.proof in {Proof.NOT_PROVEN, Proof.FOREIGN} and not restore.is_accepted:
         return True
-    is_good = _STANDINGS.get(outcome) is Standing.GOOD
-    return not is_good and outcome not in {IN_PROGRESS, NOT_BEGUN}
+    is_good = _STANDINGS.get(outcome) is Severity.GOOD
+    return not is_good and outcome not in {IN_PROGRESS, NOT_STARTED}
 
 
 def _steps(record: Node) -> tuple[StepTime, ...]:
@@ -262,7 +261,7 @@ def _steps(record: Node) -> tuple[StepTime, ...]:
 
 
 def _hash_proof(record: Node) -> str | None:
-    """Return how the image was proven: by the digest that the device itself computed."""
+    """Return the digest that the device computed, as proof of the image; None without one."""
     found = record.at("verify") or record.at("check", "proof")
     digest = found.text("digest") or found.text("md5")
     if digest is None:

@@ -1,7 +1,7 @@
-"""What a run did for a device besides its copy: each fact once, as a value and as a sentence. Pure.
+"""Facts about a device besides its copy: each as a value and as a sentence. Pure.
 
-Every form of the report, the result of a run in the terminal and its events have these sentences from here. A fact is
-in all of them once it stands in `FACTS` and as a field of `DeviceReport`.
+All report formats, the terminal and events take these sentences from here. A new fact is an entry of `FACTS` and a
+field of `DeviceReport`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flashferry.core.codec import to_json
 from flashferry.core.json_access import Node
 
 _AGAINST = ("not met", "unknown")
-"""Words of `tasks.readiness.Met`, written out: reading a report does not load what talks to devices."""
+"""Values of `tasks.readiness.Met`, repeated here (start time): reports must not load device modules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +23,9 @@ class MemberReport:
 
     Attributes:
         place: The member's number, or `standby`.
-        path: Where it is.
-        digest: The digest that the device computed there.
-        duration_s: How long the copy took, in seconds; 0 where the file was there before.
+        path: Its path.
+        digest: Digest computed by the device.
+        duration_s: Duration of the copy, in seconds; 0 if the file was there.
         was_there: Whether it was there before.
     """
 
@@ -41,10 +41,9 @@ class DistributionReport:
     """The image on the device's other members.
 
     Attributes:
-        mode: How the device boots: `install` or `bundle`.
-        copies: The image on each other member; empty where the device distributes it itself.
-        bytes_per_s: How fast it was copied from member to member; null where nothing was copied, or too little to
-            measure.
+        mode: Boot mode: `install` or `bundle`.
+        copies: The image on each other member; empty if the device distributes it itself.
+        bytes_per_s: Rate of copies between members; null if nothing or too little was copied.
     """
 
     mode: str
@@ -53,7 +52,7 @@ class DistributionReport:
 
     @property
     def sentence(self) -> str:
-        """Which members have it, proven."""
+        """The members that have it, verified."""
         if not self.copies:
             return f"not copied: in {self.mode} mode the device distributes the image itself"
         return f"each copy proven there: {', '.join(one.path for one in self.copies)}"
@@ -61,14 +60,14 @@ class DistributionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedReport:
-    """What `install add` came to.
+    """Result of `install add`.
 
     Attributes:
         outcome: `added`, `already added`, `runs it already` or `does not apply`.
-        command: The command that was sent; empty where none was.
-        version: The version as `show install summary` has it; null where there is none.
-        duration_s: How long the device took, in seconds.
-        bytes_per_s: How fast it went through the image; null where that was not measured.
+        command: The command that was sent; empty for none.
+        version: As `show install summary` shows it; null for none.
+        duration_s: Duration on the device, in seconds.
+        bytes_per_s: Processed bytes per second; null if not measured.
     """
 
     outcome: str
@@ -79,7 +78,7 @@ class AddedReport:
 
     @property
     def sentence(self) -> str:
-        """What came of it, and for which version."""
+        """Result and version."""
         if self.outcome == "does not apply":
             return "not added: it boots from image files, not from packages"
         return f"{self.outcome}: {self.version or 'version not known'}"
@@ -87,14 +86,14 @@ class AddedReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadManReport:
-    """The applet by which a device restores its lines itself, should the run not come back (`--dead-man`).
+    """The applet by which a device restores its lines itself if the run does not return (`--dead-man`).
 
     Attributes:
         name: Name of the applet.
-        is_armed: Whether the device took it.
-        countdown_s: How long it waits, in seconds.
-        reason: Why the device has none; empty where it took it.
-        earlier: An older applet that still counts and does not know all of our lines; empty where there is none.
+        is_armed: Whether the device accepted it.
+        countdown_s: Its delay, in seconds.
+        reason: Why the device has none; empty if it accepted it.
+        earlier: An older applet that is still active and does not cover all our lines; empty for none.
     """
 
     name: str
@@ -105,7 +104,7 @@ class DeadManReport:
 
     @property
     def sentence(self) -> str:
-        """Whether it was armed, for how long, or why not."""
+        """Whether it was armed, with its delay, or why not."""
         if self.earlier:
             return f"{self.earlier} counts on, and does not know all of our lines: {self.reason}"
         if not self.is_armed:
@@ -122,7 +121,7 @@ class ReadinessReport:
 
     Attributes:
         verdict: `yes`, `no`, `unknown` or `runs it already`.
-        in_the_way: What keeps it from being ready, a sentence each.
+        in_the_way: What prevents it, one sentence each.
     """
 
     verdict: str
@@ -130,7 +129,7 @@ class ReadinessReport:
 
     @property
     def sentence(self) -> str:
-        """The answer, with what keeps the device from being ready."""
+        """The result, with what prevents it."""
         if self.verdict == "runs it already":
             return "it runs the image already"
         if self.verdict == "yes":
@@ -140,16 +139,16 @@ class ReadinessReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationReport:
-    """What the restart into the image came to.
+    """Result of the restart into the image.
 
     Attributes:
         outcome: `committed`, `activated`, `not activated`, `rolled back`, `came back with the old image` or
             `activated, something is lacking`.
-        mode: How the device boots: `install` or `bundle`.
-        from_release: The release that ran before.
-        to_release: The release that runs now; null where that is not known.
-        lacks: What was there before and is not there now, a sentence each.
-        away_s: How long the device did not answer, in seconds; null where it always did.
+        mode: Boot mode: `install` or `bundle`.
+        from_release: Release before.
+        to_release: Running release; null if unknown.
+        lacks: What was there before and is missing now, one sentence each.
+        away_s: How long the device did not answer, in seconds; null if it always did.
     """
 
     outcome: str
@@ -161,14 +160,14 @@ class ActivationReport:
 
     @property
     def headline(self) -> str:
-        """What came of it and which release runs, without what is lacking."""
+        """Result and running release."""
         away = f", away for {self.away_s:.0f} s" if self.away_s else ""
         was, runs = self.from_release, self.to_release or "not known"
         return f"{self.outcome}: {f'{was} -> {runs}' if runs != was else f'{runs} runs'}{away}"
 
     @property
     def sentence(self) -> str:
-        """What came of it, which release runs, and what is lacking."""
+        """Result, running release, and what is missing."""
         return "; lacking: ".join((self.headline, *self.lacks))
 
 
@@ -177,9 +176,9 @@ class FactKind:
     """A kind of fact.
 
     Attributes:
-        heading: What it is called in front of its sentence, and over its column.
-        read: Returns its value from a field of a device's record as JSON has it; None where there is none. The value
-            is a text, or has its text as `sentence`.
+        heading: Label of its sentence and column.
+        read: Returns its value from a field of a device's record as JSON; None for none. The value is a text, or has
+            its text as `sentence`.
     """
 
     heading: str
@@ -188,7 +187,7 @@ class FactKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A fact about one device: its heading and its sentence."""
+    """Heading and sentence of a fact about a device."""
 
     heading: str
     sentence: str
@@ -251,7 +250,7 @@ def _readiness(found: Node) -> ReadinessReport | None:
 
 
 def _place_of(condition: Node) -> str:
-    """Return what a condition is about, with its place: `image (flash-2:)`."""
+    """Return what a condition is about: `image (flash-2:)`."""
     name, place = condition.text("name") or "condition", condition.text("place")
     return f"{name} ({place})" if place else name
 
@@ -277,20 +276,16 @@ FACTS: dict[str, FactKind] = {
     "readiness": FactKind(heading="readiness", read=_readiness),
     "activation": FactKind(heading="activation", read=_activation),
 }
-"""By the name that a fact has in a device's record and in its report, in the order in which a run does them."""
+"""By field name in record and report, in the order of a run."""
 
 
 def read_facts(record: Node) -> dict[str, Any]:
-    """Return the facts of a device's record, for the fields of its report that have the same names."""
+    """Return the facts of a device's record by field name of `DeviceReport`."""
     return {name: kind.read(record.at(name)) for name, kind in FACTS.items()}
 
 
 def in_words(found: Mapping[str, Any]) -> tuple[Fact, ...]:
-    """Return the facts that there are, as sentences.
-
-    Args:
-        found: Values by the names of FACTS.
-    """
+    """Return the facts as sentences; `found` has values by the names of FACTS."""
     return tuple(
         Fact(heading=FACTS[name].heading, sentence=sentence_of(value))
         for name, value in found.items()
@@ -299,20 +294,20 @@ def in_words(found: Mapping[str, Any]) -> tuple[Fact, ...]:
 
 
 def record_facts(record: object) -> tuple[Fact, ...]:
-    """Return the facts of a device's record while its run is at hand, as its report will have them."""
+    """Return the facts of a device's record during its run, as the report will have them."""
     return in_words({name: fact_of(name, getattr(record, name)) for name in FACTS})
 
 
 def fact_of(name: str, value: object) -> Any:
-    """Return one fact as a report has it, or None.
+    """Return one fact as the report has it; None for none.
 
     Args:
-        name: One of FACTS.
-        value: That field of a device's record, as the run has it.
+        name: A key of FACTS.
+        value: That field of a device's record.
     """
     return FACTS[name].read(Node(to_json(value)))
 
 
 def sentence_of(value: Any) -> str:
-    """Return a fact's value in words."""
+    """Return a fact's value as text."""
     return value if isinstance(value, str) else str(value.sentence)

@@ -1,4 +1,4 @@
-"""Axes: round ticks, units that people read, and no more points than a line can show. Pure."""
+"""Draw the graphs of a transfer as SVG: axes with round ticks, lines, limits, and a description. Pure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ class Axis:
     Attributes:
         end: Value at its end, > 0, in its unit.
         step: Distance of its ticks, > 0.
-        unit: Unit of what it shows.
-        divisor: What a value in base units (bytes, seconds, bytes per second) is divided by.
-        names: What stands at 0, 1, 2, ... instead of figures: dates of nights, say; empty for figures.
+        divisor: Base units (bytes, seconds, bytes/s) per unit.
+        names: Labels at 0, 1, 2, ... instead of numbers, for example dates; empty for numbers.
     """
 
     end: float
@@ -47,27 +46,27 @@ class Axis:
 
     @property
     def ticks(self) -> tuple[float, ...]:
-        """Return the ticks, in the axis's unit, 0 first."""
+        """Return the ticks in the axis's unit, 0 first."""
         return tuple(number * self.step for number in range(round(self.end / self.step) + 1))
 
     def share(self, value: float) -> float:
-        """Return where a value in base units lies, 0 to 1."""
+        """Return the position of a value in base units, 0 to 1."""
         return min(1.0, max(0.0, value / self.divisor / self.end))
 
     def label(self, tick: float) -> str:
-        """Return a tick in figures, with as many decimals as the step asks for; or its name, where it has one."""
+        """Return the label of a tick, with the decimals that the step needs."""
         if self.names:
             return self.names[round(tick)]
         decimals = max(0, -math.floor(math.log10(self.step) + 1e-9))
         return f"{tick:.{decimals}f}"
 
     def label_of(self, value: float) -> str:
-        """Return a value in base units in figures, with the unit: `5.43 MB/s`."""
+        """Format a value in base units with the unit: `5.43 MB/s`."""
         return f"{value / self.divisor:.3g} {self.unit}"
 
 
 def rate_axis(largest_bytes_per_s: float) -> Axis:
-    """Return an axis for rates of payload: in MB/s, as every text has them, unless that were zeros and no figures."""
+    """Return an axis for rates, in MB/s unless that would show only zeros."""
     return _axis(largest_bytes_per_s, _RATES[:1] if largest_bytes_per_s >= _LEAST_IN_MB else _RATES)
 
 
@@ -82,19 +81,19 @@ def rtt_axis(largest_s: float) -> Axis:
 
 
 def seconds_axis(largest_s: float) -> Axis:
-    """Return an axis for what devices take to do something: in seconds, as every text has it, however short it is."""
+    """Return an axis for durations of a device's steps, in seconds."""
     return _axis(largest_s, _TIMES[:1])
 
 
 def time_axis(duration_s: float) -> Axis:
-    """Return an axis that ends with the transfer, not at a round figure behind it; minutes from three on."""
+    """Return an axis that ends with the transfer; in minutes from three on."""
     length_s = duration_s if duration_s > 0 else 1.0
     divisor, unit = (60.0, "min") if length_s >= _MINUTES_FROM_S else (1.0, "s")
     return Axis(end=length_s / divisor, step=_step(length_s / divisor), unit=unit, divisor=divisor)
 
 
 def named_axis(names: Sequence[str]) -> Axis:
-    """Return an axis for places that have names, one behind the other: nights, say; at least one of them."""
+    """Return an axis with labels, at least one."""
     end = max(1, len(names) - 1)
     named = tuple(names) if len(names) > 1 else (*names, *names)
     return Axis(end=end, step=math.ceil(end / _TICKS), unit="", divisor=1.0, names=named)
@@ -108,19 +107,14 @@ def _axis(largest: float, units: Sequence[tuple[float, str]]) -> Axis:
 
 
 def _step(length: float) -> float:
-    """Return the step of 1, 2 or 5 times a power of ten that gives about five ticks."""
+    """Return the step (1, 2 or 5 times a power of ten) that gives about five ticks."""
     rough = length / _TICKS
     power = 10.0 ** math.floor(math.log10(rough))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
 
 
 def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
-    """Return at most so many points: of each stretch its least and its greatest, so that no spike is lost.
-
-    Args:
-        points: Points in the order of their time.
-        most: How many may stay, >= 4.
-    """
+    """Return at most `most` (>= 4) points: the minimum and maximum of each section, so that no spike is lost."""
     if len(points) <= most:
         return tuple(points)
     inner, stretches = points[1:-1], (most - 2) // 2
@@ -134,7 +128,7 @@ def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
 
 
 def evenly(count: int, most: int) -> tuple[int, ...]:
-    """Return which of so many readings to keep, first and last among them; >= 2 may stay."""
+    """Return evenly spaced indices, at most `most` (>= 2), first and last included."""
     if count <= most:
         return tuple(range(count))
     return tuple(round(number * (count - 1) / (most - 1)) for number in range(most))
@@ -145,20 +139,17 @@ def _height_of(point: Point) -> float:
 
 
 MOST_POINTS = 150
-
-"""More than a line of a printed page shows."""
+"""More points than a printed line can show."""
 
 FEW_READINGS = 10
-
-"""Below this a graph is a hint, and says so."""
+"""With fewer readings the graph's note says that it is only an indication."""
 
 _IN_RANGE = 2.5
-
-"""A limit so many times above all that was measured would flatten the line, so it is stated in words."""
+"""A limit so many times above the measured rates is only stated in the note."""
 
 
 class Stroke(StrEnum):
-    """How a line is drawn: distinguished by colour, and without colour by its dashes."""
+    """Style of a line, distinguished by colour and by dashes."""
 
     SOLID = "a"
     DASHED = "b"
@@ -170,11 +161,10 @@ class Line:
     """A line: points of seconds and a value in base units.
 
     Attributes:
-        label: What the legend calls it.
-        points: In the order of time.
-        stroke: How it is drawn.
-        is_step: Whether a point's value holds since the point before, the first's since the start.
-        gaps: Of a step line, the points since whose forerunner nothing is drawn: there was no value, or none in sight.
+        label: In the legend.
+        points: In order of time.
+        is_step: Whether a value holds since the point before, the first since the start.
+        gaps: For a step line, indices of points before which nothing is drawn, because there was no value.
     """
 
     label: str
@@ -185,7 +175,7 @@ class Line:
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Return what is drawn, without the times."""
+        """Return the values without times."""
         return tuple(value for place, (_, value) in enumerate(self.points) if place not in self.gaps)
 
 
@@ -194,14 +184,13 @@ class Graph:
     """A graph.
 
     Attributes:
-        key: One word for file names and tests.
-        title: What it shows.
+        key: Identifier for file names.
         across: The time axis.
         up: The value axis.
-        lines: What is drawn; none where nothing was measured.
-        readings: How many readings it is drawn from.
-        reading: What one of them is called.
-        note: What cannot be seen in it and must be known; empty for nothing.
+        lines: Empty if nothing was measured.
+        readings: Number of readings.
+        reading: Noun for a reading.
+        note: What the graph does not show; empty for nothing.
     """
 
     key: str
@@ -215,7 +204,7 @@ class Graph:
 
     @property
     def description(self) -> str:
-        """Return the graph in a sentence, for those who cannot see it."""
+        """Return the graph as a sentence, for screen readers."""
         if not self.lines:
             return f"{self.title}: not measured."
         shown = "; ".join(f"{line.label}: {_range(line, self.up)}" for line in self.lines)
@@ -226,13 +215,12 @@ class Graph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A rate that the transfer was held against.
+    """A rate limit of a transfer.
 
     Attributes:
-        label: Its name: `cap`, `link`.
-        bytes_per_s: The rate; where it changed, that of the end.
-        steps: Where it changed: times, each with the rate in force since the time before, 0 for none. Empty where it
-            was the same all the time.
+        label: `cap` or `link`.
+        bytes_per_s: The rate, at the end if it changed.
+        steps: If it changed: times, each with the rate in force since the time before, 0 for none; else empty.
     """
 
     label: str
@@ -241,30 +229,30 @@ class Limit:
 
     @property
     def least_bytes_per_s(self) -> float:
-        """The lowest that was in force."""
+        """The lowest rate in force."""
         return min((rate for _, rate in self.steps if rate > 0), default=self.bytes_per_s)
 
     @property
     def most_bytes_per_s(self) -> float:
-        """The highest that was in force."""
+        """The highest rate in force."""
         return max((rate for _, rate in self.steps), default=self.bytes_per_s)
 
 
 def recorded_limit(label: str, samples: Sequence[Sample], at_end_bytes_per_s: float | None) -> Limit | None:
-    """Return the pacing limit of a transfer as its readings have it: a share of a cap changes as copies come and go.
+    """Return the pacing limit by a transfer's readings; its share of a cap changes with the number of copies.
 
     Args:
         label: Its name.
-        samples: The readings, in the order they were taken.
-        at_end_bytes_per_s: What was in force at the end, for records whose readings do not have it; None for none.
+        samples: The readings in order of time.
+        at_end_bytes_per_s: Limit at the end, for records whose readings have none; None for none.
 
     Returns:
-        None where there was no limit at any time.
+        None if there was no limit at any time.
     """
     read = [(sample.at_s, float(sample.max_pacing_rate_bytes_per_s or 0)) for sample in samples]
     if not any(rate for _, rate in read):
         return Limit(label=label, bytes_per_s=at_end_bytes_per_s) if at_end_bytes_per_s else None
-    # The first reading is of the moment before the limit is set.
+    # The first reading is from before the limit is set.
     runs: list[Point] = []
     for at_s, rate in read[1:] or read:
         if runs and runs[-1][1] == rate:
@@ -280,9 +268,9 @@ def transfer_graphs(
     """Return the four graphs of a transfer.
 
     Args:
-        samples: Its readings in the order they were taken; with fewer than two the graphs have no lines.
-        limits: Rates to draw beside its own; one that lies far above it is stated in the note instead.
-        most_points: How many points a line may have, >= 4.
+        samples: The readings in order of time; with fewer than two the graphs have no lines.
+        limits: Rates to draw; one far above the measured rates is only stated in the note.
+        most_points: Most points per line, >= 4.
     """
     across = time_axis(max((sample.at_s for sample in samples), default=0.0))
     parts = (samples, across, most_points)
@@ -318,7 +306,7 @@ def _limit_line(limit: Limit, stroke: Stroke, across: Axis, highest: float) -> L
 
 
 def _out_of_range(limit: Limit, highest: float) -> str:
-    """Return what of a limit lies above the picture, in words; empty where nothing does."""
+    """Describe what of a limit is above the graph; empty for nothing."""
     above = [rate for _, rate in limit.steps or ((0.0, limit.bytes_per_s),) if rate > highest]
     return f"{limit.label} at {rates(min(above), max(above))}" if above else ""
 
@@ -390,13 +378,13 @@ def _round_trip(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
 
 
 def _rates(samples: Sequence[Sample], most: int) -> tuple[Point, ...]:
-    """Return the rate of each interval, at its end; the readings are thinned first, so no byte is lost."""
+    """Return the rate of each interval at its end; readings are thinned first, so that no byte is lost."""
     kept = [samples[place] for place in evenly(len(samples), most)]
     return tuple((span.end.at_s, span.rate_bytes_per_s) for span in intervals(kept))
 
 
 def spread(sizes: Sequence[int]) -> str:
-    """Return the least and the greatest of some amounts of bytes in words; one where they read alike."""
+    """Describe the range of some sizes; one value if both read alike."""
     axis = size_axis(max(sizes))
     low, high = axis.label_of(min(sizes)), axis.label_of(max(sizes))
     return low if low == high else f"{low} to {high}"
@@ -418,24 +406,20 @@ def _range(line: Line, up: Axis) -> str:
 
 
 WIDTH, HEIGHT = 640, 340
-
-"""Of the field; one more line of words below takes more height."""
+"""Size of the graph, without the lines of text below."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 34, 74, 70
 
 _LINE, _EDGE = 26, 4
 
 LARGEST_LETTERS = 22
-
-"""Pixels of the field that letters may have without running into each other."""
+"""Largest font size in pixels without overlapping labels."""
 
 _FEW = 12
-
-"""Of a line with so few points each is marked."""
+"""Up to so many points, each point of a line is marked."""
 
 _LETTER = 12.4
-
-"""How wide a letter of the largest size is on average; fonts differ."""
+"""Average width of a character at the largest font size."""
 
 GRAPH_STYLE = """
 svg.graph{display:block;width:100%;height:auto;font-family:inherit}
@@ -452,12 +436,11 @@ svg.graph{display:block;width:100%;height:auto;font-family:inherit}
 .graph .c{stroke:var(--line-c,#444);stroke-width:3;stroke-dasharray:2 5}
 .graph .m{stroke-width:8;stroke-linecap:round;stroke-dasharray:none}
 """
-
-"""Colours, dashes and letters; a page may set --ink, --quiet, --rule, --line-a, --line-b and --line-c for its own."""
+"""Colours, dashes and fonts; a page can set --ink, --quiet, --rule, --line-a, --line-b and --line-c."""
 
 
 def standalone(graph: Graph) -> str:
-    """Return a graph as an SVG file of its own."""
+    """Return a graph as an SVG file."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" width="{WIDTH}" height="{_height(graph)}"'
     style = f"<style>{GRAPH_STYLE}</style>"
     opening, _, rest = svg(graph).partition(">")
@@ -469,7 +452,7 @@ def svg(graph: Graph, *, marks: str = "") -> str:
 
     Args:
         graph: The graph.
-        marks: SVG of the caller's own, drawn above all lines; `place_of` returns where a point lies.
+        marks: Additional SVG drawn above all lines; see `place_of`.
     """
     field = f"0 0 {WIDTH} {_height(graph)}"
     head = (
@@ -502,7 +485,7 @@ def _axes(graph: Graph) -> Iterator[str]:
 
 
 def _foot(graph: Graph) -> list[str]:
-    """Return the words below a graph, in lines that fit whatever the size of the letters."""
+    """Return the text below a graph, in lines that fit at any font size."""
     readings = counted(graph.readings, graph.reading) if graph.readings else f"no {graph.reading}s"
     lines: list[str] = []
     for part in (readings if graph.lines else f"not measured: {readings}", *filter(None, graph.note.split("; "))):
@@ -543,7 +526,7 @@ def _drawn(line: Line, graph: Graph) -> str:
 
 
 def _steps(places: list[tuple[int, int]], gaps: frozenset[int]) -> list[list[tuple[int, int]]]:
-    """Return the corners of a staircase: a place's height holds since the place before, the first's since the start."""
+    """Return the corners of a step line."""
     stretches: list[list[tuple[int, int]]] = [[]]
     before = _LEFT
     for number, (over, down) in enumerate(places):
@@ -556,7 +539,7 @@ def _steps(places: list[tuple[int, int]], gaps: frozenset[int]) -> list[list[tup
 
 
 def _moves(places: list[tuple[int, int]]) -> str:
-    """Return places as path data, each move relative to the one before; those that go nowhere are left out."""
+    """Return positions as SVG path data with relative moves, without empty ones."""
     over, down = places[0]
     moves = [f"M{over} {down}"]
     for place in places[1:]:
@@ -580,5 +563,5 @@ def _down(graph: Graph, value: float) -> int:
 
 
 def place_of(graph: Graph, point: Point) -> tuple[int, int]:
-    """Return where a point of seconds and a value lies in the field: for those who mark something in a graph."""
+    """Return the position of a point (seconds, value) in the graph."""
     return _over(graph, point[0]), _down(graph, point[1])

@@ -1,12 +1,12 @@
-"""A run in two or three sentences: what came of it, what stands of the configurations, what it saved. Pure."""
+"""Summarise a run in two or three sentences: outcomes, configurations, time saved. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from flashferry.model.states import Phase
-from flashferry.reports.model import NOT_BEGUN, Proof, Report, RunStanding
+from flashferry.model.states import Phase, RunState
+from flashferry.reports.model import NOT_STARTED, Proof, Report
 from flashferry.reports.sites import counts
 from flashferry.reports.words import devices, duration
 
@@ -18,11 +18,11 @@ _DONE = {
     "activate": ("runs its image as it should", "run their image as they should"),
     "probe": ("was tested for speed", "were tested for speed"),
 }
-"""Of one device, and of any other number."""
+"""For one device, and for other numbers."""
 
 
 def headline(report: Report) -> str:
-    """Return what came of the devices."""
+    """Return the outcomes of the devices."""
     found = report.summary
     done = _DONE.get(report.verb, ("is done", "are done"))[found.good != 1]
     of = f"{found.good:,} of {devices(found.devices)}"
@@ -36,16 +36,16 @@ def _not_good(report: Report) -> Iterator[str]:
 
 
 def state_line(report: Report) -> str:
-    """Return where the run stands, where that must be known to read the rest; else an empty text."""
-    if report.standing is RunStanding.ALIVE:
+    """Return the state of the run if it has not finished; else empty."""
+    if report.standing is RunState.ALIVE:
         return "The run is under way: this is how it stood when the report was written."
-    if report.standing is RunStanding.DIED:
+    if report.standing is RunState.DIED:
         return f"The run was killed: no process works on it. {_what_next(report)}"
     return _why_not_started(report)
 
 
 def _what_next(report: Report) -> str:
-    """Return what is to be done about a dead run; a recovery may have been there since."""
+    """Return what to do about a dead run, which may have been recovered since."""
     is_left = any(one.restore.proof in _LEFT and not one.restore.is_accepted for one in report.devices)
     left = "Run 'flashferry recover' for what it left" if is_left else "Nothing of it is left on a device"
     resume = f"'flashferry stage --resume {report.run_id}'"
@@ -54,10 +54,10 @@ def _what_next(report: Report) -> str:
 
 
 def _why_not_started(report: Report) -> str:
-    """Return why devices of an ended run had no turn, by how many each reason kept; empty where all had theirs."""
-    found = Counter(one.reason for one in report.devices if one.outcome == NOT_BEGUN and one.reason)
+    """Return why devices of a finished run never started, with their number; empty if all did."""
+    found = Counter(one.reason for one in report.devices if one.outcome == NOT_STARTED and one.reason)
     reasons = [
-        f"{devices(count)} {Phase.NOT_BEGUN.label}: {reason}" for reason, count in found.most_common(_MOST_REASONS)
+        f"{devices(count)} {Phase.NOT_STARTED.label}: {reason}" for reason, count in found.most_common(_MOST_REASONS)
     ]
     return f"{'; '.join(reasons)}." if reasons else ""
 
@@ -73,7 +73,7 @@ def configuration_line(report: Report) -> str:
             f"{proven:,} changed, restored and proven equal to the start" if proven else "",
             f"{total - proven:,} never changed" if total > proven else "",
         )
-        # In bundle mode what runs for good is named in front of the boot order, which is saved.
+        # In bundle mode the running image is first in the saved boot order.
         order = " but for the boot order of what was activated" if report.verb == "activate" else ""
         return f"Every configuration is what it was{order}: {'; '.join(part for part in parts if part)}."
     others = counts(one.restore.label for one in report.devices if one.restore.proof.value not in _FINE)
@@ -83,7 +83,7 @@ def configuration_line(report: Report) -> str:
 
 
 def saved_line(report: Report) -> str:
-    """Return what tuning saved; empty where it was not measured."""
+    """Return the time that tuning saved; empty if not measured."""
     found = report.summary
     if found.saved_s is None:
         return ""

@@ -1,4 +1,4 @@
-"""Reports as JUnit XML."""
+"""Write reports as JUnit XML."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ class JunitCase:
     """A test case.
 
     Attributes:
-        classname: What it belongs to, with dots.
-        name: What it tests; readers compare runs by it, so it must stay the same from run to run.
-        status: How it came out.
-        message: Why it is not passed.
-        kind: What kind of failure, error or skip it is; empty: the word of its status.
-        text: More than the message, in lines; empty for nothing.
-        time_s: Seconds it took.
-        account: What is to be read with it, also where it passed; empty for nothing.
+        classname: Its group, with dots.
+        name: Stable from run to run, because readers compare by it.
+        message: Why it did not pass.
+        kind: Type of failure, error or skip; empty takes the status.
+        text: Further lines; empty for none.
+        time_s: Duration in seconds.
+        account: Output shown with it, also if it passed; empty for none.
     """
 
     classname: str
@@ -51,11 +50,9 @@ class JunitSuite:
     """A suite of test cases.
 
     Attributes:
-        name: Its name.
-        cases: Its cases.
-        time_s: Seconds that all of it took.
-        started_at: When it began, ISO 8601.
-        properties: Words with what they stand for.
+        time_s: Duration in seconds.
+        started_at: ISO 8601.
+        properties: Names and values.
     """
 
     name: str
@@ -69,9 +66,9 @@ def junit_text(name: str, suites: Sequence[JunitSuite], time_s: float | None) ->
     """Return suites as JUnit XML.
 
     Args:
-        name: Of all of it.
-        suites: The suites, in their order.
-        time_s: Seconds that all of it took; None where unknown.
+        name: Name of the whole.
+        suites: The suites.
+        time_s: Duration in seconds; None if unknown.
     """
     root = ET.Element("testsuites", {"name": name} | _counts(case for suite in suites for case in suite.cases))
     if time_s is not None:
@@ -93,7 +90,7 @@ def _suite_element(suite: JunitSuite, number: int) -> ET.Element:
     head = {"name": _text(suite.name), "id": str(number), "skipped": str(skipped)}
     made = ET.Element("testsuite", head | _counts(suite.cases))
     made.set("time", f"{suite.time_s:.3f}")
-    # Readers want it without a zone; it is UTC.
+    # Readers expect no time zone; it is UTC.
     made.set("timestamp", moment(suite.started_at).removesuffix(" UTC").replace(" ", "T"))
     made.set("hostname", "flashferry")
     properties = ET.SubElement(made, "properties")
@@ -129,7 +126,7 @@ def report_junit(report: Report, thresholds: Sequence[Threshold] = ()) -> str:
 
     Args:
         report: The report.
-        thresholds: What every device is held against, beside image and configuration.
+        thresholds: Additional checks of every device.
     """
     report = sanitize_record(report)
     checked = [(device, checks_of(device, report.verb, thresholds)) for device in report.devices]
@@ -155,7 +152,7 @@ def _suite(name: str, devices: Sequence[_Checked], report: Report) -> JunitSuite
 
 
 def _case(device: DeviceReport, check: Check, *, is_first: bool, site: str) -> JunitCase:
-    """Return a test case; a device's time stands with its first one, so that sums are right."""
+    """Return a test case; a device's time is in its first one, so that sums are correct."""
     has_hint = check.status in {Status.FAILED, Status.ERROR} and device.hint
     return JunitCase(
         classname=f"{site}.{device.host}",
@@ -190,12 +187,12 @@ _STATUS = {
 
 
 def ready_junit(records: Sequence[ReadyRecord], *, plan: str | None, at: datetime | None = None) -> str:
-    """Return readiness as JUnit XML: not met is a failure, unknown and out of reach are errors.
+    """Return readiness as JUnit XML: not met is a failure; unknown and unreachable are errors.
 
     Args:
-        records: The answers of devices.
-        plan: Digest of the plan that was asked about, or None.
-        at: When; None: now.
+        records: Results of the devices.
+        plan: Digest of the plan; None for none.
+        at: Time; None for now.
     """
     records = sanitize_record(tuple(records))
     when = (at or datetime.now(UTC)).isoformat(timespec="seconds")
@@ -222,7 +219,7 @@ def _cases(records: Iterable[ReadyRecord], site: str) -> Iterator[JunitCase]:
 
 
 def _answer(record: ReadyRecord, site: str) -> JunitCase:
-    """Return the case of a device as a whole, with its time."""
+    """Return the case of a whole device, with its time."""
     found, failure = record.readiness, record.failure
     status, message = Status.PASSED, ""
     if found is None:

@@ -1,4 +1,4 @@
-"""Small marks of the HTML report: tones, signs, and bars. Figures only; nothing in them comes from a device."""
+"""Colours, signs and bars of the HTML report. They contain no text from devices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 from html import escape
 
 from flashferry.model.states import Tone
-from flashferry.reports.model import DeviceReport, Proof, RestoreReport, Standing, StepTime
+from flashferry.reports.model import DeviceReport, Proof, RestoreReport, Severity, StepTime
 from flashferry.reports.words import duration, rate
 from tasks.step import COPY_WORD
 
@@ -16,7 +16,7 @@ _STEPS = 480
 
 
 class Marks(StrEnum):
-    """Signs beside colours: a page may be printed in grey, and one reader in twelve does not see red."""
+    """Signs beside colours, for grey printouts and colour-blind readers."""
 
     GOOD = "\u2713"
     BAD = "\u2717"
@@ -41,31 +41,31 @@ PROOF_WORDS = {
     Proof.IN_PROGRESS: "under way",
     Proof.UNKNOWN: "not known",
 }
-"""What is known about a configuration, for narrow columns."""
+"""State of a configuration, for narrow columns."""
 
 
 def tone(device: DeviceReport) -> Tone:
-    """Return the class for how a device stands: that of its outcome, unless its configuration is not what it was."""
-    return Tone.BAD if device.standing is Standing.UNRESTORED else device.phase.tone
+    """Return the colour of a device: of its outcome, unless its configuration is not proven restored."""
+    return Tone.BAD if device.standing is Severity.UNRESTORED else device.phase.tone
 
 
 def mark(device: DeviceReport) -> str:
-    """Return the sign for how a device stands."""
+    """Return the sign of a device."""
     return _SIGNS[tone(device)].value
 
 
 def proof_word(restore: RestoreReport) -> str:
-    """Return what is known about a configuration, for narrow columns."""
+    """Return the state of a configuration, for narrow columns."""
     return "accepted" if restore.is_accepted else PROOF_WORDS[restore.proof]
 
 
 def proof_tone(restore: RestoreReport) -> Tone:
-    """Return the class for what is known about a configuration."""
+    """Return the colour of the state of a configuration."""
     return Tone.WARN if restore.is_accepted else _PROOF_TONES.get(restore.proof, Tone.BAD)
 
 
 def pair_bars(device: DeviceReport, largest_bytes_per_s: float) -> str:
-    """Return the speeds before and after as two bars, to the scale of the fastest of all; nothing without either."""
+    """Return the speeds before and after as two bars, scaled to the fastest of all; empty without either."""
     before, after = device.as_is, device.speed
     if not largest_bytes_per_s or (before is None and after is None):
         return ""
@@ -80,7 +80,7 @@ def pair_bars(device: DeviceReport, largest_bytes_per_s: float) -> str:
 
 
 def step_bar(steps: Sequence[StepTime]) -> str:
-    """Return where the time went as one bar; the copy stands out."""
+    """Return the durations of the steps as one bar; the copy is highlighted."""
     total = sum(one.seconds for one in steps)
     if total <= 0:
         return ""

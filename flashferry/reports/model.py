@@ -1,11 +1,11 @@
-"""The parts of a device's report: speeds, transfers, verdicts, proofs. See `flashferry.reports.model`."""
+"""The model of a report: run, sites, devices, transfers, proofs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flashferry.model.states import ACCEPTED_LABEL, FOREIGN_LABEL, LEFT, Outcome, Phase
+from flashferry.model.states import ACCEPTED_LABEL, FOREIGN_LABEL, LEFT, Outcome, Phase, RunState
 from flashferry.reports.facts import (
     FACTS,
     ActivationReport,
@@ -24,7 +24,7 @@ from inventory.transport_policy import USUAL
 __all__ = [
     "IN_PROGRESS",
     "LEFT",
-    "NOT_BEGUN",
+    "NOT_STARTED",
     "SCHEMA",
     "AttemptReport",
     "Count",
@@ -34,10 +34,9 @@ __all__ = [
     "Proof",
     "Report",
     "RestoreReport",
-    "RunStanding",
+    "Severity",
     "SiteReport",
     "Speed",
-    "Standing",
     "StepTime",
     "Summary",
     "TransferReport",
@@ -60,18 +59,18 @@ class Proof(StrEnum):
 
     @property
     def label(self) -> str:
-        """The word for people."""
+        """Display name."""
         return FOREIGN_LABEL if self is Proof.FOREIGN else self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """A measured rate of payload.
+    """A measured payload rate.
 
     Attributes:
         bytes_per_s: The rate, > 0.
-        source: How and when it was measured, in words.
-        to_flash: Whether it was a copy to flash; one to `null:` knows nothing of flash.
+        source: How and when it was measured.
+        to_flash: Whether it was a copy to flash; one to `null:` does not include the flash.
     """
 
     bytes_per_s: float
@@ -81,7 +80,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictReport:
-    """What limited a transfer. `share` is the part of its time that this cause held, 0 to 1."""
+    """What limited a transfer; `share` is the part of the duration for which it did, 0 to 1."""
 
     kind: str
     share: float | None
@@ -92,7 +91,7 @@ class VerdictReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportTriedReport:
-    """A transport by which no byte came, and why."""
+    """A transport by which no byte arrived, and why."""
 
     transport: str
     reason: str
@@ -100,14 +99,14 @@ class TransportTriedReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportComparedReport:
-    """A transport of a speed test that compares them.
+    """A transport of a speed test that compares several.
 
     Attributes:
         transport: Its name.
-        bytes_per_s: What its copy to `null:` ran at, tuned, behind the start; null where there was none, or too short.
+        bytes_per_s: Rate of its tuned copy to `null:` after slow start; null if there was none, or it was too short.
         verdict: What limited that copy.
         reason: Why there was none; else empty.
-        is_best: Whether `auto` begins with it: the fastest, or the preferred one of those that our own cap held back.
+        is_best: Whether `auto` prefers it: the fastest, or the preferred one of those that our own cap limited.
     """
 
     transport: str
@@ -119,19 +118,19 @@ class TransportComparedReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferReport:
-    """One transfer by our server's account.
+    """One transfer, as our server recorded it.
 
     Attributes:
-        at: When it began, ISO 8601, UTC.
+        at: Start, ISO 8601, UTC.
         kind: `stage`, `probe as it is`, `probe tuned`.
-        is_tuned: Whether lines of ours were in force.
-        target: Where it went on the device.
+        is_tuned: Whether our TCP settings were in force.
+        target: Path on the device.
         outcome: `delivered`, or why not.
-        syn: The options of the device's SYN in a line: what its settings came to on the wire.
-        window_bytes: Largest receive window seen.
-        cap_bytes_per_s: Pacing cap in force at its end, and `cap_source` where it came from.
+        syn: Options of the device's SYN, which show its TCP settings.
+        window_bytes: Largest receive window.
+        cap_bytes_per_s: Pacing cap at its end; `cap_source` is where that is from.
         samples: Readings of TCP_INFO.
-        transport: By what it was fetched.
+        transport: Transport of the copy.
     """
 
     at: str | None
@@ -162,7 +161,7 @@ class TransferReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineReport:
-    """A configuration line that was set for the copy: `before` and `after` are None where the line was absent."""
+    """A configuration line that was set for the copy; `before` and `after` are null if the line was absent."""
 
     ours: str
     before: str | None
@@ -172,19 +171,20 @@ class LineReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
-    """What proves that the configuration is what it was.
+    """Proof that the configuration is restored.
 
     Attributes:
         proof: What is known.
-        lines: Each line that was set, what it was, and what it is now.
-        commands: What was sent to undo it.
-        running_is_equal: Whether the whole running configuration, line by line as salted digests, equals the start.
-        running_difference: How it differs, in words; empty where it is equal or was not compared.
-        startup_is_equal: Whether the startup configuration's lines of the kinds that a run sets are what they were.
-        foreign: What others changed meanwhile, a sentence each.
-        failure: Why restoring failed, in a sentence; empty where it did not.
-        by_recovery: Whether it was not the run itself but `flashferry recover` that restored it.
-        is_accepted: Whether the operator accepted it as it is (`recover --accept`), so that nothing of it is open.
+        lines: Each line that was set, its value before, and now.
+        commands: Commands sent to undo it.
+        running_is_equal: Whether the whole running configuration, compared by salted digests of its lines, equals the
+            start.
+        running_difference: How it differs; empty if equal or not compared.
+        startup_is_equal: Whether the startup configuration's lines of the kinds that a run sets are unchanged.
+        foreign: Changes by others meanwhile, one sentence each.
+        failure: Why the restore failed; empty if it did not.
+        by_recovery: Whether `flashferry recover` restored it, and not the run.
+        is_accepted: Whether the operator accepted it as it is (`recover --accept`).
     """
 
     proof: Proof
@@ -214,13 +214,13 @@ class RestoreReport:
 
     @property
     def label(self) -> str:
-        """What is known, in the word for people."""
+        """Display name of what is known."""
         return ACCEPTED_LABEL if self.is_accepted else self.proof.label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTime:
-    """How long a step took, all its turns together."""
+    """Duration of a step, repetitions included."""
 
     step: str
     seconds: float
@@ -237,17 +237,15 @@ class AttemptReport:
 
 IN_PROGRESS = Phase.IN_PROGRESS.value
 
-NOT_BEGUN = Outcome.NOT_BEGUN.value
-
-"""Outcomes of a device that has none of its own yet, had no turn, or was in a run's hands when that died."""
+NOT_STARTED = Outcome.NOT_STARTED.value
+"""Outcome of a device that did not start; see also IN_PROGRESS and LEFT."""
 
 SCHEMA = "flashferry.report/1"
+"""Name and version of the report's JSON format; a field that is changed or removed increases the version."""
 
-"""Name and version of the report's JSON form; the version grows when a field changes its meaning or goes."""
 
-
-class Standing(StrEnum):
-    """How a device stands, for colours, sorting and counts: the worst first."""
+class Severity(StrEnum):
+    """Severity of a device's state for colours, sorting and counts, the worst first."""
 
     UNRESTORED = "unrestored"
     FAILED = "failed"
@@ -257,62 +255,54 @@ class Standing(StrEnum):
     GOOD = "good"
 
 
-class RunStanding(StrEnum):
-    """Where the run stands."""
-
-    ALIVE = "alive"
-    FINISHED = "finished"
-    DIED = "died"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceReport:
     """One device of a run.
 
     Attributes:
-        standing: How it stands, the configuration included.
-        needs_attention: Whether a person has to look at it.
-        outcome: What became of it, a value of `flashferry.model.states.Outcome`; `under way`, `not begun` where it has
-            none yet, `left by the dead run` where that was killed with the device in its hands.
-        label: The same in the word for people, which every page and table has.
-        phase: What it counts as.
-        state: How far it came, `planned` to `done`.
-        step: Where it failed or was refused; None elsewhere.
+        standing: Severity of its state, the configuration included.
+        needs_attention: Whether the operator must act.
+        outcome: A value of `flashferry.model.states.Outcome`; before the end IN_PROGRESS or NOT_STARTED; `left by the
+            dead run` if the run was killed while it held the device.
+        label: Display name of the outcome.
+        phase: The phase as which it counts.
+        state: Its state, `planned` to `done`.
+        step: The step that failed or refused it; null for none.
         reason: Why, in a sentence.
         hint: What to do about it.
-        transcript: Of a device that failed, the last that was sent to it and came from it, masked: an entry each, with
-            its time (UTC) and `<` for what came, `>` for what was sent, `-` for a remark.
-        release: Software that it runs.
-        rtt_s: Least round-trip time seen.
-        link_bytes_per_s: What its link carries, as payload, and `link_source` who says so.
+        transcript: For a failed device, the last lines sent and received, secrets masked, each with its time (UTC) and
+            `<` for received, `>` for sent, `-` for a remark.
+        release: Running release.
+        rtt_s: Least round-trip time.
+        link_bytes_per_s: Payload rate of its link; `link_source` is where that is from.
         as_is: Speed with its own TCP settings.
-        tuned: Speed while tuned, of this run.
-        untuned: Speed of this run's copy where nothing was tuned.
-        gain: Tuned over as it is.
-        saved_s: Seconds that tuning saved for what was copied.
-        verdict: What limited the copy that counts.
-        hash_proof: How the image was proven on the device, or None where it was not.
-        steps: What its time went into.
-        total_s: Their sum, or None where no step ended.
+        tuned: Speed while tuned, in this run.
+        untuned: Speed of this run's copy without tuning.
+        gain: `tuned` over `as_is`.
+        saved_s: Seconds that tuning saved for the copied bytes.
+        verdict: What limited the decisive copy.
+        hash_proof: How the image was verified on the device; null if it was not.
+        steps: Duration of its steps.
+        total_s: Their sum; null if no step ended.
         attempt: Number of this attempt, from 1.
-        partial_file: What a broken copy left on the device, or None.
-        partial_advice: What to do about it, or None.
-        notes: What the operator should know all the same.
-        transport: By what it fetched, or was to.
-        transports_tried: By what no byte came before that, each with the reason.
-        compared: What a speed test that compares transports found of each; none elsewhere.
-        readiness: Whether it is ready to boot the image, or None where the run did not ask.
-        dead_man: The applet by which it restores its lines itself, or None where that was not asked for.
-        distribution: The image on its other members, or None where it has none.
-        added: What `install add` came to, or None where that was not asked for.
-        activation: What its restart into the image came to, or None where the run was none.
+        partial_file: Partial file on the device; null for none.
+        partial_advice: What to do about it.
+        notes: Notes for the operator.
+        transport: Transport of its copy.
+        transports_tried: Transports by which no byte arrived before, with the reasons.
+        compared: Results by transport of a speed test that compares them; else empty.
+        readiness: Readiness to boot the image; null if not checked.
+        dead_man: Applet by which it restores its lines itself; null for none.
+        distribution: The image on its other members; null if it has none.
+        added: Result of `install add`; null if not requested.
+        activation: Result of its restart into the image; null for none.
     """
 
     host: str
     address: str
     site: str | None
     wave: int | None
-    standing: Standing
+    standing: Severity
     needs_attention: bool
     outcome: str
     label: str
@@ -357,23 +347,23 @@ class DeviceReport:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """What the run did besides the copy, as sentences that every form of the report has."""
+        """What the run did besides the copy, as sentences."""
         return in_words({name: getattr(self, name) for name in FACTS})
 
     @property
     def left_over(self) -> str:
-        """Return what a broken copy left on the device and what to do about it; empty where it left nothing."""
+        """Return the partial file on the device and what to do about it; empty for none."""
         return partial_file_sentence(self.partial_file, self.partial_advice) if self.partial_file else ""
 
     @property
     def speed(self) -> Speed | None:
-        """Return what this run copied at, tuned or not."""
+        """Return the speed of this run's copy, tuned or not."""
         return self.tuned or self.untuned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many devices a word fits."""
+    """Number of devices with a word."""
 
     word: str
     devices: int
@@ -381,16 +371,16 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteReport:
-    """The devices of a site, which share a link; `name` is None for those without a site.
+    """The devices of a site, which share a link; `name` is null for devices without a site.
 
     Attributes:
-        acked_bytes: Payload that its devices acknowledged.
-        span_s: First byte of its first copy to the last acknowledgement of its last.
-        copying_share: Part of that span in which at least one copy ran, 0 to 1.
-        rate_bytes_per_s: Payload while copying: over the time in which at least one copy ran, gaps left out.
-        cap_bytes_per_s: What its copies could take together.
-        cap_share: That rate over that cap.
-        link_bytes_per_s: What the link carries, as payload.
+        acked_bytes: Acknowledged payload of its devices.
+        span_s: From the first byte of its first copy to the last acknowledgement of its last.
+        copying_share: Part of that span with at least one copy, 0 to 1.
+        rate_bytes_per_s: Payload rate while at least one copy ran.
+        cap_bytes_per_s: Rate limit of its copies together.
+        cap_share: `rate_bytes_per_s` over `cap_bytes_per_s`.
+        link_bytes_per_s: Payload rate of the link.
     """
 
     name: str | None
@@ -410,17 +400,17 @@ class SiteReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The run in figures.
+    """Figures of the run.
 
     Attributes:
         outcomes: Devices by outcome, the most frequent first.
         proofs: Devices by what is known about their configuration.
-        hashes_proven: Devices that have the image, proven by its hash.
-        acked_bytes: Payload acknowledged by all transfers.
-        retransmitted_bytes: Bytes sent again; None where nothing was measured.
-        wall_s: Start to end of the run, or to now while it is under way; None where it died.
-        saved_s: Copy time saved against the devices' own settings, over the devices where both were measured.
-        saved_devices: How many those are.
+        hashes_proven: Number of devices with the image verified by its hash.
+        acked_bytes: Acknowledged payload of all transfers.
+        retransmitted_bytes: Retransmitted bytes; null if not measured.
+        wall_s: Duration of the run so far; null if it died.
+        saved_s: Copy time saved by tuning, for devices with both speeds measured.
+        saved_devices: Number of those devices.
     """
 
     devices: int
@@ -439,7 +429,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageReport:
-    """An image of the run; size and digest are None where no device's record has them."""
+    """An image of the run; size and digest are null if no record has them."""
 
     name: str
     size_bytes: int | None
@@ -449,17 +439,17 @@ class ImageReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A run's report.
+    """The report of a run.
 
     Attributes:
-        written_at: When the report was written, ISO 8601, UTC.
+        written_at: ISO 8601, UTC.
         written_by: Name and version of the program.
-        notes: What could not be read: damaged entries.
+        notes: Damaged entries that could not be read.
     """
 
     run_id: str
     verb: str
-    standing: RunStanding
+    standing: RunState
     started_at: str
     finished_at: str | None
     written_at: str

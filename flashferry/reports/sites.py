@@ -1,4 +1,4 @@
-"""The sites of a run and the run as a whole, from its devices. Pure."""
+"""Figures of the sites and of the whole run, from the reports of the devices. Pure."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from flashferry.reports.model import Count, DeviceReport, SiteReport, Standing, Summary, TransferReport
+from flashferry.reports.model import Count, DeviceReport, Severity, SiteReport, Summary, TransferReport
 
 Interval = tuple[float, float]
 
 _SHARES = re.compile(r"1 of (\d+) shares of: ")
-"""How `flashferry.fileserver.rate_limits` words a part of a site's cap."""
+"""Text of `flashferry.fileserver.rate_limits` for a share of a site's cap."""
 
 
 def site_reports(devices: Sequence[DeviceReport]) -> tuple[SiteReport, ...]:
-    """Return the sites in the order of the inventory; devices without a site come last, as one."""
+    """Return the sites in the order of the inventory; devices without a site form the last one."""
     names = dict.fromkeys(device.site for device in devices)
     ordered = [name for name in names if name is not None] + [name for name in names if name is None]
     return tuple(_site(name, [device for device in devices if device.site == name]) for name in ordered)
 
 
 def summary_of(devices: Sequence[DeviceReport], wall_s: float | None) -> Summary:
-    """Return the run in figures."""
+    """Return the figures of the run."""
     transfers = [one for device in devices for one in device.transfers]
     again = [one.retransmitted_bytes for one in transfers if one.retransmitted_bytes is not None]
     saved = [device.saved_s for device in devices if device.saved_s is not None]
@@ -31,7 +31,7 @@ def summary_of(devices: Sequence[DeviceReport], wall_s: float | None) -> Summary
         devices=len(devices),
         outcomes=counts(device.outcome for device in devices),
         proofs=counts(device.restore.proof.value for device in devices),
-        good=sum(device.standing is Standing.GOOD for device in devices),
+        good=sum(device.standing is Severity.GOOD for device in devices),
         needing_attention=sum(device.needs_attention for device in devices),
         hashes_proven=sum(device.hash_proof is not None for device in devices),
         copies=len(transfers),
@@ -44,7 +44,7 @@ def summary_of(devices: Sequence[DeviceReport], wall_s: float | None) -> Summary
 
 
 def counts(words: Iterable[str]) -> tuple[Count, ...]:
-    """Return how often each word comes, the most frequent first."""
+    """Count words, the most frequent first."""
     return tuple(Count(word=word, devices=found) for word, found in Counter(words).most_common())
 
 
@@ -55,15 +55,14 @@ def _site(name: str | None, devices: Sequence[DeviceReport]) -> SiteReport:
     acked = sum(one.acked_bytes or 0 for one in transfers)
     copying_s = covered_s(times)
     timed = sum(one.acked_bytes or 0 for one in transfers if _time(one) is not None)
-    # Over the time in which a copy ran: with waves, or a pause, a link that was full whenever it was asked for would
-    # else be shown as empty.
+    # Only the time with a copy counts: gaps between waves would make a full link look empty.
     rate = timed / copying_s if copying_s and timed else None
     cap = site_cap(transfers) if name is not None else None
     return SiteReport(
         name=name,
         devices=len(devices),
         outcomes=counts(device.outcome for device in devices),
-        good=sum(device.standing is Standing.GOOD for device in devices),
+        good=sum(device.standing is Severity.GOOD for device in devices),
         needing_attention=sum(device.needs_attention for device in devices),
         acked_bytes=acked,
         copies=len(transfers),
@@ -81,7 +80,7 @@ def _link(devices: Sequence[DeviceReport]) -> float | None:
 
 
 def site_cap(transfers: Iterable[TransferReport]) -> float | None:
-    """Return what the copies of a site could take together: each record has its share and of how many."""
+    """Return the rate limit of a site's copies together, from the share in each record."""
     whole = []
     for one in transfers:
         if one.cap_bytes_per_s is not None:
@@ -98,7 +97,7 @@ def _time(transfer: TransferReport) -> Interval | None:
 
 
 def epoch_s(stamp: str | None) -> float | None:
-    """Return a time of the journal (ISO 8601, UTC) as seconds since 1970, or None where it is none."""
+    """Convert a time of the journal (ISO 8601, UTC) to seconds since 1970; None if it is invalid."""
     try:
         found = datetime.fromisoformat(stamp or "")
     except ValueError:
@@ -107,7 +106,7 @@ def epoch_s(stamp: str | None) -> float | None:
 
 
 def covered_s(times: Iterable[Interval]) -> float:
-    """Return how long at least one of some intervals held, in seconds."""
+    """Return the time in seconds that is covered by at least one interval."""
     total, until = 0.0, float("-inf")
     for begin, end in sorted(times):
         total += max(0.0, end - max(begin, until))

@@ -1,12 +1,10 @@
-"""Before and after: what a device copied at with its own TCP settings, and what tuned. Pure.
+"""A device's speed with its own TCP settings, tuned, and the gain. Pure.
 
-A speed test goes to `null:` and knows nothing of flash. Tuned copies to flash are held against it only where they were
-faster: then the flash did not limit either. Where they were slower, what the device's own settings would have given on
-flash is not known, so no gain and no saving is stated.
+A speed test to `null:` does not include the flash. A tuned copy to flash is compared with it only if it was faster, so
+that the flash limited neither; otherwise no gain and no saved time is stated.
 
-A copy to flash is timed by the device's own clock where it has one: our server has its last acknowledgement while the
-device still writes what its window took in, and with a window of megabytes and a slow flash that is most of a short
-copy.
+A copy to flash is timed by the device's own clock if possible: our server gets the last acknowledgement while the
+device still writes its receive buffer, which with megabytes of window and slow flash is most of a short copy.
 """
 
 from __future__ import annotations
@@ -22,18 +20,19 @@ from flashferry.store.transfer_row import NULL, STAGE
 from flashferry.tcp.speed_test_size import too_short
 
 if TYPE_CHECKING:
-    from flashferry.store.history import History, Measurement
+    from flashferry.store.history import History
+    from flashferry.store.measurements import Measurement
 
 
 def speeds_before(history: History, transports: Mapping[str, str], started_at: str) -> dict[str, Speed]:
-    """Return by device its last speed with its own settings before a run; devices never measured so are left out.
+    """Return the last speed of devices with their own settings before a run, by host, without unmeasured devices.
 
-    A copy to flash says more than a speed test to `null:`, however much newer that is.
+    A copy to flash takes precedence over a speed test to `null:`, even if it is older.
 
     Args:
         history: All timed copies.
-        transports: By each device asked for: by what it fetched in the run; what another one gave is no gain of tuning.
-        started_at: When the run began, ISO 8601, UTC.
+        transports: Transport of each device in the run; measurements by others do not count.
+        started_at: Start of the run, ISO 8601, UTC.
     """
     found: dict[str, Speed] = {}
     for host, transport in transports.items():
@@ -56,7 +55,7 @@ DELIVERED = "delivered"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeds:
-    """What is known of a device's speed; see `DeviceReport`. `note` says why nothing can be compared, or is empty."""
+    """Speeds of a device, see `DeviceReport`; `note` is why nothing can be compared, or empty."""
 
     as_is: Speed | None = None
     tuned: Speed | None = None
@@ -72,7 +71,7 @@ def speeds_of(record: Node, transfers: Sequence[TransferReport], before: Speed |
     Args:
         record: The device's record.
         transfers: Its transfers, the oldest first.
-        before: Its speed with its own settings as measured before the run, or None.
+        before: Speed with its own settings before the run; None if unknown.
     """
     if probe := record.at("probe"):
         return _probed(probe)
@@ -106,7 +105,7 @@ def _compared(before: Speed | None, tuned: Speed, *, copied_bytes: int, took_s: 
 
 
 def compared_of(probe: Node) -> tuple[TransportComparedReport, ...]:
-    """Return what a speed test that compares transports found of each, in the order in which it tried them."""
+    """Return the results by transport of a speed test that compares them, in the order of the tests."""
     return tuple(
         TransportComparedReport(
             transport=row.text("transport") or "",
@@ -120,7 +119,7 @@ def compared_of(probe: Node) -> tuple[TransportComparedReport, ...]:
 
 
 def _probed(probe: Node) -> Speeds:
-    """Return the speeds of a speed test; a copy that was too short gives none, and what was not measured is said."""
+    """Return the speeds of a speed test, without those of copies that were too short."""
     if (best := next((row for row in compared_of(probe) if row.is_best), None)) is not None:
         source = f"this speed test, to null:, by {best.transport}"
         rate = best.bytes_per_s

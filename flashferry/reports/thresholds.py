@@ -1,6 +1,6 @@
-"""What a run is held against: the two facts that always count, and thresholds that the operator gives. Pure.
+"""Checks of a run: two that always apply, and thresholds given by the operator. Pure.
 
-*Failed*: the device is wrong. *Error*: it could not be decided. *Skipped*: not measured, or not meant to be.
+*Failed*: the device is wrong. *Error*: undecidable. *Skipped*: not measured, or not applicable.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from enum import StrEnum
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import Outcome, Phase
-from flashferry.reports.model import IN_PROGRESS, LEFT, NOT_BEGUN, DeviceReport, Proof, Report
+from flashferry.reports.model import IN_PROGRESS, LEFT, NOT_STARTED, DeviceReport, Proof, Report
 from flashferry.reports.words import duration, rate, share
 from flashferry.tcp.verdict_rules import VerdictKind
 
 
 class Status(StrEnum):
-    """How a check came out."""
+    """Result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -27,7 +27,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A check of one device. `message` gives what was expected and what was seen, with units."""
+    """A check of one device; `message` states what was expected and found, with units."""
 
     name: str
     status: Status
@@ -44,7 +44,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    """A kind of threshold: what it wants, in words with the limit; how a device is judged; whether it is a share."""
+    """A kind of threshold: its text with the limit, its check of a device, and whether it is a share."""
 
     wants: Callable[[float], str]
     judge: Callable[[DeviceReport, float], tuple[Status, str]]
@@ -52,10 +52,10 @@ class _Kind:
 
 
 def parse_threshold(given: str) -> Threshold:
-    """Return a threshold as written on the command line, `NAME=VALUE`.
+    """Parse a threshold given as `NAME=VALUE`.
 
     Raises:
-        ConfigInvalid: The name is unknown, or the value is no number above 0 (of a share: above 0, at most 1).
+        ConfigInvalid: The name is unknown, or the value is not a number > 0 (for a share: at most 1).
     """
     name, equals, value = (part.strip() for part in given.partition("="))
     if not equals or name not in THRESHOLDS:
@@ -79,14 +79,14 @@ def parse_threshold(given: str) -> Threshold:
 
 
 def checks_of(device: DeviceReport, verb: str, thresholds: Sequence[Threshold]) -> tuple[Check, ...]:
-    """Return the checks of a device, always the same ones in the same order for the same thresholds."""
+    """Return the checks of a device; their order only depends on the thresholds."""
     reader = {"stage": _image, "probe": _measured, "activate": _activated}.get(verb)
     first = [reader(device)] if reader is not None else []
     return (*first, _configuration(device), *(_held(device, threshold) for threshold in thresholds))
 
 
 def worst(report: Report, thresholds: Sequence[Threshold]) -> Status:
-    """Return the gravest outcome of all checks: failed, error, passed; what was skipped counts as passed."""
+    """Return the most severe result of all checks: failed, error, passed; skipped counts as passed."""
     found = {check.status for device in report.devices for check in checks_of(device, report.verb, thresholds)}
     return next((status for status in (Status.FAILED, Status.ERROR) if status in found), Status.PASSED)
 
@@ -113,7 +113,7 @@ def _measured(device: DeviceReport) -> Check:
 
 
 def _not_done(name: str, device: DeviceReport) -> Check:
-    if device.outcome in {NOT_BEGUN, IN_PROGRESS}:
+    if device.outcome in {NOT_STARTED, IN_PROGRESS}:
         return Check(name=name, status=Status.SKIPPED, message=device.label)
     reason = f"{device.step}: {device.reason}" if device.reason else f"the run says no more than '{device.label}'"
     wrong = device.outcome in {Outcome.FAILED, Outcome.REFUSED}
@@ -128,7 +128,7 @@ def _configuration(device: DeviceReport) -> Check:
     message = "; ".join(part for part in seen if part)
     if found.proof is Proof.IN_PROGRESS or found.is_accepted:
         return Check(name=name, status=Status.SKIPPED, message=message)
-    # A dead run's device may be as it was or not; so may one of which the journal says nothing.
+    # The configuration of a dead run's device is unknown, as is one that the journal does not describe.
     is_wrong = found.proof is Proof.FOREIGN or (found.proof is Proof.NOT_PROVEN and device.outcome != LEFT)
     return Check(name=name, status=Status.FAILED if is_wrong else Status.ERROR, message=message)
 
@@ -212,4 +212,4 @@ THRESHOLDS: dict[str, _Kind] = {
         wants=lambda limit: f"sent again <= {share(limit)}", judge=_most_again, is_share=True
     ),
 }
-"""The thresholds by name."""
+"""By name."""

@@ -1,4 +1,4 @@
-"""A transfer of a stored run as a report shows it. Pure."""
+"""Make the report of a transfer from a stored run. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice, StoredTransfer
 
 _COUNTERS = tuple(field.name for field in fields(Sample) if field.default is None and field.name != "sack")
-"""What a kernel may not report."""
+"""Fields that a kernel may not report."""
 
 
 def transfers_of(device: StoredDevice) -> tuple[TransferReport, ...]:
@@ -54,7 +54,7 @@ def _transfer(one: StoredTransfer, account: Node) -> TransferReport:
 
 
 def verdict_of(found: Node) -> VerdictReport | None:
-    """Return a verdict, or None where there is none."""
+    """Return a verdict; None for none."""
     kind = found.text("kind")
     if kind is None:
         return None
@@ -82,7 +82,7 @@ def _syn(found: Node) -> str | None:
 
 
 def _samples(found: tuple[Node, ...]) -> tuple[Sample, ...]:
-    """Return the readings that have what a reading must have, in the order of their time."""
+    """Return the complete readings in order of time."""
     kept = [sample for node in found if (sample := _sample(node)) is not None]
     return tuple(sorted(kept, key=lambda sample: sample.at_s))
 

@@ -1,7 +1,6 @@
-"""Figures in words and sentences about a device, alike in every form for people. Pure.
+"""Format figures and sentences about a device, identical in every output for users. Pure.
 
-A figure that is missing is said to be missing, never 0. Sentences take plain values, for a run has its record at hand
-and a report what the journal kept of it; they have no full stop at the end, so that others can follow.
+A missing figure is shown as missing, never as 0. Sentences have no full stop, so that others can follow.
 """
 
 from __future__ import annotations
@@ -16,54 +15,54 @@ from inventory.transport_policy import USUAL
 
 NOT_MEASURED = "not measured"
 DASH = "-"
-"""In narrow cells instead of NOT_MEASURED; the legend says what it stands for."""
+"""Replaces NOT_MEASURED in narrow cells; explained in the legend."""
 
 _TCP = "ip tcp"
 _FAMILY = re.compile(r"\bip \w+")
 
 
 def rate(bytes_per_s: float | None, missing: str = NOT_MEASURED) -> str:
-    """Return a rate of payload, always in one unit, for rates are compared at a glance: `5.43 MB/s`, `0.083 MB/s`."""
+    """Format a payload rate, always in MB/s so that rates can be compared: `5.43 MB/s`, `0.083 MB/s`."""
     return missing if bytes_per_s is None else units.rate(bytes_per_s, finest=4)
 
 
 def rates(least_bytes_per_s: float, most_bytes_per_s: float) -> str:
-    """Return a range of rates, or one where both read alike: `2.43 to 4.87 MB/s`."""
+    """Format a range of rates; one value if both read alike: `2.43 to 4.87 MB/s`."""
     least, most = rate(least_bytes_per_s), rate(most_bytes_per_s)
     return most if least == most else f"{least.removesuffix(' MB/s')} to {most}"
 
 
 def size(count_bytes: float | None, missing: str = NOT_MEASURED) -> str:
-    """Return an amount of bytes: `25.0 MB`, `1.20 GB`."""
+    """Format an amount of bytes: `25.0 MB`, `1.20 GB`."""
     return missing if count_bytes is None else units.size(count_bytes)
 
 
 def duration(seconds: float | None, missing: str = NOT_MEASURED) -> str:
-    """Return a time: `13.6 s`, `5 min 10 s`, `2 h 05 min`."""
+    """Format a duration: `13.6 s`, `5 min 10 s`, `2 h 05 min`."""
     return missing if seconds is None else units.duration(seconds)
 
 
 def share(part: float | None, missing: str = NOT_MEASURED) -> str:
-    """Return a share as per cent; a small one with decimals."""
+    """Format a share as percent; a small one with decimals."""
     if part is None:
         return missing
     return f"{part:.2%}" if 0 < part < 0.01 else f"{part:.0%}"
 
 
 def milliseconds(seconds: float | None, missing: str = NOT_MEASURED) -> str:
-    """Return a round-trip time: `99.4 ms`."""
+    """Format a round-trip time: `99.4 ms`."""
     return missing if seconds is None else units.exact_milliseconds(seconds)
 
 
 def gain(factor: float | None, missing: str = NOT_MEASURED) -> str:
-    """Return how many times as fast: `14.6 times`."""
+    """Format a factor: `14.6 times`."""
     if factor is None:
         return missing
     return f"{factor:.0f} times" if factor >= 99.5 else f"{factor:.1f} times"
 
 
 def moment(stamp: str | None, missing: str = NOT_MEASURED) -> str:
-    """Return a time of the journal for people, to the second: `2026-11-21 23:29:54 UTC`."""
+    """Format a time of the journal: `2026-11-21 23:29:54 UTC`."""
     if not stamp:
         return missing
     try:
@@ -80,10 +79,10 @@ def devices(count: int) -> str:
 
 
 def line_families(lines: Iterable[str]) -> str:
-    """Return which kinds of lines a startup configuration was compared by: `ip tcp`, or `ip tcp and ip ssh`.
+    """Return the kinds of lines by which a startup configuration was compared: `ip tcp`, or `ip tcp and ip ssh`.
 
     Args:
-        lines: Lines or commands of ours; what the usual transport has besides is named as before.
+        lines: Lines or commands of ours.
     """
     found = dict.fromkeys(name for line in lines for name in _FAMILY.findall(line))
     others = [name for name in found if name not in (_TCP, f"ip {USUAL}")]
@@ -91,17 +90,17 @@ def line_families(lines: Iterable[str]) -> str:
 
 
 def failure_sentence(step: str | None, reason: str, hint: str | None = None) -> str:
-    """Return why a device failed, at which step where that is known, and what to do."""
+    """Return why a device failed, with step and hint if known."""
     return _advised(f"{step}: {reason}" if step else reason, hint)
 
 
 def transport_tried_sentence(transport: str, reason: str, hint: str | None = None) -> str:
-    """Return why a transport was given up before the next one was taken."""
+    """Return why a transport was given up."""
     return _advised(f"no byte came by {transport}: {reason}", hint)
 
 
 def lost_copy_sentence(reason: str, decision: str | None = None) -> str:
-    """Return what was found, and decided, after a copy's session was lost."""
+    """Return what was found and decided after a copy's session was lost."""
     lost = f"session lost in mid-copy: {reason}"
     return f"{lost}; {decision}" if decision else lost
 
@@ -112,21 +111,21 @@ def refused_window_sentence(line: str) -> str:
 
 
 def partial_file_sentence(path: str, advice: str | None = None, *, is_removed: bool = False) -> str:
-    """Return what a broken copy left on the device, and what to do about it."""
+    """Return which partial file is on the device, and what to do about it."""
     return f"what the copy left, {path}, was removed" if is_removed else _advised(f"left on the device: {path}", advice)
 
 
 def running_sentence(difference: str) -> str:
-    """Return how the running configuration compares with the start; an empty difference is equality."""
+    """Return how the running configuration compares with the start; an empty difference means equal."""
     return f"running configuration {f'differs: {difference}' if difference else 'equal to the start, line by line'}"
 
 
 def startup_sentence(families: str, *, is_equal: bool) -> str:
-    """Return how the startup configuration's lines of the kinds that a run sets compare with the start.
+    """Return how the startup configuration's lines compare with the start.
 
     Args:
-        families: Which kinds, as `line_families` names them.
-        is_equal: Whether they are what they were.
+        families: Kinds of lines, from `line_families`.
+        is_equal: Whether they are unchanged.
     """
     if is_equal:
         return f"startup configuration's {families} lines equal to the start"
@@ -137,10 +136,10 @@ def startup_sentence(families: str, *, is_equal: bool) -> str:
 
 
 def unproven_sentence(verb: str) -> str:
-    """Return what is to be assumed of a device whose configuration is not proven, and what to do.
+    """Return what to assume about a device whose configuration is not proven restored, and what to do.
 
     Args:
-        verb: The run's: after an activation it is the boot order that is open.
+        verb: Of the run: after an activation the boot order is in doubt.
     """
     what = "what it runs and will boot is not proven" if verb == "activate" else "still tuned as far as we know"
     return f"{what}: run 'flashferry recover'"

@@ -34,7 +34,7 @@ class CleanRecord:
     Attributes:
         host: Inventory name.
         site: Its site, or None.
-        outcome: DONE: all confirmed files were deleted, or there were none, or they were only shown; NOT_BEGUN: not
+        outcome: DONE: all confirmed files were deleted, or there were none, or they were only shown; NOT_STARTED: not
             confirmed; REFUSED: the files are unknown, or the device may not be touched; FAILED, ERROR or
             INTERRUPTED: it was not completed, see `deleted`.
         look: What was found, or None where it could not be looked at.
@@ -105,7 +105,7 @@ def clean_fleet(
     if not cleaning.only_shown:
         open_ones = {name: one for name, one in records.items() if one.look is not None and one.look.files}
         agreed = {name for name, one in open_ones.items() if not interrupted() and _agrees(confirm, name, one)}
-        records |= {name: replace(open_ones[name], outcome=Outcome.NOT_BEGUN) for name in open_ones.keys() - agreed}
+        records |= {name: replace(open_ones[name], outcome=Outcome.NOT_STARTED) for name in open_ones.keys() - agreed}
         if agreed:
             deleting = runner.filter(filter_func=lambda host: host.name in agreed)
             done = deleting.run(task=work.delete, name=STEP, looked=records)

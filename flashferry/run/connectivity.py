@@ -21,7 +21,7 @@ from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
-from flashferry.planning.inspection import CheckRecord, look
+from flashferry.planning.inspection import CheckRecord, inspect_device
 from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import offer_to
 from flashferry.run.run import RunOptions
@@ -169,7 +169,7 @@ class _ReachTask:
 
     def __call__(self, task: Task) -> Result:
         self._event(task, "check", "started", "")
-        record = look(task, self.wanted, self.interrupted, held=self.held, doubted=self.doubted)
+        record = inspect_device(task, self.wanted, self.interrupted, held=self.held, doubted=self.doubted)
         self._event_end(task, "check", record.failure)
         if record.check is not None and record.failure is None:
             tried = self.choices[task.host.name]

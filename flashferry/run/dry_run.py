@@ -22,8 +22,8 @@ from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.image_platforms import HINT as ONE_PLATFORM
 from flashferry.planning.image_platforms import GivenImages
-from flashferry.planning.inspection import CheckRecord, look
-from flashferry.planning.local_images import wanted_image
+from flashferry.planning.inspection import CheckRecord, inspect_device
+from flashferry.planning.local_images import target_image
 from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.run.request import FleetRequest
 from flashferry.run.run import RunOptions
@@ -96,7 +96,7 @@ def dry_run_fleet(
     """
     policy, images = options.policy, request.images
     files = dict.fromkeys(images.values())
-    wanted = {path: wanted_image(path, policy.vendor, is_insisted=policy.any_image, emit=emit) for path in files}
+    wanted = {path: target_image(path, policy.vendor, is_insisted=policy.any_image, emit=emit) for path in files}
     given = GivenImages()
     for one_image in wanted.values():
         checked_name(one_image.image.name)
@@ -144,7 +144,7 @@ def _planned(
     doubted: Doubted,
     given: GivenImages,
 ) -> DryRecord:
-    seen = look(task, wanted, interrupted, held=held, doubted=doubted)
+    seen = inspect_device(task, wanted, interrupted, held=held, doubted=doubted)
     if seen.outcome is not Outcome.DONE or seen.check is None:
         return _without_plan(seen, seen.failure)
     shared = None if wanted.is_insisted else given.refusal(wanted.image.name, seen.host, seen.check.image)

@@ -25,25 +25,21 @@ from flashferry.devices.errors import (
 from flashferry.devices.session import cpu_use
 from flashferry.fileserver import ImageFile, SshOffer, TransferRecord
 from flashferry.model.link_rates import copy_share, payload_cap_bytes_per_s
-from flashferry.model.probe_result import (
+from flashferry.model.probe_result import Arm, ProbeResult, TransportArm, arm_of, window_ceiling_bytes_per_s
+from flashferry.model.record import RunReport, sentence_of
+from flashferry.model.ssh_sweep import (
     CIPHERS,
     MACS,
-    Arm,
-    ProbeResult,
     SshSweep,
     SweepCopy,
     SweepOptions,
     SweepRow,
-    TransportArm,
-    arm_of,
     authenticates_itself,
     best_of,
     conclusion_of,
     ranked,
     row_of,
-    window_ceiling_bytes_per_s,
 )
-from flashferry.model.record import RunReport, sentence_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
 from flashferry.planning.probe_files import ProbeFiles, probe_files

@@ -13,7 +13,8 @@ from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import is_visible, sites_of
 from flashferry.service.service import Service
 from flashferry.store.fleet_view import KnownDevice, known_devices
-from flashferry.store.history import History, Measurement
+from flashferry.store.history import History
+from flashferry.store.measurements import Measurement
 from flashferry.store.reader import is_run_alive
 
 NEVER_CHECKED = "never checked"

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.states import NOT_DONE, phase_of
+from flashferry.model.states import NOT_DONE, RunState, phase_of
 from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.principal import ANY_ROLE, EVERYWHERE, Actor
 from flashferry.store.service.jobs import Job
-from flashferry.store.status import RunState, RunStatus
+from flashferry.store.status import RunStatus
 from flashferry.store.stored_run import StoredRun, read_run
 
 Sites = frozenset[str] | None

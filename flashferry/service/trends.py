@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from flashferry.reports.graphs import Graph, Line, Stroke, named_axis, rate_axis
-from flashferry.store.history import Measurement
+from flashferry.store.measurements import Measurement
 
 MOST_DAYS = 60
 """Days in the graph of the fleet."""

@@ -1,5 +1,4 @@
-"""Every line of SQL: the journal with its leases, runs, transfers and history, and one reader for them.
+"""Every SQL statement of the product: the journal (runs, leases, transfers), and the databases of service and sites.
 
-The lines of a device are on disk before the first of ours is sent to it. A run owns its rows; others read them,
-and control a run by requests that it polls.
+Only the process of a run writes that run's rows. Others read them, and steer the run by requests that it polls.
 """

@@ -1,6 +1,6 @@
-"""The best way of copying over each path that was probed: kept in the state folder, one per source.
+"""The best copy method for each probed path to an image source, stored in the state folder.
 
-`depot probe --show` prints them; no copy of ours is steered by them, `--write` hands them on to ssh.
+For information only: `depot probe --show` prints them, and `--write` writes them into ssh's configuration.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ FILE = "bulk_paths.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkPath:
-    """What a probe found of a path.
+    """Result of a probe of a path.
 
     Attributes:
-        source: The source, as it was named: `user@host:port` of SSH, or a URL without a login.
-        at: When, in UTC, ISO 8601.
-        method: The best method, as results name it.
-        rate_bytes_per_s: What it gave, its login subtracted.
-        cost: Processor seconds per GB of the ends that were seen; None: none was.
-        bound_by: What bound it.
-        by_cost: Whether methods were ranked by processor time, as rates scattered.
-        ciphers: Ciphers that both ends have, the best first; empty: SSH was not probed.
-        macs: MACs likewise, for ciphers that need one.
-        link_bytes_per_s: What the link carries; None: could not be had.
-        compression_helps: Whether the sample shrinks so that compressing might pay.
+        source: `user@host:port` for SSH, or a URL without login.
+        at: ISO 8601, UTC.
+        method: The best method.
+        rate_bytes_per_s: Its rate, without the time of the login.
+        cost: Processor seconds per GB of the measured ends; None if none was measured.
+        bound_by: What limited it.
+        by_cost: Whether methods were ranked by processor time, because the rates scattered.
+        ciphers: Ciphers that both ends support, the best first; empty if SSH was not probed.
+        macs: The same for MACs.
+        link_bytes_per_s: Rate of the link; None if unknown.
+        compression_helps: Whether the sample compresses well enough to be faster.
     """
 
     source: str
@@ -44,7 +44,7 @@ class BulkPath:
 
 
 class BulkPaths(KeptFile[BulkPath]):
-    """The paths by source, as the file has them."""
+    """The stored paths by source."""
 
     form = KeptForm(
         file=FILE,
@@ -58,5 +58,5 @@ class BulkPaths(KeptFile[BulkPath]):
 
     @property
     def all(self) -> tuple[BulkPath, ...]:
-        """Return all of them, by source."""
+        """Return all paths, by source."""
         return tuple(self.by_name.values())

@@ -1,4 +1,4 @@
-"""What operators want of a run that is under way, and which wave an approval means."""
+"""What operators requested of a live run, and which wave an approval means."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flashferry.store.tables import RunRow, run_row, waiting_runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRequest:
-    """What an operator, perhaps at another terminal, asked of a run; the run looks about once a second.
+    """What operators requested of a run, which polls it about once a second.
 
     Attributes:
-        paused: No device may begin; those under way go on to their end.
-        stopping: As Ctrl-C: end what is under way, restore, report.
-        approved_wave: Highest number of a wave that may begin where waves are approved; -1 where none was.
-        waiting_wave: Number of the wave that waits for approval, as the run itself says; None where none does.
+        paused: Start no further device; those in progress continue.
+        stopping: As Ctrl-C: stop devices in progress, restore, report.
+        approved_wave: Highest approved wave; -1 for none.
+        waiting_wave: The wave that waits for approval, set by the run; None for none.
     """
 
     paused: bool = False
@@ -30,7 +30,7 @@ class ControlRequest:
 
     @classmethod
     def of(cls, row: RunRow) -> ControlRequest:
-        """Return what stands in a run's row."""
+        """Make it from a run's row."""
         return cls(
             paused=bool(row.paused),
             stopping=bool(row.stopping),
@@ -40,11 +40,11 @@ class ControlRequest:
 
 
 def control_request(directory: Path, run_id: str) -> ControlRequest:
-    """Return what operators want of a run.
+    """Return what operators requested of a run.
 
     Args:
         directory: State directory.
-        run_id: The run; its beginning or end where that is unique, or `latest`.
+        run_id: The run; its beginning or end if unique, or `latest`.
 
     Raises:
         ConfigInvalid: The run is unknown, or the journal cannot be read.
@@ -58,7 +58,7 @@ def control_request(directory: Path, run_id: str) -> ControlRequest:
 
 
 def waiting_waves(directory: Path) -> dict[str, int]:
-    """Return which wave of which run that is alive waits for approval.
+    """Return the waves of live runs that wait for approval, by run.
 
     Raises:
         ConfigInvalid: The journal cannot be read.
@@ -77,8 +77,8 @@ def may_approve(run: StoredRun, control: ControlRequest, wave: int | None) -> in
 
     Args:
         run: The run.
-        control: What is wanted of it so far.
-        wave: The wave that was named, or None: the one that waits, else the next that has not started.
+        control: What is requested of it so far.
+        wave: The given wave; None for the waiting one, else the next that has not started.
 
     Raises:
         ConfigInvalid: The run has no such wave, or none is left to approve.

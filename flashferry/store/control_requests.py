@@ -1,4 +1,4 @@
-"""Who began a run, and who wanted what of it while it ran, when, and why. Values only; the journal keeps them."""
+"""Requests to steer a run, and its origin: who, when and why. Values that the journal stores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flashferry.store.tables import SteerRow
 
 
 class SteerKind(StrEnum):
-    """What may be wanted of a run that is under way."""
+    """What can be requested of a live run."""
 
     PAUSE = "pause"
     CONTINUE = "continue"
@@ -19,12 +19,12 @@ class SteerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Who wants something of a run.
+    """Who makes a request.
 
     Attributes:
-        actor: Their name; empty where unknown.
-        via: How they came: `command-line`, `session`, `token`, `system`, ...; empty where unknown.
-        reason: Why, in his words.
+        actor: User name; empty if unknown.
+        via: `command-line`, `session`, `token`, `system`, ...; empty if unknown.
+        reason: Their reason.
     """
 
     actor: str = ""
@@ -34,15 +34,15 @@ class Asker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteerRequest:
-    """A request to steer a run, as it is recorded.
+    """A stored request to steer a run.
 
     Attributes:
-        at: When, ISO 8601, UTC.
-        what: What, by the words of `SteerKind`.
-        wave: With `approve`: up to which wave.
-        actor: Who.
-        via: How he came.
-        reason: Why, in his words.
+        at: ISO 8601, UTC.
+        what: A value of `SteerKind`.
+        wave: With `approve`: the highest approved wave.
+        actor: User name; empty if unknown.
+        via: As in `Asker`.
+        reason: Their reason.
     """
 
     at: str
@@ -54,18 +54,18 @@ class SteerRequest:
 
     @classmethod
     def of(cls, row: SteerRow) -> SteerRequest:
-        """Return what stands in a row."""
+        """Make it from a row."""
         return cls(at=row.at, what=row.what, wave=row.wave, actor=row.actor, via=row.via, reason=row.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """From where a run comes.
+    """Where a run comes from.
 
     Attributes:
-        job: The job of a service that it is; None where a person began it by himself.
-        events: The file of its events; None for none.
-        actor: Who started it; None where unknown.
+        job: The service's job; None if it was started by hand.
+        events: File of its events; None for none.
+        actor: Who started it; None if unknown.
     """
 
     job: str | None = None

@@ -1,4 +1,4 @@
-"""SQLite files in a state folder: opened, brought up to date, read and written in whole transactions."""
+"""Open, migrate, read and write SQLite files in a state folder."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import check_regular, make_private_directory, open_private
 
 _PATIENCE_S = 10.0
-
-"""In WAL mode a reader waits only for who takes the log away or mends it (sqlite.org/wal.html, section 2.4)."""
+"""In WAL mode a reader only waits while the log is deleted or recovered (sqlite.org/wal.html, section 2.4)."""
 
 _CHANGE_OVER_S = 30.0
 
@@ -25,42 +24,39 @@ _PAUSE_S = 0.01
 
 
 class OtherSchema(sqlite3.OperationalError):
-    """A database's schema is none that leads to the one that is known here."""
+    """The schema of a database cannot be migrated to the current one."""
 
     def __init__(self, found: int, known: int) -> None:
         super().__init__(f"written by another flashferry: expected schema {known}, found schema {found}")
 
 
 def make_private(path: Path) -> None:
-    """Have a database readable by its owner alone before anything is in it; one that is not there is made, empty.
+    """Make a database readable by its owner only, before it holds data; create an empty file if there is none.
 
-    SQLite gives its write-ahead log the rights that the database has when the log is made: later would be too late.
+    SQLite gives the write-ahead log the mode that the database has when the log is created.
 
     Args:
-        path: The database's file; its log and index lie beside it.
+        path: The database's file; its log and index are beside it.
 
     Raises:
-        ConfigInvalid: A link, or a file of another user, stands in the place of one of them.
-        OSError: It cannot be made private.
+        ConfigInvalid: One of them is a link, or a file of another user.
+        OSError: The mode cannot be changed.
     """
     with suppress(FileExistsError), open_private(path, "x"):
         pass
     for one in path.parent.glob(f"{path.name}*"):
         check_regular(one)
-        # The log of another process that ends just now may be gone.
+        # Another process that ends may just have removed the log.
         with suppress(FileNotFoundError):
             one.chmod(0o600)
 
 
 @contextmanager
 def open_to_read(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """Yield a database to be read only, or None where there is none; its file stays as it is.
-
-    Args:
-        path: The database's file; asking makes none (sqlite.org/uri.html, `mode=ro`).
+    """Yield a read-only connection (sqlite.org/uri.html, `mode=ro`); None if there is no database.
 
     Raises:
-        OSError: It cannot be looked at.
+        OSError: The file's status cannot be read.
         sqlite3.Error: It cannot be opened.
     """
     if not path.is_file():
@@ -72,14 +68,10 @@ def open_to_read(path: Path) -> Iterator[sqlite3.Connection | None]:
 
 
 def schema_of(database: sqlite3.Connection, *, newest: int) -> int:
-    """Return the number of a database's schema; 0 of an empty one.
-
-    Args:
-        database: A connection.
-        newest: The number of the newest schema that is known here.
+    """Return the number of a database's schema; 0 for an empty database.
 
     Raises:
-        OtherSchema: It is of a newer release.
+        OtherSchema: It is newer than `newest`.
     """
     version = int(database.execute("PRAGMA user_version").fetchone()[0])
     if version > newest:
@@ -88,13 +80,13 @@ def schema_of(database: sqlite3.Connection, *, newest: int) -> int:
 
 
 def use_log(database: sqlite3.Connection) -> None:
-    """Have a database write ahead to a log, and to the disk before a transaction is over.
+    """Switch a database to write-ahead logging and full synchronisation.
 
-    To change over takes the file alone, and who has it meanwhile is not waited for by SQLite itself (its busy timeout
-    does not hold there): two processes may make one database at the same moment.
+    The switch needs the file exclusively, and SQLite's busy timeout does not apply to it, so this retries: two
+    processes may create one database at the same moment.
 
     Raises:
-        sqlite3.OperationalError: It is still locked after half a minute, or cannot be written.
+        sqlite3.OperationalError: It is still locked after 30 s, or cannot be written.
     """
     until = time.monotonic() + _CHANGE_OVER_S
     while True:
@@ -109,16 +101,16 @@ def use_log(database: sqlite3.Connection) -> None:
 
 
 def is_empty(database: sqlite3.Connection) -> bool:
-    """Return whether a database has no table yet, nor ever had one (sqlite.org/pragma.html, `schema_version`).
+    """Return whether a database never had a table (sqlite.org/pragma.html, `schema_version`).
 
-    Its file is there from the moment on in which it is made private, which is before its tables are made.
+    The file exists from `make_private` on, before its tables do.
     """
     return int(database.execute("PRAGMA schema_version").fetchone()[0]) == 0
 
 
 def execute_all(database: sqlite3.Connection, script: str) -> None:
-    """Execute the statements of a script in the transaction that is open; a trigger may have several within."""
-    # Not `executescript`, which commits what is open before it begins.
+    """Execute a script in the open transaction, statement by statement; triggers may contain several."""
+    # Not `executescript`, which commits the open transaction first.
     statement = ""
     for piece in script.split(";"):
         statement += f"{piece};"
@@ -128,37 +120,36 @@ def execute_all(database: sqlite3.Connection, script: str) -> None:
 
 
 _WAIT_S = 30.0
-
-"""So long one who writes waits for another."""
+"""How long a writer waits for another."""
 
 
 def moment(at: datetime) -> str:
-    """Return a time as the tables keep it: UTC, to the millisecond; such texts sort as the times do."""
+    """Format a time for the tables: ISO 8601, UTC, milliseconds. Such texts sort by time."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def moment_of(text: str) -> datetime:
-    """Return the time that stands in a table."""
+    """Parse a time from the tables."""
     return datetime.fromisoformat(text)
 
 
 class OwnDatabase:
-    """Tables of ours in a state folder.
+    """A database in a state folder, with one connection per thread.
 
-    Each thread has a connection of its own, kept while the thread lives. A block of `writing` is one transaction, on
-    disk when it ends, or never was; no other process writes meanwhile. A block of `reading` sees one moment.
+    A block of `writing` is one transaction, on disk when it ends; other processes cannot write meanwhile. A block of
+    `reading` sees one consistent state.
 
     Args:
-        directory: The state folder; it is made, private, where it is not there.
+        directory: The state folder; created, private, if there is none.
 
     Attributes:
-        file: The database's file in it; each database is a class of its own, which says this and the following.
-        steps: Scripts that lead from one schema to the next; a database takes those that it lacks.
-        called: What complaints call it, such as `the service's database`.
-        kept: What is not lost with it, for the hint where it is damaged.
+        file: Name of the database's file.
+        steps: Migration scripts, in order; a database takes those it lacks.
+        called: Name for error messages, such as `the service's database`.
+        kept: What is not lost with it, for the hint if it is damaged.
 
     Raises:
-        ConfigInvalid: The database is of a newer release, damaged, a link, or cannot be used.
+        ConfigInvalid: It is of a newer release, damaged, a link, or cannot be used.
     """
 
     file: ClassVar[str]
@@ -180,11 +171,11 @@ class OwnDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database in one transaction; what is raised in the block undoes it.
+        """Yield the database in one transaction, which an exception rolls back.
 
         Raises:
-            sqlite3.IntegrityError: A row broke a rule of the tables.
-            sqlite3.Error: It could not be written: the disk is full, say.
+            sqlite3.IntegrityError: A row violates a constraint.
+            sqlite3.Error: It cannot be written, for example because the disk is full.
         """
         database = self._connection()
         database.execute("BEGIN IMMEDIATE")
@@ -198,7 +189,7 @@ class OwnDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database as it is at one moment; what is written meanwhile belongs to the next look."""
+        """Yield the database in one consistent state."""
         database = self._connection()
         database.execute("BEGIN")
         try:
@@ -213,7 +204,7 @@ class OwnDatabase:
             known = sqlite3.connect(self._path, timeout=_WAIT_S, isolation_level=None)
             use_log(known)
             known.execute("PRAGMA foreign_keys = ON")
-            # Else INSERT OR REPLACE deletes a row without the trigger that refuses it (sqlite.org/lang_conflict.html).
+            # Otherwise INSERT OR REPLACE bypasses the trigger that forbids deletion (sqlite.org/lang_conflict.html).
             known.execute("PRAGMA recursive_triggers = ON")
             known.row_factory = sqlite3.Row
             self._local.database = known

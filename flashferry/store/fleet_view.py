@@ -1,4 +1,4 @@
-"""The devices that any run had: what the last of them has of each, and what each run had of one. Read-only."""
+"""Devices of all runs: the newest row of each, and all rows of one. Read-only."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from flashferry.store.tables import RecordRow, newest_devices, runs_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDevice:
-    """A device as a run has it.
+    """A device in a run.
 
     Attributes:
         host: Inventory name at that time.
         address: Address at that time.
         site: Its site; empty for none.
         run_id: The run.
-        state: How far it came, `planned` to `done` or `failed`.
-        outcome: What became of it, or None where that is not recorded.
-        is_held: Whether its lease is not ended: it is in the run's hands, or was left by it.
-        reason: Why it failed or was refused, or None.
-        image: Name of the image that it was to get, or None.
-        model: Its model, or None where it was not read.
-        release: What runs on it, or None.
-        serial_number: Its serial number, or None.
-        readiness: Verdict about its readiness to boot the image, or None where that was not asked.
+        state: `planned` to `done` or `failed`.
+        outcome: A value of `flashferry.model.states.Outcome`; None before the end.
+        is_held: Whether its lease has not ended: the run holds it, or left it unrestored.
+        reason: Why it failed or was refused; None for none.
+        image: Name of the image to copy; None for none.
+        model: Its model; None if unknown.
+        release: Its running release; None if unknown.
+        serial_number: None if unknown.
+        readiness: Verdict on its readiness to boot the image; None if not checked.
         updated_at: Last change, ISO 8601, UTC.
     """
 
@@ -48,20 +48,20 @@ class KnownDevice:
 
 
 def known_devices(directory: Path) -> tuple[KnownDevice, ...]:
-    """Return each device that any run of a state folder had, by name, as its last run has it.
+    """Return each device of any run as its last run has it, by host name.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
     with reading(directory) as database:
         return () if database is None else tuple(map(_known, newest_devices(database)))
 
 
 def device_runs(directory: Path, host: str) -> tuple[KnownDevice, ...]:
-    """Return what each run that had a device has of it, the latest first.
+    """Return a device as each of its runs has it, the newest first.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
     with reading(directory) as database:
         return () if database is None else tuple(map(_known, runs_of(database, host)))

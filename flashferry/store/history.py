@@ -1,10 +1,10 @@
-"""One timed copy of a device, and what it is good for. Pure."""
+"""Predict the rate of a device's next copy from timed copies. Pure, except for `History.read`."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -12,236 +12,21 @@ from types import MappingProxyType
 
 from flashferry.core.units import rate
 from flashferry.core.value_description import counted
-from flashferry.store.reader import reading
-from flashferry.store.tables import TransferRow, all_transfers, damaged_records, probe_rows
-from flashferry.store.transfer_row import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE
+from flashferry.store.measurements import DELIVERED, Measurement, ProbeWord, age, read_rows
+from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds
-from flashferry.tcp.speed_test_size import too_short
-from flashferry.tcp.tuning_benefit import LEAST_GAIN, nothing_to_tune
+from flashferry.tcp.tuning_benefit import LEAST_GAIN
 from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.transport_policy import CLEAR_TEXT, USUAL
-
-__all__ = ["Expectation", "History", "Measurement"]
-
-DELIVERED = "delivered"
-
-LEAST_BYTES = 1_000_000
-
-"""A copy that broke off earlier was mostly its own start."""
-
-_STALLED = ("nothing acknowledged", "no progress")
-
-_NOT_THE_WINDOW = frozenset(
-    {
-        VerdictKind.SLOW_RECEIVER,
-        VerdictKind.BANDWIDTH,
-        VerdictKind.POLICER,
-        VerdictKind.CAP,
-        VerdictKind.SERVER,
-    }
-)
-
-_LATE_SHARE = 1.2
-
-_LATE_S = 2.0
-
-"""A device whose own clock runs on by more than both behind our last byte is held up by its flash."""
-
-_LIKE_SHARE = 0.1
-
-_LIKE_S = 30.0
-
-"""A copy that is shorter than both is mostly start and end; a longer one says more about an image, if older."""
-
-_DONE = {STAGE: "staged", PROBE_AS_IS: "probed as it is", PROBE_TUNED: "probed tuned"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
-    """One timed copy.
-
-    Attributes:
-        host: Inventory name.
-        at: When it began, ISO 8601, UTC.
-        run_id: The run.
-        kind: `stage`, `probe as it is` or `probe tuned`.
-        tuned: Whether lines of ours were in force.
-        to_null: Whether it went to `null:`, which writes no flash.
-        size_bytes: What the client acknowledged.
-        duration_s: First byte to last acknowledgement, by our server.
-        rate_bytes_per_s: That size over that time.
-        steady_bytes_per_s: Rate behind the start, or None.
-        rtt_s: Least round-trip time, or None.
-        window_bytes: Largest receive window seen, or None.
-        congestion_control: The sender's, or None.
-        verdict: What limited it, in a word.
-        outcome: `delivered`, or why not.
-        device_s: How long the copy took by the device's own clock, flash writing included; None where it did not say.
-        identity: What the device calls itself, or None.
-        model: Its model, or None.
-        transport: By what it was fetched.
-    """
-
-    host: str
-    at: str
-    run_id: str
-    kind: str
-    tuned: bool
-    to_null: bool
-    size_bytes: int
-    duration_s: float
-    rate_bytes_per_s: float
-    steady_bytes_per_s: float | None
-    rtt_s: float | None
-    window_bytes: int | None
-    congestion_control: str | None
-    verdict: str
-    outcome: str = DELIVERED
-    device_s: float | None = None
-    identity: str | None = None
-    model: str | None = None
-    transport: str = USUAL
-
-    @property
-    def counts(self) -> bool:
-        """Whether it says something about the next copy: delivered, or broken off late and not by a stall.
-
-        A speed test that ended with the copy by which it finds its size is none.
-        """
-        if self.rate_bytes_per_s <= 0:
-            return False
-        if self.to_null and too_short(size_bytes=self.size_bytes, duration_s=self.duration_s, rtt_s=self.rtt_s):
-            return False
-        stalled = any(word in self.outcome for word in _STALLED)
-        return self.outcome == DELIVERED or (self.size_bytes > LEAST_BYTES and not stalled)
-
-    @property
-    def whole_bytes_per_s(self) -> float:
-        """Rate of the whole copy: by the device's clock, which counts flash writing, else by the server's."""
-        if self.outcome == DELIVERED and self.device_s:
-            return self.size_bytes / self.device_s
-        return self.rate_bytes_per_s
-
-    @property
-    def bytes_per_s(self) -> float:
-        """Rate to show and to compare: behind the start for a speed test, of the whole copy for one to flash."""
-        return (self.steady_bytes_per_s if self.to_null else None) or self.whole_bytes_per_s
-
-    @property
-    def is_limited_by_device(self) -> bool:
-        """Whether the device itself was the limit: it did not keep up, or wrote on behind the last byte."""
-        if self.verdict == VerdictKind.SLOW_RECEIVER:
-            return True
-        if self.to_null or not self.device_s or self.size_bytes < LEAST_BYTES:
-            return False
-        return self.device_s > _LATE_SHARE * self.duration_s and self.device_s - self.duration_s > _LATE_S
-
-    def says_much_of(self, size_bytes: int) -> bool:
-        """Whether a copy of this size may run as this one did: it was long enough not to be mostly its start."""
-        return self.size_bytes >= _LIKE_SHARE * size_bytes or self.duration_s >= _LIKE_S
-
-    @property
-    def is_beyond_tuning(self) -> bool:
-        """Whether what limited it is nothing that the device's TCP settings could move."""
-        return self.is_limited_by_device or self.verdict in _NOT_THE_WINDOW
-
-    def described(self, now: datetime) -> str:
-        """Return what it was and when, in words: `staged 3 days ago, 1.60 MB/s`."""
-        return f"{_DONE.get(self.kind, self.kind)} {age(self.at, now)}, {rate(self.bytes_per_s)}"
-
-
-def age(at: str, now: datetime) -> str:
-    """Return how long ago a time (ISO 8601 with its zone) is, in words."""
-    try:
-        minutes = (now - datetime.fromisoformat(at)).total_seconds() / 60
-    except (ValueError, TypeError):
-        return "at an unknown time"
-    if minutes < 1:
-        return "just now"
-    for unit, length in (("day", 1440), ("hour", 60), ("minute", 1)):
-        if minutes >= (2 * length if unit == "day" else length):
-            count = int(minutes // length)
-            return f"{counted(count, unit)} ago"
-    return "just now"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeWord:
-    """What the last speed test of a device said about tuning, when (ISO 8601, UTC), and of which transport."""
-
-    at: str
-    is_worth: bool
-    reason: str
-    transport: str = USUAL
-
-    @property
-    def has_nothing_to_tune(self) -> bool:
-        """Whether the device's settings are enough as they are."""
-        return not self.is_worth and self.reason.startswith(nothing_to_tune().reason)
-
-
-@dataclass(slots=True, kw_only=True)
-class HistoryRows:
-    """What was read; `damaged` counts the rows that could not be."""
-
-    measurements: list[Measurement] = field(default_factory=list)
-    probes: dict[str, ProbeWord] = field(default_factory=dict)
-    damaged: int = 0
-
-
-def read_rows(directory: Path) -> HistoryRows:
-    """Return all timed copies of a state directory.
-
-    Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
-    """
-    found = HistoryRows()
-    with reading(directory) as database:
-        if database is not None:
-            found.measurements.extend(map(_measurement, all_transfers(database)))
-            found.damaged = damaged_records(database)
-            for word in probe_rows(database):
-                found.probes[word.host] = ProbeWord(
-                    at=word.updated_at,
-                    is_worth=bool(word.is_worth),
-                    reason=str(word.reason),
-                    transport=word.transport or USUAL,
-                )
-    return found
-
-
-def _measurement(row: TransferRow) -> Measurement:
-    return Measurement(
-        host=row.host,
-        at=row.at,
-        run_id=row.run_id,
-        kind=row.kind,
-        tuned=bool(row.tuned),
-        to_null=row.target == NULL,
-        size_bytes=row.bytes_acked,
-        duration_s=row.duration_s,
-        rate_bytes_per_s=row.rate_bytes_per_s,
-        steady_bytes_per_s=row.steady_bytes_per_s,
-        rtt_s=row.rtt_s,
-        window_bytes=row.window_bytes,
-        congestion_control=row.congestion_control,
-        verdict=row.verdict,
-        outcome=row.outcome,
-        device_s=row.device_s,
-        identity=row.identity,
-        model=row.model,
-        transport=row.transport,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What a copy to flash may be expected to run at: size over the whole time, and where the figure comes from.
+    """Expected rate of a copy to flash: size over the whole duration.
 
     Attributes:
-        bytes_per_s: The rate.
-        source: Where it comes from, in words.
-        is_capped: Whether our own cap held that copy back, so that it says nothing of what would have been faster.
+        source: Which measurement it is from, for users.
+        is_capped: Whether our rate limit held that copy back.
     """
 
     bytes_per_s: float
@@ -250,13 +35,13 @@ class Expectation:
 
 
 class History:
-    """All timed copies of a store.
+    """All timed copies of a journal.
 
     Args:
         measurements: In any order.
-        probes: The last word of each device's speed test on whether tuning is worth it, by host.
-        now: The time that ages are counted from.
-        damaged: How many rows could not be read.
+        probes: Result of each device's last speed test, by host.
+        now: Time for ages; None for the current time.
+        damaged: Number of unreadable rows.
     """
 
     def __init__(
@@ -277,35 +62,35 @@ class History:
 
     @classmethod
     def read(cls, directory: Path, now: datetime | None = None) -> History:
-        """Return the history that the journal of a state directory holds; it need not exist.
+        """Read the history of a state directory, which may not exist.
 
         Raises:
-            ConfigInvalid: There is a journal and it cannot be read.
+            ConfigInvalid: The journal cannot be read.
         """
         rows = read_rows(directory)
         return cls(rows.measurements, probes=rows.probes, now=now, damaged=rows.damaged)
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """All devices that something is known of, by name."""
+        """All devices with a measurement, by name."""
         return tuple(sorted(self._by_host))
 
     def of(self, host: str) -> tuple[Measurement, ...]:
-        """Return a device's copies, the oldest first; empty where nothing is known."""
+        """Return a device's copies, the oldest first."""
         return tuple(self._by_host.get(host, ()))
 
     def expected(self, host: str, *, tuned: bool, size_bytes: int, transport: str = USUAL) -> Expectation | None:
-        """Return what a copy to flash may be expected to run at, or None where there is no measurement.
+        """Return the expected rate of a copy to flash; None without a measurement.
 
-        The device's newest copy to flash counts, if it went with the same settings or was limited by what settings do
-        not move. Else its speed test, if that is not more than its flash, or that of its model, was seen to take. A
-        short copy to flash was mostly its start: it bounds the expectation from below, and a speed test may raise it.
+        The newest copy to flash decides, if it ran with the same settings or with a limit that settings cannot move.
+        Otherwise the last speed test decides, limited by the measured flash rate of the device or its model. A short
+        copy to flash is a lower bound, which a speed test may raise.
 
         Args:
             host: Inventory name.
-            tuned: Whether the copy is to run tuned.
+            tuned: Whether the copy will run with our TCP settings.
             size_bytes: Size of the image, > 0.
-            transport: By what it is to fetch; copies by others say only how fast flash is.
+            transport: Transport of the copy; copies by others only show the flash rate.
         """
         flash = [one for one in self._flash(host, transport) if one.tuned == tuned or (tuned and one.is_beyond_tuning)]
         best = _most_alike(flash, size_bytes) if flash else None
@@ -321,15 +106,14 @@ class History:
         return by_probe
 
     def fastest(self, host: str, transports: Iterable[str], *, size_bytes: int) -> tuple[str, Expectation] | None:
-        """Return the transport by which a device was the fastest, and what to expect; None without a measurement.
+        """Return a device's fastest transport and its expected rate; None without a measurement.
 
-        What was measured on the device itself counts; else what devices of its model took, by their medians. One that
-        nothing is known of is not among them. Where our own cap was the limit, its share decided and no transport: then
-        the first of those that were held back by it is the one.
+        Measurements of the device itself come before the medians of its model. If our rate limit decided the fastest
+        copy, the first transport that was held back by it is returned.
 
         Args:
             host: Inventory name.
-            transports: Their names, the preferred one first.
+            transports: Names, the preferred one first.
             size_bytes: Size of the image, > 0.
         """
         names = tuple(transports)
@@ -348,7 +132,7 @@ class History:
         return max(of_model, key=lambda one: one[1].bytes_per_s) if of_model else None
 
     def _best(self, host: str, transport: str, size_bytes: int) -> Expectation | None:
-        """Return what to expect of a transport, tuned or as the device is, whichever is known to be faster."""
+        """Return the higher of the expected rates with and without tuning."""
         found = [
             one
             for tuned in (True, False)
@@ -369,12 +153,12 @@ class History:
         return replace(found, is_capped=_is_capped(probe) and found.bytes_per_s == whole)
 
     def flash_limit(self, host: str, model: str | None = None, *, transport: str = USUAL) -> Expectation | None:
-        """Return the most that a device's flash, or that of its model, was seen to take; None without a measurement.
+        """Return the highest measured flash rate of a device, else of its model; None without a measurement.
 
         Args:
             host: Inventory name.
-            model: Its model, or None: as its earlier copies have it.
-            transport: By what it is to fetch.
+            model: Its model; None takes it from earlier copies.
+            transport: Transport of the copy.
         """
         found = self._limited(host, float("inf"), "", model, transport=transport)
         if found.bytes_per_s == float("inf"):
@@ -382,9 +166,9 @@ class History:
         return Expectation(bytes_per_s=found.bytes_per_s, source=found.source.removeprefix("; "))
 
     def shown_not_to_gain(self, host: str, transport: str = USUAL) -> str | None:
-        """Return why tuning a device gains nothing, in a sentence, or None where that was not shown.
+        """Return why tuning does not speed up a device, in a sentence; None if that was not measured.
 
-        Copies to flash outweigh a speed test, which does not know the flash.
+        Copies to flash count more than a speed test, which does not include the flash.
         """
         flash = list(self._flash(host, transport))
         tuned = next((one for one in flash if one.tuned), None)
@@ -397,7 +181,7 @@ class History:
         if as_it_is is not None and as_it_is.is_limited_by_device:
             return f"{as_it_is.described(self._now)} to flash as it is, and the device itself was the limit"
         word = self._probes.get(host)
-        if word is None or word.is_worth or word.transport != transport:
+        if word is None or word.is_useful or word.transport != transport:
             return None
         return f"its speed test {age(word.at, self._now)}: {word.reason}"
 
@@ -409,10 +193,7 @@ class History:
         return f"tuned {tuned.described(self._now)}{limit}; as it is {other.described(self._now)}{where}"
 
     def _flash(self, host: str, *transports: str) -> Iterator[Measurement]:
-        """Yield what counts of a device's copies to flash by some transports, the newest first.
-
-        None of a router that was exchanged.
-        """
+        """Yield a device's copies to flash by some transports, the newest first, none of a router that was replaced."""
         mine = self._by_host.get(host, ())
         identity = next((one.identity for one in reversed(mine) if one.identity), None)
         for one in reversed(mine):
@@ -421,7 +202,10 @@ class History:
                 yield one
 
     def _probe(self, host: str, transport: str, *, tuned: bool) -> Measurement | None:
-        """Return the newest speed test with these settings; as the device is, also where it needs no tuning."""
+        """Return the newest speed test with these settings.
+
+        One without our settings also counts as tuned if the device needs no tuning.
+        """
         required = {PROBE_TUNED} if tuned else {PROBE_AS_IS}
         word = self._probes.get(host)
         if word is not None and word.has_nothing_to_tune and word.transport == transport:
@@ -432,9 +216,9 @@ class History:
     def _limited(
         self, host: str, bytes_per_s: float, source: str, model: str | None = None, *, transport: str
     ) -> Expectation:
-        """Return an expectation that is no more than the device's flash, or that of its model, was seen to take.
+        """Return an expected rate limited by the measured flash rate of the device, or of its model.
 
-        What took its time by another transport that encrypts may have been the crypto, and not the flash.
+        Copies by other encrypted transports do not count: their limit may have been the encryption.
         """
         own = next((one for one in self._flash(host, transport, *CLEAR_TEXT) if one.is_limited_by_device), None)
         if own is not None and own.whole_bytes_per_s < bytes_per_s:
@@ -455,9 +239,9 @@ def _is_capped(one: Measurement) -> bool:
 
 
 def _without_pilots(oldest_first: Iterable[Measurement]) -> Iterator[Measurement]:
-    """Leave out the copies by which a speed test found its size: the last of each kind in a run is the one that counts.
+    """Leave out pilot copies of speed tests: of each kind in a run, the last copy counts.
 
-    A pilot of 64 KiB measures the start of a connection and nothing else.
+    A pilot of 64 KiB only measures slow start.
     """
     last: dict[tuple[str, str, str, str], Measurement] = {}
     everyone = tuple(oldest_first)
@@ -474,7 +258,7 @@ def _most_alike(newest_first: list[Measurement], size_bytes: int) -> Measurement
 
 
 def _flash_by_model(by_host: Mapping[str, list[Measurement]]) -> dict[str, dict[str, float]]:
-    """Return by model and device what its flash took last, where the device was shown to be the limit."""
+    """Return the last flash rate by model and device, for copies that the device limited."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
     for host, measurements in by_host.items():
         for one in measurements:

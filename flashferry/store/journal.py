@@ -1,4 +1,4 @@
-"""The journal's runs: started, ended, resumed, and controlled from another terminal."""
+"""The journal: runs, their devices with leases and records, transfers, and requests to steer a run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_INSERT_REQUEST = "INSERT INTO wishes (run_id, at, actor, via, what, wave, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_INSERT_REQUEST = "INSERT INTO steer_requests (run_id, at, actor, via, what, wave, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 _SET_CONTROL = (
     "UPDATE runs SET paused = COALESCE(?, paused), stopping = COALESCE(?, stopping), "
@@ -60,11 +60,11 @@ _SET_CONTROL = (
 
 
 class JournalRuns:
-    """The part of the journal that has to do with whole runs.
+    """The journal's methods for whole runs.
 
     Args:
         directory: State directory.
-        origin: From where the runs come that are started or resumed with it.
+        origin: Who or what starts and resumes runs with it.
 
     Raises:
         ConfigInvalid: The directory cannot be used.
@@ -87,20 +87,20 @@ class JournalRuns:
         self._writer = GroupedWriter(self._db)
 
     def begin_run(self, verb: str, request: Mapping[str, object] | None = None) -> str:
-        """Open a run, take its lock, and return its identifier: date, time and four random digits.
+        """Create a run, take its lock, and return its identifier: date, time and four random hex digits.
 
         Args:
-            verb: `stage` or `probe`.
-            request: What it takes to go on with the run after its death: inventory, images, options, plan; no secret.
+            verb: `stage`, `probe`, or another command that makes runs.
+            request: What is needed to resume the run: inventory, images, options, plan. Must hold no secret.
         """
         kept = None if request is None else to_json(dict(request))
         come = self._origin
-        # The row first: a lock without one is what a lost journal leaves.
+        # The row first: a lock without a row means a lost journal.
         written = 0
         while not written:
             run_id = _fresh_id()
             written = self._write(
-                # Another run of this second may have drawn the same digits.
+                # Another run of this second may have the same random digits.
                 "INSERT INTO runs (run_id, verb, started_at, request, job, events, plan_digest, actor) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING",
                 (
@@ -112,16 +112,16 @@ class JournalRuns:
         return run_id
 
     def finish_run(self, run_id: str) -> None:
-        """Mark a run as ended in good order and free its lock."""
+        """Mark a run as finished and release its lock."""
         self._write("UPDATE runs SET finished_at = ?, waiting_wave = NULL WHERE run_id = ?", (now(), run_id))
         if held := self._run_locks.pop(run_id, None):
             lock_of(self.directory, run_id).unlink(missing_ok=True)
             held.close()
 
     def reopen_run(self, run_id: str) -> None:
-        """Go on with a run that died or ended: its lock is ours; requests to pause or stop it are forgotten.
+        """Take the lock of a run that died or finished, and clear its requests to pause or stop.
 
-        What was approved stays approved, who wanted what before is kept, and who began it stays who began it.
+        Approvals, earlier requests and the run's actor are kept.
 
         Raises:
             ConfigInvalid: The run is unknown, or alive.
@@ -141,34 +141,34 @@ class JournalRuns:
         )
 
     def record_all(self, run_id: str, records: Mapping[str, object]) -> None:
-        """Keep the records of many devices, by host, that nothing was done with; all of them or none, in one write."""
+        """Store the records of devices that the run did not touch, by host, in one transaction."""
         at = now()
         rows = [(json.dumps(to_json(record)), at, run_id, host) for host, record in records.items()]
         statement = "UPDATE devices SET record = ?, updated_at = ? WHERE run_id = ? AND host = ?"
         self._change(lambda database: database.executemany(statement, rows), is_synced=False)
 
     def lost_runs(self) -> tuple[str, ...]:
-        """Return dead runs that left a lock here and of which the journal knows nothing: it was lost, or is an old one.
+        """Return dead runs that have a lock file but no row: the journal was lost, or replaced by an older one.
 
-        A run that ends in good order removes its lock.
+        A run that finishes removes its lock file.
         """
         known = {run_id for run_id, _ in self._read(runs_by_age)}
         locked = locked_runs(self.directory)
         return tuple(run_id for run_id in locked if run_id not in known and not self.is_alive(run_id))
 
     def damaged_rows(self) -> int:
-        """Return how many rows are not what was written; costs a look at all of them."""
+        """Return how many rows do not match their checksum. Reads all rows."""
         return sum(self._read(unsound_rows).values())
 
     def is_alive(self, run_id: str) -> bool:
-        """Return whether the process that opened a run still lives."""
+        """Return whether the process of a run is alive."""
         return is_run_alive(self.directory, run_id)
 
     def request_of(self, run_id: str) -> dict[str, Any]:
-        """Return what a run was asked for; empty where it did not say.
+        """Return the stored request of a run; empty if it has none.
 
         Raises:
-            ConfigInvalid: The run is unknown, or what it was asked for cannot be read.
+            ConfigInvalid: The run is unknown, or its request is unreadable.
         """
         stored = self._run_row(run_id).request
         try:
@@ -179,7 +179,7 @@ class JournalRuns:
             ) from None
 
     def control(self, run_id: str) -> ControlRequest:
-        """Return what operators want of a run; costs a query, so once a second is fine.
+        """Return what operators requested of a run. One query: cheap enough for once a second.
 
         Raises:
             ConfigInvalid: The run is unknown.
@@ -195,16 +195,14 @@ class JournalRuns:
         approved_wave: int | None = None,
         asker: Asker | None = None,
     ) -> None:
-        """Change what operators want of a run, and keep who wanted it; what is None stays.
-
-        An approved wave stays approved.
+        """Change what is requested of a run, and store who requested it. None leaves a value as it is.
 
         Args:
             run_id: The run.
-            paused: Whether no further device may begin.
-            stopping: Whether it is to end what is under way.
-            approved_wave: Up to which wave it may begin.
-            asker: Who wants it and why; None where unknown.
+            paused: Whether to start no further device.
+            stopping: Whether to stop the devices in progress.
+            approved_wave: Highest approved wave; an approval is never withdrawn.
+            asker: Who requests it and why; None if unknown.
 
         Raises:
             ConfigInvalid: The run is unknown.
@@ -227,22 +225,21 @@ class JournalRuns:
         self._change(write)
 
     def set_waiting_wave(self, run_id: str, wave: int | None) -> None:
-        """Write which wave waits for approval, or None; `flashferry run` shows it and approves it."""
+        """Store which wave waits for approval; None for none."""
         self._write("UPDATE runs SET waiting_wave = ? WHERE run_id = ?", (wave, run_id))
 
     def _run_row(self, run_id: str) -> RunRow:
-        """Return the row of a run."""
         found = self._read(lambda database: run_row(database, run_id))
         if found is None:
             raise unknown_run(run_id, [known for known, _ in self._read(runs_by_age)])
         return found
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> int:
-        """Change rows, on disk when this returns; return how many."""
+        """Change rows, synced to disk; return how many."""
         return self._change(lambda database: database.execute(statement, values).rowcount)
 
     def _change(self, work: Callable[[sqlite3.Connection], T], *, is_synced: bool = True) -> T:
-        """Do a write; where it needs no sync, a power cut may lose it until the next one that does."""
+        """Do a write. Without `is_synced` a power cut may lose it until the next synced write."""
         self._watch.check()
         with translate_errors(self.directory):
             return self._writer.write(work, is_synced=is_synced)
@@ -253,7 +250,7 @@ class JournalRuns:
 
 
 def now() -> str:
-    """Return the time as the journal writes it: ISO 8601, UTC, milliseconds."""
+    """Return the current time as the journal stores it: ISO 8601, UTC, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -270,22 +267,18 @@ UPDATE_DEVICE = (
     "UPDATE devices SET address = ?, port = ?, platform = ?, site = ?, updated_at = ? "
     "WHERE run_id = ? AND host = ? AND touched = 0"
 )
-
-"""One in a run's hands stays what it was when it was taken: recovery finds it there."""
+"""A held device keeps its address, by which recovery reaches it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDevice:
-    """A device of a run, before anything is done with it.
+    """A device to be added to a run.
 
     Attributes:
-        host: Inventory name.
-        address: Its address or DNS name.
-        port: Its SSH port.
+        address: IP address or DNS name.
+        port: SSH port.
         platform: `ios`.
-        site: Its site, or None.
-        wave: Number of its wave.
-        image: Name of the image that it is to get, or None.
+        image: Name of the image to copy; None for none.
     """
 
     host: str
@@ -298,7 +291,7 @@ class NewDevice:
 
     @classmethod
     def of(cls, device: HostView, *, wave: int, image: str) -> NewDevice:
-        """Return a device of the inventory as it is entered."""
+        """Make it from a device of the inventory."""
         return cls(
             host=device.name,
             address=device.address,
@@ -311,10 +304,10 @@ class NewDevice:
 
 
 def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:
-    """Put a device back to its start and its record among its attempts, in the caller's transaction.
+    """Reset a device to `planned` and move its record to its earlier attempts, in the caller's transaction.
 
     Raises:
-        DeviceRefused: The device is still in a run's hands: what it was before must not be forgotten.
+        DeviceRefused: A run still holds the device: its snapshot must not be lost.
         ValueError: The run has no such device.
     """
     where = (run_id, host)
@@ -341,7 +334,6 @@ def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:
 
 
 Key = tuple[str, str, str, str]
-
 """Run, host, ticket and time of a transfer."""
 
 _COLUMNS = tuple(field.name for field in fields(SampledRow))
@@ -350,19 +342,19 @@ _INSERT = f"INSERT OR REPLACE INTO transfers ({', '.join(_COLUMNS)}) VALUES ({',
 
 
 def key_of(run_id: str, host: str, record: TransferRecord) -> Key:
-    """Return what identifies a transfer: a ticket may be good for more than one try."""
+    """Return the key of a transfer; one ticket may have several."""
     return run_id, host, record.ticket_id, utc(record.started_at)
 
 
 def keep(database: sqlite3.Connection, row: SampledRow) -> None:
-    """Write a transfer; the same one again replaces what was known of it."""
+    """Store a transfer, replacing an earlier row of it."""
     database.execute(_INSERT, astuple(row))
 
 
 def slim(run_id: str, host: str, record: object, kept: Collection[Key]) -> Any:
-    """Return a record as JSON types, without the samples of a transfer that is kept by itself.
+    """Return a record as JSON types without the samples of a transfer that is stored separately.
 
-    They are nine tenths of a record, which is written more than once; a reader puts them back.
+    Samples are nine tenths of a record, which is written several times; readers put them back.
     """
     transfer = getattr(record, "transfer", None)
     if transfer is None or key_of(run_id, host, transfer) not in kept:
@@ -371,9 +363,9 @@ def slim(run_id: str, host: str, record: object, kept: Collection[Key]) -> Any:
 
 
 def annotate(database: sqlite3.Connection, run_id: str, host: str, record: Any) -> None:
-    """Add to a device's transfers what only its record knows: the model, and the device's own clock on its last copy.
+    """Add to a device's transfers what only its record has: model, and duration of the last copy by the device's clock.
 
-    The device's clock counts flash writing; what a copy to flash takes is known by it alone.
+    That duration includes the flash writing.
     """
     node = Node(record)
     if (model := node.text("check", "facts", "model")) is not None:
@@ -394,7 +386,7 @@ class Journal(JournalRuns):
 
     Args:
         directory: State directory.
-        origin: From where the runs come that are started or resumed with it; None: unknown.
+        origin: Who or what starts and resumes runs with it; None if unknown.
 
     Raises:
         ConfigInvalid: The directory cannot be used.
@@ -406,13 +398,12 @@ class Journal(JournalRuns):
         self._files = LeaseFiles(directory)
 
     def __enter__(self) -> Journal:
-        """Return self."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the database and free this process's run locks."""
+        """Close the database and release this process's run locks."""
         self._db.close()
         for held in self._run_locks.values():
             held.close()
@@ -429,12 +420,12 @@ class Journal(JournalRuns):
         wave: int = 0,
         image: str | None = None,
     ) -> None:
-        """Enter a device of a run, untouched."""
+        """Add an untouched device to a run."""
         new = NewDevice(host=host, address=address, port=port, platform=platform, site=site, wave=wave, image=image)
         self.add_devices(run_id, (new,))
 
     def add_devices(self, run_id: str, devices: Iterable[NewDevice]) -> None:
-        """Enter devices of a run, untouched: all of them or none, for what they wait for is the disk."""
+        """Add untouched devices to a run in one transaction."""
         planned, at = State.PLANNED.value, now()
         rows = [
             (run_id, one.host, one.address, one.port, one.platform, one.site, one.wave, one.image, planned, at)
@@ -443,7 +434,7 @@ class Journal(JournalRuns):
         self._change(lambda database: database.executemany(INSERT_DEVICE, rows), is_synced=False)
 
     def exclude(self, run_id: str, devices: Sequence[tuple[NewDevice, DeviceRecord]]) -> None:
-        """Enter devices that a run does not touch, each with what its report says of it: all of them or none."""
+        """Add devices that the run does not touch, each with its final record, in one transaction."""
         at = now()
         rows = [
             (run_id, one.host, one.address, one.port, one.platform, one.site, one.wave, one.image, record.state.value)
@@ -458,20 +449,20 @@ class Journal(JournalRuns):
         self._change(enter, is_synced=False)
 
     def update_devices(self, run_id: str, devices: Iterable[NewDevice]) -> None:
-        """Have devices that a run has already be reached where the inventory has them now, but for those in its hands.
+        """Update address, port, platform and site of a run's devices from the inventory, except for devices it holds.
 
-        A run that is gone on with may find them elsewhere; what recovers it goes where they were touched.
+        A resumed run may find them moved; recovery uses the address at which a device was changed.
         """
         at = now()
         rows = [(one.address, one.port, one.platform, one.site, at, run_id, one.host) for one in devices]
         self._change(lambda database: database.executemany(UPDATE_DEVICE, rows), is_synced=False)
 
     def again(self, run_id: str, host: str) -> None:
-        """Have a device of a run begin anew; what its attempt so far came to is kept beside the next one.
+        """Reset a device for another attempt; the record of the last one is kept.
 
         Raises:
-            DeviceRefused: The device is still in a run's hands; recovery comes first.
-            ValueError: The run has no such device; a fault of ours.
+            DeviceRefused: A run still holds the device; recover it first.
+            ValueError: The run has no such device.
         """
         self._change(lambda database: begin_anew(database, run_id, host))
 
@@ -487,22 +478,21 @@ class Journal(JournalRuns):
         members: frozenset[str] = frozenset(),
         activation: Activation | None = None,
     ) -> None:
-        """Write what a device was and what we are about to set; on disk when this returns.
+        """Store a device's snapshot and the changes to come; on disk when this returns.
 
         Args:
             run_id: The run.
             host: Inventory name.
-            identity: What the device calls itself (serial number and host name): the same router under two names or
-                addresses is still one device.
-            snapshot: What it was.
-            changes: What we are about to set; may be empty, the lease holds all the same.
-            target: Path of the copy, for `recover` to name what is left of it.
-            members: Serial numbers of a stack's members: another one may be active when it is to be known again.
-            activation: What is to be activated there, or None: nothing is.
+            identity: Serial number and host name: one router under two inventory names or addresses is one device.
+            snapshot: Configuration before the changes.
+            changes: Changes to make; may be empty.
+            target: Path of the copy, so that `recover` can name a partial file.
+            members: Serial numbers of the stack's members, to recognise the stack under another active member.
+            activation: Activation to be run there; None for none.
 
         Raises:
-            DeviceRefused: Another run has the device in its hands, or left it unrestored.
-            JournalUnusable: It could not be written; nothing may be sent to the device then.
+            DeviceRefused: Another run holds the device, or left it unrestored.
+            JournalUnusable: It cannot be written; nothing may be sent to the device.
         """
         kept = {
             "identity": identity,
@@ -530,10 +520,9 @@ class Journal(JournalRuns):
             ) from None
 
     def replan(self, run_id: str, host: str, changes: tuple[Change, ...]) -> None:
-        """Write what we are about to set instead; on disk when this returns.
+        """Replace the changes to come; on disk when this returns.
 
-        A change of ours may be left out only where the device is proven not to hold it: a window that it refused, or
-        a line that was not sent yet.
+        A change may only be dropped if the device provably does not have it: it was refused, or not sent yet.
         """
         self._keep_file(run_id, host, {"changes": json.dumps(to_json(changes))})
         self._write(
@@ -542,10 +531,10 @@ class Journal(JournalRuns):
         )
 
     def activating(self, run_id: str, host: str, activation: Activation) -> None:
-        """Write how far an activation has come; on disk when this returns, before the phase's first command.
+        """Store the progress of an activation; on disk when this returns, before the first command of the phase.
 
         Raises:
-            JournalUnusable: It could not be written; nothing may be sent to the device then.
+            JournalUnusable: It cannot be written; nothing may be sent to the device.
         """
         kept = json.dumps(to_json(activation))
         self._keep_file(run_id, host, {"activation": kept})
@@ -555,7 +544,7 @@ class Journal(JournalRuns):
         )
 
     def _keep_file(self, run_id: str, host: str, kept: dict[str, Any]) -> None:
-        """Have the lease's file say what the row is about to say."""
+        """Write the lease file, before the row."""
         row = self._read(lambda database: columns_of(database, run_id, host, COLUMNS))
         if row is None:
             raise ValueError(f"{host}: run {run_id} has no such device")
@@ -568,10 +557,10 @@ class Journal(JournalRuns):
             ) from None
 
     def move(self, run_id: str, host: str, state: State) -> None:
-        """Move a device to its next state.
+        """Set a device's next state.
 
         Raises:
-            ValueError: The table of states does not allow the step; a fault of ours.
+            ValueError: The state machine does not allow the step.
         """
 
         def step(database: sqlite3.Connection) -> None:
@@ -586,31 +575,31 @@ class Journal(JournalRuns):
         self._change(step, is_synced=False)
 
     def release(self, run_id: str, host: str, record: object = None) -> None:
-        """End the lease: the device is proven to be what it was, but for changes of others.
+        """End the lease: the device is proven restored, except for changes by others.
 
         Args:
             run_id: The run.
             host: Inventory name.
-            record: What became of the device so far. Kept in the same transaction: a change of others that restoring
-                found is named even if we die behind it.
+            record: Record so far, stored in the same transaction, so that a change by others that was found is not
+                lost.
         """
         self._end(run_id, host, "touched = 0, record = COALESCE(?, record)", record, is_synced=True)
         self._files.remove(run_id, host)
 
     def recovered(self, run_id: str, host: str, record: object = None) -> None:
-        """End the lease of a device of a dead run: it is proven restored, wherever that run left it.
+        """End the lease of a dead run's device that is proven restored.
 
         Args:
             run_id: The dead run.
             host: Inventory name at that time.
-            record: What recovery did and found; kept as `recovery` beside what the run itself left of a record.
+            record: What recovery did and found; stored as `recovery` in the run's record.
         """
         self._recovery(run_id, host, State.RESTORED, record)
 
     def forgotten(self, run_id: str, host: str, record: object) -> None:
-        """End the lease of a device of a dead run without a proof: the operator answers for it; see `recovered`.
+        """End the lease of a dead run's device without proof, on the operator's responsibility; see `recovered`.
 
-        Under the run's own name: of all that a run had in hand of which the journal knows nothing.
+        With the run's identifier as host: for all devices of a run that the journal has lost.
         """
         self._recovery(run_id, host, State.FAILED, record)
         if host == run_id:
@@ -628,11 +617,10 @@ class Journal(JournalRuns):
         self._files.remove(run_id, host)
 
     def is_original(self, device: LeasedDevice) -> bool:
-        """Return whether this journal is the one in which a lease was taken, and not a copy or a backup of it.
+        """Return whether a lease was taken in this journal, which is then no copy or backup.
 
-        Each lease has a generation, which is also in its file beside the journal until the lease ends. No backup has
-        those files, and a copied folder has other files in their place. Where the file is damaged
-        that is not known; it counts as original.
+        The generation of a lease is also in its lease file. A backup has no lease files, and in a copied folder their
+        inodes differ. A damaged file counts as original.
         """
         if not device.snapshot.generation:
             return True
@@ -644,7 +632,7 @@ class Journal(JournalRuns):
 
     @contextmanager
     def recovery_lock(self) -> Iterator[None]:
-        """Keep a second recovery off the same devices for as long as the block runs.
+        """Prevent a second recovery while the block runs.
 
         Raises:
             ConfigInvalid: Another recovery is running.
@@ -655,17 +643,17 @@ class Journal(JournalRuns):
             yield
 
     def record(self, run_id: str, host: str, record: object) -> None:
-        """Keep a device's record as JSON."""
+        """Store a device's record as JSON."""
         self._end(run_id, host, "record = COALESCE(?, record)", record, is_synced=False)
 
     def add_transfer(self, run_id: str, host: str, entry: TransferEntry) -> None:
-        """Keep a transfer with its samples, delivered or not; the same one again replaces what was kept of it."""
+        """Store a transfer with its samples, delivered or not, replacing an earlier row of it."""
         row = row_of(run_id, host, entry)
         self._change(lambda database: keep(database, row), is_synced=False)
         self._kept.add(key_of(run_id, host, entry.record))
 
     def _end(self, run_id: str, host: str, assignments: str, record: object, *, is_synced: bool) -> None:
-        """Write a device's record, and beside its transfers what the record knows of them."""
+        """Store a device's record, and annotate its transfers from it."""
         found = None if record is None else slim(run_id, host, record, self._kept)
         values = (None if record is None else json.dumps(found), now(), run_id, host)
 
@@ -676,18 +664,18 @@ class Journal(JournalRuns):
         self._change(write, is_synced=is_synced)
 
     def leased_devices(self) -> tuple[LeasedDevice, ...]:
-        """Return all leased devices, the oldest first; `is_alive` says whether their run lives."""
+        """Return all leased devices, the oldest first."""
         return tuple(row for row in self._leased() if isinstance(row, LeasedDevice))
 
     def other_identities(self, host: str) -> frozenset[str]:
-        """Return what devices of other inventory names called themselves in any run; costs a look at all of them."""
+        """Return the identities that devices of other inventory names had in any run. Reads all rows."""
         return self._read(lambda database: other_identities(database, host))
 
     def damaged_entries(self) -> tuple[DamagedEntry, ...]:
-        """Return what the journal cannot be believed about; costs a look at all of it.
+        """Return what the journal cannot be trusted about. Reads all rows.
 
-        Leased devices whose entry cannot be read; devices whose row is not what was written; and, under the run's own
-        name, dead runs that the journal has lost.
+        Unreadable leases, rows that do not match their checksum, and dead runs that the journal has lost (with the
+        run's identifier as host).
         """
         found = self._leased()
         damaged = {(one.run_id, one.host): one for one in found if isinstance(one, DamagedEntry)}
@@ -703,7 +691,7 @@ class Journal(JournalRuns):
         return tuple(damaged.values())
 
     def _leased(self) -> list[LeasedDevice | DamagedEntry]:
-        """Return the leases by the rows, and by the lease files where the rows have none."""
+        """Return the leases by their rows, and by the lease files if there is no readable row."""
         rows = self._read(lease_rows)
         found = {(row.run_id, row.host): leased_device(asdict(row), is_sound=bool(row.is_sound)) for row in rows}
         for file in self._files.read():
@@ -716,7 +704,7 @@ class Journal(JournalRuns):
         return list(found.values())
 
     def _is_over(self, file: LeaseFile) -> bool:
-        """Return whether a lease that has only a file left is known to have ended; its file is removed then."""
+        """Return whether a lease of which only the file is left is known to have ended; remove the file then."""
         row = self._read(lambda database: lease_row(database, file.entry.run_id, file.entry.host))
         if row is None or not row.is_sound or row.attempt < file.attempt or row.state not in ENDED:
             return False

@@ -1,11 +1,11 @@
-"""Writes of many threads in one transaction, so that they share the wait for the disk.
+"""Group the writes of many threads into one transaction, so that they share one wait for the disk.
 
-A commit with `synchronous=FULL` waits for the disk, about as long for one row as for a hundred. A write that comes
-while a commit is in progress is queued, and the next one in line commits the whole queue. There is no writer thread.
+A commit with `synchronous=FULL` waits for the disk, about as long for one row as for a hundred. Writes that come during
+a commit are queued, and the thread of the first commits them all. There is no writer thread.
 
-A write that needs no sync of its own commits with `synchronous=NORMAL`: every process sees it at once, and it survives
-the death of this process. A power cut may lose such writes since the last synchronous one, the newest first, never one
-from before it (in WAL mode; sqlite.org/pragma.html#pragma_synchronous).
+A write without sync commits with `synchronous=NORMAL`: it is visible at once and survives a crash of this process. A
+power cut may lose such writes since the last synced one, the newest first (WAL mode;
+sqlite.org/pragma.html#pragma_synchronous).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class _Job(Generic[T]):
-    """A write that waits for its commit, done by its own thread or along with another's."""
+    """A queued write; its own thread or another commits it."""
 
     __slots__ = ("_signal", "error", "is_done", "is_synced", "leads", "result", "work")
 
@@ -40,7 +40,7 @@ class _Job(Generic[T]):
         self.leads = False
         self.result: T | None = None
         self.error: Exception | None = None
-        # A lock that is taken twice is the cheapest thing to wait for.
+        # Acquiring a held lock is the cheapest way to wait.
         self._signal = threading.Lock()
         self._signal.acquire()
 
@@ -49,7 +49,7 @@ class _Job(Generic[T]):
         self._signal.acquire()
 
     def wake(self) -> None:
-        """Let its thread go on."""
+        """Wake its thread."""
         self._signal.release()
 
 
@@ -57,7 +57,7 @@ class GroupedWriter:
     """The only writer of a database in this process; safe to use from all threads.
 
     Args:
-        database: In autocommit mode, so that transactions begin and end here only.
+        database: A connection in autocommit mode.
     """
 
     def __init__(self, database: sqlite3.Connection) -> None:
@@ -69,11 +69,11 @@ class GroupedWriter:
         self._is_synced: bool | None = None
 
     def write(self, work: Callable[[sqlite3.Connection], T], *, is_synced: bool = True) -> T:
-        """Do a write and return its result; it is committed when this returns, and undone where it raises.
+        """Do a write and return its result; committed when this returns, rolled back if it raises.
 
         Args:
-            work: Its statements. It shares the transaction with other writes, and neither starts nor ends one.
-            is_synced: Whether it must be on disk when this returns, whatever happens to the host.
+            work: The statements. They share a transaction with other writes, and must not start or end one.
+            is_synced: Whether it must be on disk when this returns.
 
         Raises:
             sqlite3.Error: It could not be done or committed.
@@ -96,7 +96,7 @@ class GroupedWriter:
         return cast("T", job.result)
 
     def _lead(self, own: _Job[Any]) -> None:
-        """Commit all that waits, this thread's write among it, then let the next one in line commit."""
+        """Commit all queued writes, this thread's included, then let the next in the queue commit."""
         batch: list[_Job[Any]] = []
         try:
             with self._in_use:
@@ -112,14 +112,14 @@ class GroupedWriter:
                 self._hand_on()
 
     def _hand_on(self) -> None:
-        """Have the next one in line commit; the caller holds the queue."""
+        """Let the next in the queue commit; the caller holds the queue's lock."""
         self._is_led = bool(self._waiting)
         if self._waiting:
             self._waiting[0].leads = True
             self._waiting[0].wake()
 
     def _give_up(self, job: _Job[Any]) -> None:
-        """Leave the line: Ctrl-C hit a thread that waited. Its turn to commit must not be lost with it."""
+        """Leave the queue after Ctrl-C, and pass on this thread's turn to commit."""
         with self._queue:
             if job in self._waiting:
                 self._waiting.remove(job)
@@ -127,7 +127,7 @@ class GroupedWriter:
                     self._hand_on()
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what a query finds, all that was committed before included."""
+        """Return the result of a query that sees all commits so far."""
         with self._in_use:
             return _without_cursor(work(self._database))
 
@@ -145,7 +145,7 @@ class GroupedWriter:
             for job in batch:
                 job.error = job.error or error
         except BaseException:
-            # Ctrl-C hit this thread while it wrote for others: they do it themselves, unless it is done.
+            # Ctrl-C interrupted this thread while it wrote for others: they write what is not done.
             is_committed = began and not self._database.in_transaction
             self._undo()
             if is_committed:
@@ -173,31 +173,30 @@ class GroupedWriter:
             job.is_done = True
 
     def _attempt(self, job: _Job[Any]) -> None:
-        """Do one write of a transaction; where it fails, it alone is undone."""
+        """Do one write of a transaction; if it fails, it alone is rolled back."""
         self._database.execute("SAVEPOINT one")
         try:
             job.result = _without_cursor(job.work(self._database))
         except Exception as error:
             if not self._database.in_transaction:
-                # SQLite gave up the whole transaction (a full disk): no write of the batch is kept.
+                # SQLite rolled back the whole transaction (disk full): no write of the batch is stored.
                 raise
             job.error = error
             self._database.execute("ROLLBACK TO one")
         self._database.execute("RELEASE one")
 
     def _undo(self) -> None:
-        # Where not even that can be done the transaction dies with the process, and every later one fails as well.
+        # If the rollback fails too, every later transaction fails until the process ends.
         with suppress(sqlite3.Error):
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
 
 
 def _without_cursor(result: T) -> T:
-    """Return a result that may leave the thread which holds the database; a cursor among it is over.
+    """Return a result without a cursor, so that it can leave the thread that holds the database.
 
-    A cursor resets its statement when it is freed, and the module shares statements of the same words: freed by the
-    thread that it was returned to, it resets one that another thread is just using. SQLite calls that a misuse, and
-    may crash by it.
+    Freeing a cursor resets its statement, and the module shares statements of the same text: another thread may be
+    using it. SQLite reports misuse and may crash.
     """
     if isinstance(result, sqlite3.Cursor):
         result.close()
@@ -205,7 +204,7 @@ def _without_cursor(result: T) -> T:
 
 
 def open_database(directory: Path) -> sqlite3.Connection:
-    """Return the journal's database in a state directory; one that is not there is made.
+    """Open the journal of a state directory; create it if there is none.
 
     Raises:
         ConfigInvalid: It is damaged, of another schema, a link, or cannot be used.
@@ -213,7 +212,7 @@ def open_database(directory: Path) -> sqlite3.Connection:
     """
     make_private(directory / FILE)
     try:
-        # No implicit transactions: the journal's writer says itself when one begins and ends.
+        # No implicit transactions: the writer begins and ends them.
         database = sqlite3.connect(directory / FILE, check_same_thread=False, timeout=30, isolation_level=None)
         try:
             _prepare(database)
@@ -236,7 +235,7 @@ def _prepare(database: sqlite3.Connection) -> None:
 
 
 def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:
-    """Return why a journal cannot be opened. A damaged one is never repaired or replaced."""
+    """Return the error for a journal that cannot be opened. A damaged journal is never repaired or replaced."""
     path = directory / FILE
     if isinstance(error, OtherSchema):
         return ConfigInvalid(f"journal {path} was {error}", hint=another_hint(directory))
@@ -250,12 +249,9 @@ def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:
 
 
 class FileWatch:
-    """Knows which file a journal is, and whether it still is that one.
+    """Detects that the journal's file was removed or replaced.
 
-    SQLite goes on writing into a file that was removed or replaced, and what it writes is lost with this process.
-
-    Args:
-        directory: The state directory, with the journal's database in it.
+    SQLite would keep writing into the old file, and the data would be lost with this process.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -263,10 +259,10 @@ class FileWatch:
         self._known = self._seen()
 
     def check(self) -> None:
-        """Check that the journal is still where it was.
+        """Check that the journal's file is still the one that was opened.
 
         Raises:
-            JournalUnusable: It was removed, or another file put in its place.
+            JournalUnusable: It was removed or replaced.
         """
         if self._seen() != self._known:
             raise JournalUnusable(
@@ -285,11 +281,11 @@ class FileWatch:
 
 @contextmanager
 def translate_errors(directory: Path) -> Iterator[None]:
-    """Turn SQLite's errors into a sentence for the time of a block; that of the lease has a meaning of its own.
+    """Turn SQLite's errors in the block into `JournalUnusable`.
 
     Raises:
-        JournalUnusable: SQLite could not do what it was asked.
-        sqlite3.IntegrityError: A row broke a rule of the tables, such as that of the lease.
+        JournalUnusable: SQLite failed.
+        sqlite3.IntegrityError: A row violates a constraint, such as that of the lease.
     """
     try:
         yield

@@ -1,6 +1,6 @@
-"""Values of one kind by name, kept in a small file of the state folder: the last word of each.
+"""Store values of one type by name in a JSON file of the state folder.
 
-A file of its own, and not the journal: an operator may read it, and delete it to have all forgotten.
+Not in the journal, so that an operator can read the file, or delete it to discard all values.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptForm:
-    """How such a file is written.
+    """Format of such a file.
 
     Attributes:
         file: Its name in the state folder.
-        schema: What it says of itself.
-        entries: The key below which its values are.
+        schema: Value of its key `schema`.
+        entries: Key of the list of values.
         kind: Their dataclass.
-        name: The field of it that names a value; a new one takes the place of the former of its name.
-        called: What was expected, for the complaint about a file of another shape.
-        hint: What is to be done about that.
+        name: The field that identifies a value; a new value replaces the old one.
+        called: Description for error messages.
+        hint: Hint of the error for an invalid file.
     """
 
     file: str
@@ -42,7 +42,7 @@ class KeptForm:
 
 
 class KeptFile(Generic[Kept]):
-    """What such a file has, by name; each kind is a class of its own, which says its form."""
+    """The values of such a file; a subclass sets `form`."""
 
     form: ClassVar[KeptForm]
 
@@ -52,10 +52,10 @@ class KeptFile(Generic[Kept]):
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read that of a state folder; empty where there is no file.
+        """Read the file of a state folder; empty if there is none.
 
         Raises:
-            ConfigInvalid: The file cannot be read, or is none of ours.
+            ConfigInvalid: It cannot be read, or has another format.
         """
         path = folder / cls.form.file
         try:
@@ -78,11 +78,11 @@ class KeptFile(Generic[Kept]):
 
     @property
     def by_name(self) -> Mapping[str, Kept]:
-        """Return all of them, in the order of their names."""
+        """Return all values in the order of their names."""
         return {name: self._known[name] for name in sorted(self._known)}
 
     def keep(self, value: Kept) -> None:
-        """Keep one in place of the former of its name.
+        """Store a value, replacing the one of its name.
 
         Raises:
             OSError: The file cannot be written.

@@ -1,8 +1,7 @@
-"""The leases a second time, in small files beside the journal: what is in hand is known though the journal is lost.
+"""A file for each leased device beside the journal, so that held devices are known even if the journal is lost.
 
-A database may be restored from an old backup, lose its write-ahead log, or be removed while dead runs' devices are
-still tuned; it reads as one that knows of none. So what recovery needs is also in a file of its own for each device in
-hand, written and synced before the journal's row, and removed behind it.
+A journal that was restored from a backup, lost its write-ahead log, or was removed shows no leases. So what recovery
+needs is written and synced to a file before the journal's row, and removed after it.
 """
 
 from __future__ import annotations
@@ -38,23 +37,23 @@ COLUMNS = (
     "attempt",
     "activation",
 )
-"""What of the journal's row a file has."""
+"""Columns of the journal's row that a file has."""
 
 _LONGEST_NAME = 120
 _NUMBER = "file"
-"""The file's own number in the file system (inode): a copy has another one."""
+"""The file's inode: a copy has another one."""
 
 _Mark = tuple[int, int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseFile:
-    """A lease as its file has it.
+    """A lease by its file.
 
     Attributes:
-        entry: The device in hand, or what is left of it.
-        attempt: Which attempt of the run at the device it is, from 1.
-        is_copy: Whether it is a copy of the file that the run wrote.
+        entry: The leased device, or what the name of a damaged file says.
+        attempt: Number of the run's attempt at the device, from 1.
+        is_copy: Whether the file is a copy: its inode differs from the stored one.
     """
 
     entry: LeasedDevice | DamagedEntry
@@ -63,20 +62,20 @@ class LeaseFile:
 
 
 class LeaseFiles:
-    """The lease files of one state directory. Safe to use from all threads: each device has its own file."""
+    """The lease files of one state directory. Safe to use from all threads, one per device."""
 
     def __init__(self, directory: Path) -> None:
         self._folder = directory / FOLDER
         self._known: dict[Path, tuple[_Mark, LeaseFile]] = {}
 
     def write(self, row: dict[str, Any]) -> None:
-        """Write a lease, or what holds of it now; on disk when this returns.
+        """Write or replace a lease; on disk when this returns.
 
         Args:
-            row: COLUMNS of the journal's row.
+            row: The columns COLUMNS of the journal's row.
 
         Raises:
-            ConfigInvalid: Something else is in the folder's or the file's place.
+            ConfigInvalid: The folder or the file is a link or of another type.
             OSError: It cannot be written.
         """
         make_private_directory(self._folder)
@@ -91,17 +90,15 @@ class LeaseFiles:
         sync_folder(self._folder)
 
     def remove(self, run_id: str, host: str) -> None:
-        """Remove a lease that ended; one that comes back by a power cut is found to be over."""
+        """Remove an ended lease; a file that reappears after a power cut is recognised as over."""
         with suppress(OSError):
             self._path(run_id, host).unlink(missing_ok=True)
 
     def read(self, *, besides: str | None = None) -> tuple[LeaseFile, ...]:
-        """Return all leases that have a file; of one that cannot be read, what its name says.
-
-        A file that is as it was at the last call is not read again: files are written whole.
+        """Return all lease files; unchanged files are not read again.
 
         Args:
-            besides: A run whose files are not read: it has as many as it holds devices.
+            besides: A run whose files are skipped.
         """
         left_out = None if besides is None else _stem(besides, "")
         try:
@@ -130,7 +127,7 @@ def _stem(run_id: str, host: str) -> str:
 
 
 def _mark(path: Path) -> _Mark:
-    """Return what is another one where a file was written anew; None where it is gone."""
+    """Return inode, size and times of a file, which change when it is rewritten; None if it is gone."""
     try:
         found = path.lstat()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Who has a device in hand: asked before anything else is said of it, by every verb that logs in to devices.
+"""Which devices are held by runs: every command that logs in to devices checks this first.
 
-A device that a dead run left tuned looks like any other, and may even have the image: "already there" would be true,
-and hide that it is not what it was.
+A device that a dead run left tuned looks like any other, and may even have the image; "already there" would hide that
+its configuration is not restored.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from inventory.host_view import HostView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A device in a run's hands, or left by one.
+    """A device that a run holds, or left unrestored.
 
     Attributes:
-        run_id: The run.
         host: Inventory name at that time.
-        address: Its address at that time.
-        port: Its SSH port at that time.
-        identity: What it called itself, or None where unknown.
-        is_alive: Whether the run lives.
+        address: Address at that time.
+        port: SSH port at that time.
+        identity: Serial number and host name; None if unknown.
+        is_alive: Whether the run is alive.
     """
 
     run_id: str
@@ -42,7 +41,7 @@ class Lease:
     is_alive: bool
 
     def refusal(self, host: str) -> DeviceRefused:
-        """Return why nothing may be done with the device by anybody else."""
+        """Return the error for other runs that need the device."""
         name = "" if host == self.host else f", as {self.host}"
         if self.is_alive:
             return DeviceRefused(
@@ -60,14 +59,14 @@ class Lease:
 
 
 def leases(directory: Path, *, besides: str | None = None) -> tuple[Lease, ...]:
-    """Return the devices that runs have in hand, or left, by the journal and by the files beside it.
+    """Return the held devices, by the journal and by the lease files.
 
     Args:
-        directory: State directory; need not exist.
-        besides: The run that asks, whose own devices are left out; None: all runs.
+        directory: State directory; may not exist.
+        besides: A run whose devices are left out; None for none.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
     with reading(directory) as database:
         rows = held_devices(database, besides=besides) if database is not None else []
@@ -85,7 +84,7 @@ def leases(directory: Path, *, besides: str | None = None) -> tuple[Lease, ...]:
 
 
 def lease_by_name(found: Iterable[Lease], device: HostView) -> Lease | None:
-    """Return a lease on a device of this name, or at this address; which device answers there is not known yet."""
+    """Return a lease on a device of this name or address; the device itself is not checked."""
     return next(
         (one for one in found if one.host == device.name or (one.address, one.port) == (device.address, device.port)),
         None,
@@ -93,7 +92,7 @@ def lease_by_name(found: Iterable[Lease], device: HostView) -> Lease | None:
 
 
 def lease_on(found: Iterable[Lease], facts: Facts, members: frozenset[str]) -> Lease | None:
-    """Return a lease on the very device that answered, whatever it was called then."""
+    """Return a lease on the device with these facts, under whatever name it was leased."""
     return next(
         (
             one
@@ -106,7 +105,7 @@ def lease_on(found: Iterable[Lease], facts: Facts, members: frozenset[str]) -> L
 
 
 def stored_members(stored: str | None) -> frozenset[str]:
-    """Return the serial numbers of a stack's members as a journal has them; none where it cannot be read."""
+    """Return the serial numbers of a stack's members from the journal's text; none if it is unreadable."""
     try:
         return frozenset(json.loads(stored or "[]"))
     except ValueError:

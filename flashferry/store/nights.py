@@ -1,8 +1,7 @@
-"""Nights in the lab: each as it was, and for each series of copies what the nights brought. All SQL of them is here.
+"""Store the nights of the test lab, and their results by series of copies.
 
-A file of its own beside the journal: nights have nothing to do with what is changed on routers, and removing them
-away loses a history and no more. SQLite in WAL mode; one process writes at a time, others wait, readers never do. A
-database of an earlier release is read as if it had the present tables; only who writes brings it up to date.
+They have a database of their own beside the journal, because they concern no router's state: removing it only loses
+the history. A database of an earlier release is migrated by the first writer; readers see it as it is.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _STEPS = (_FIRST,)
 SCHEMA_VERSION = len(_STEPS)
 
 MOST_NIGHTS = 100_000
-"""More than anybody has; what no limit is given for is read up to here."""
+"""Default limit, higher than any real number of nights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,19 +62,18 @@ class NightRow:
     """A night.
 
     Attributes:
-        night_id: Its lab's title.
-        started_at: ISO 8601, UTC: rows are ordered by it.
+        night_id: The lab's title.
+        started_at: ISO 8601, UTC.
         ended_at: ISO 8601, UTC.
-        backend: What took the lab up.
+        backend: The backend that ran the lab.
         controller: Its address.
-        controller_version: Its version.
-        kernel: Of the host that served.
-        tool_version: Flashferry's.
-        exit_code: What the command left with.
-        fault: Whose fault a failure was, or None.
+        kernel: Kernel of the serving host.
+        tool_version: Version of flashferry.
+        exit_code: Of the command.
+        fault: What a failure was attributed to; None for none.
         is_comparable: Whether it counts in histories.
         not_comparable_because: Why not; else empty.
-        document: The whole night as JSON.
+        document: The whole result as JSON.
     """
 
     night_id: str
@@ -95,18 +93,17 @@ class NightRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesNight:
-    """What a night brought in one series.
+    """Result of a night in one series.
 
     Attributes:
-        night_id: The night.
-        series: The series' key as one text.
-        copies: How many copies it had.
+        series: Key of the series.
+        copies: Number of copies.
         tonight: Their median, in the unit of the series.
-        history_median: Median of the good nights before; None: too few.
-        threshold: The edge beyond which it was noticed; None: too few nights.
-        side: Where it lay beside the nights before.
-        is_within_thresholds: Whether all absolute thresholds held.
-        colour: What it was judged to be.
+        history_median: Median of the good nights before; None if there were too few.
+        threshold: Value beyond which a change is reported; None if there were too few nights.
+        side: On which side of the earlier nights it is.
+        is_within_thresholds: Whether all absolute thresholds were met.
+        colour: Its rating.
     """
 
     night_id: str
@@ -122,15 +119,13 @@ class SeriesNight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastSeriesNight:
-    """A row of a series with what its night says of it.
+    """Result of a night in one series, with the night's own facts.
 
     Attributes:
-        row: The series' row.
-        started_at: When the night began, ISO 8601, UTC.
+        started_at: Start of the night, ISO 8601, UTC.
         is_comparable: Whether the night counts in histories.
-        kernel: Of the host that served.
-        tool_version: Flashferry's.
-        controller_version: The controller's.
+        kernel: Kernel of the serving host.
+        tool_version: Version of flashferry.
     """
 
     row: SeriesNight
@@ -146,12 +141,12 @@ _SERIES = ", ".join(f"series.{field.name}" for field in fields(SeriesNight))
 
 
 def keep_night(directory: Path, night: NightRow, series: Sequence[SeriesNight]) -> None:
-    """Keep a night with its series; one that is kept already is replaced whole.
+    """Store a night with its series, replacing an earlier row of it.
 
     Args:
-        directory: The state folder; it is made where there is none.
+        directory: The state folder; created if there is none.
         night: The night.
-        series: What it brought, all of this night.
+        series: Its results.
 
     Raises:
         ConfigInvalid: The database cannot be used, or is of a newer release.
@@ -164,14 +159,10 @@ def keep_night(directory: Path, night: NightRow, series: Sequence[SeriesNight]) 
 
 
 def nights(directory: Path, *, last: int = MOST_NIGHTS) -> tuple[NightRow, ...]:
-    """Return the last nights, the oldest first; none where nothing was ever kept.
-
-    Args:
-        directory: The state folder.
-        last: How many at the most, >= 0.
+    """Return the latest nights, at most `last`, the oldest first.
 
     Raises:
-        ConfigInvalid: There is a database and it cannot be read.
+        ConfigInvalid: The database cannot be read.
     """
     query = f"SELECT {_NIGHT} FROM nights ORDER BY started_at DESC, night_id DESC LIMIT ?"  # noqa: S608 -- our own words
     with _reading(directory) as database:
@@ -182,15 +173,15 @@ def nights(directory: Path, *, last: int = MOST_NIGHTS) -> tuple[NightRow, ...]:
 def series_nights(
     directory: Path, *, last: int = MOST_NIGHTS, before: str | None = None
 ) -> tuple[PastSeriesNight, ...]:
-    """Return what the last nights brought in every series, the oldest night first.
+    """Return the results of the latest nights in every series, the oldest night first.
 
     Args:
         directory: The state folder.
-        last: Of how many nights at the most, >= 0; nights without any copy count, too.
-        before: Leave out this night, and those that began behind it.
+        last: Number of nights, >= 0; nights without copies count.
+        before: Only nights that started before this one.
 
     Raises:
-        ConfigInvalid: There is a database and it cannot be read.
+        ConfigInvalid: The database cannot be read.
     """
     query = (
         f"SELECT {_SERIES}, nights.started_at, nights.is_comparable, nights.kernel, nights.tool_version, "  # noqa: S608
@@ -230,11 +221,11 @@ def _marks(kind: type[NightRow] | type[SeriesNight]) -> str:
 
 @contextmanager
 def _writing(directory: Path) -> Iterator[sqlite3.Connection]:
-    """Yield the database in one transaction, up to date; no other process writes meanwhile."""
+    """Yield the migrated database in one transaction."""
     try:
         make_private_directory(directory)
         make_private(directory / FILE)
-        # 30 seconds: another night of this host may just be keeping itself.
+        # 30 seconds: another night of this host may just be writing.
         with closing(sqlite3.connect(directory / FILE, timeout=30, isolation_level=None)) as database:
             use_log(database)
             with database:
@@ -247,7 +238,7 @@ def _writing(directory: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
-    """Yield the database to be read only, or None where there is none; its file stays as it is."""
+    """Yield a read-only connection; None if there is no database."""
     try:
         with open_to_read(directory / FILE) as database:
             has_tables = database is not None and schema_of(database, newest=SCHEMA_VERSION)
@@ -257,7 +248,7 @@ def _reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
 
 
 def _migrate(database: sqlite3.Connection) -> None:
-    """Bring the tables to the present schema; the caller holds the transaction."""
+    """Migrate the tables to the current schema, in the caller's transaction."""
     version = schema_of(database, newest=SCHEMA_VERSION)
     for step in _STEPS[version:]:
         execute_all(database, step)

@@ -1,4 +1,7 @@
-"""Where a run stands, by its row and by the lock that it holds on a file while it lives, whatever ends it."""
+"""Read-only access to the journal, and the state of a run by its row and its lock file.
+
+A live run holds a lock on its file; the kernel releases it however the process ends.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,12 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
 from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.state_folder import lock, open_private
+from flashferry.model.states import RunState
 from flashferry.store.database import OtherSchema, is_empty, open_to_read
 from flashferry.store.schema import FILE, another_hint, checked_schema
 from flashferry.store.tables import runs_by_age
@@ -23,45 +26,45 @@ _PAUSE_S = 0.01
 
 
 def lock_of(directory: Path, run_id: str) -> Path:
-    """Return the file whose lock a run holds."""
+    """Return the lock file of a run."""
     return directory / "runs" / f"{run_id}.lock"
 
 
 def taken_lock(directory: Path, run_id: str) -> IO[str]:
-    """Take a run's lock and return the file that holds it until it is closed.
+    """Take a run's lock and return the open file that holds it.
 
     Raises:
-        BlockingIOError: Another process, or another journal of this one, holds it.
-        OSError: The file cannot be made.
+        BlockingIOError: It is taken.
+        OSError: The file cannot be created.
     """
     for tries_left in reversed(range(_TRIES)):
         held = open_private(lock_of(directory, run_id), "a")
         if not lock(held):
             held.close()
-            # Who merely asks whether the run lives holds the lock for an instant.
+            # A process that only checks the run holds the lock for a moment.
             if not tries_left:
                 raise BlockingIOError(f"the lock of run {run_id} is taken")
             time.sleep(_PAUSE_S)
             continue
         if _is_in_place(held, lock_of(directory, run_id)):
             return held
-        # Its owner ended and removed the file between our opening and our locking it.
+        # Its owner removed the file between our open and our lock.
         held.close()
     raise BlockingIOError(f"the lock of run {run_id} does not come to rest")
 
 
 def is_run_alive(directory: Path, run_id: str) -> bool:
-    """Return whether the process that opened a run still lives."""
+    """Return whether the process of a run is alive."""
     try:
         with open_private(lock_of(directory, run_id), "r") as probe:
-            # Shared, so that two who ask at the same time don't take each other for the run.
+            # Shared, so that two concurrent checks do not take each other for the run.
             return not lock(probe, is_shared=True)
     except FileNotFoundError:
         return False
 
 
 def locked_runs(directory: Path) -> tuple[str, ...]:
-    """Return the runs that have a lock file, alive or dead: one that ends in good order removes it."""
+    """Return the runs that have a lock file, alive or dead; a run that finishes removes it."""
     try:
         return tuple(sorted(path.stem for path in (directory / "runs").glob("*.lock")))
     except OSError:
@@ -75,21 +78,13 @@ def _is_in_place(held: IO[str], path: Path) -> bool:
         return False
 
 
-class RunState(StrEnum):
-    """Where a run stands."""
-
-    ALIVE = "alive"
-    FINISHED = "finished"
-    DIED = "died"
-
-
 def run_state(directory: Path, run_id: str, finished_at: str | None) -> RunState:
-    """Return where a run stands.
+    """Return the state of a run.
 
     Args:
         directory: State directory.
         run_id: The run.
-        finished_at: When it ended in good order, or None.
+        finished_at: When it finished, or None.
     """
     if finished_at is not None:
         return RunState.FINISHED
@@ -97,25 +92,24 @@ def run_state(directory: Path, run_id: str, finished_at: str | None) -> RunState
 
 
 LATEST_RUNS = 10
-
-"""Runs that are shown by default."""
+"""Number of runs shown by default."""
 
 
 @contextmanager
 def reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
-    """Yield the journal's database at one moment, to be read only, or None where there is none.
+    """Yield a read-only connection to the journal in one consistent state; None if there is no journal.
 
     Raises:
-        ConfigInvalid: There is one and it cannot be read, or it is of another schema.
+        ConfigInvalid: It cannot be read, or is of another schema.
     """
     try:
         with open_to_read(directory / FILE) as database:
-            # Another run of this instant may have made the file, and not its tables yet.
+            # Another run may just have created the file, and not its tables yet.
             if database is not None and is_empty(database):
                 database = None
             if database is not None:
                 checked_schema(database)
-                # What a run writes meanwhile belongs to the next look: the tables fit one another.
+                # One transaction, so that the tables are consistent while a run writes.
                 database.execute("BEGIN")
             yield database
     except OtherSchema as error:
@@ -133,15 +127,15 @@ _NAMED = 5
 
 
 def find_run(directory: Path, given: str, *, verb: str | None = None) -> str:
-    """Return the identifier of the run that is meant.
+    """Return the identifier of a run.
 
     Args:
         directory: State directory.
-        given: An identifier, its beginning or end where that is unique, or `latest`.
-        verb: Only runs of this verb count.
+        given: An identifier, its beginning or end if unique, or `latest`.
+        verb: Only consider runs of this verb.
 
     Raises:
-        ConfigInvalid: No run, or more than one, is meant; or the journal cannot be read.
+        ConfigInvalid: No run or several match, or the journal cannot be read.
     """
     with reading(directory) as database:
         rows = runs_by_age(database) if database is not None else []
@@ -150,7 +144,7 @@ def find_run(directory: Path, given: str, *, verb: str | None = None) -> str:
 
 
 def chosen(given: str, known: Sequence[str], verb: str | None = None) -> str:
-    """Return the run that is meant, of those known, the oldest first. Errors as in `find_run`."""
+    """Return the matching run of those known, the oldest first; see `find_run`."""
     what = f"{verb} run" if verb else "run"
     if given == LATEST and known:
         return known[-1]

@@ -1,12 +1,10 @@
-"""The journal's tables, as the steps that lead from one schema to the next.
+"""The journal's schema, as migration steps, and the checksums of its rows.
 
-A new database takes all steps; one of an earlier release takes those it lacks. All of it, with the number of its
-schema, is one transaction: a process that dies in between leaves the schema that was there.
+A database takes the steps it lacks in one transaction, so a crash leaves the former schema.
 
-Each row has a seal, a checksum: what was not written by us, or changed on the disk, is reported. SQLite keeps none
-of a database's pages (sqlite.org/cksumvfs.html): a flipped bit reads as a value. Each write of ours seals its rows, in
-the same transaction; a row whose seal does not fit is not believed. This is no signature: who can write the file can
-compute it too. What a journal may have us type is checked on its own (`tasks.tcp_config`).
+Each row has a seal: a checksum, written in the same transaction. SQLite has none of its own (sqlite.org/cksumvfs.html),
+so a flipped bit would be read as a value; a row whose seal does not match is not trusted. It is no signature: who can
+write the file can compute it. Lines that a journal may have us send are validated separately (`tasks.tcp_config`).
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from pathlib import Path
 from flashferry.store.database import OtherSchema, execute_all, schema_of
 
 FILE = "journal.sqlite3"
-TABLES = ("runs", "devices", "attempts", "transfers", "wishes")
+TABLES = ("runs", "devices", "attempts", "transfers", "steer_requests")
 _SEAL = "seal"
 _FUNCTION = "flashferry_seal"
 _DIGEST_BYTES = 8
@@ -103,7 +101,7 @@ CREATE TABLE transfers (
     PRIMARY KEY (run_id, host, ticket_id, at)
 );
 CREATE INDEX transfers_over_time ON transfers (host, at);
-CREATE TABLE wishes (
+CREATE TABLE steer_requests (
     run_id TEXT NOT NULL REFERENCES runs,
     at TEXT NOT NULL,
     actor TEXT NOT NULL,
@@ -113,21 +111,21 @@ CREATE TABLE wishes (
     reason TEXT NOT NULL,
     seal TEXT
 );
-CREATE INDEX wishes_of_a_run ON wishes (run_id);
+CREATE INDEX steer_requests_of_run ON steer_requests (run_id);
 """
-"""`seal` is a checksum over a row, see `seal_of`; `activation` is NULL in a run that activates nothing."""
+"""`seal` is the row's checksum, see `seal_of`; `activation` is NULL in a run without activation."""
 
 _STEPS = (_FIRST,)
 SCHEMA_VERSION = len(_STEPS)
 
 
 def migrate(database: sqlite3.Connection) -> None:
-    """Bring a database to the present schema; the caller holds the transaction.
+    """Migrate a database to the current schema, in the caller's transaction.
 
-    A step that adds a column to a table must seal its rows anew.
+    A step that adds a column to a table must seal its rows again.
 
     Raises:
-        OtherSchema: It is of a schema that does not lead to the present one.
+        OtherSchema: Its schema cannot be migrated.
     """
     version = checked_schema(database)
     for step in _STEPS[version:]:
@@ -137,7 +135,7 @@ def migrate(database: sqlite3.Connection) -> None:
 
 
 def another_hint(directory: Path) -> str:
-    """Return what to do with a state directory whose journal is of another schema."""
+    """Return the hint for a state directory whose journal has another schema."""
     return (
         "Run 'flashferry recover' of the flashferry that wrote it, which restores what its runs left; then move "
         f"{FILE}* out of {directory}, or give another --state-dir"
@@ -145,20 +143,20 @@ def another_hint(directory: Path) -> str:
 
 
 def checked_schema(database: sqlite3.Connection) -> int:
-    """Return the number of a journal's schema; 0 of an empty one.
+    """Return the number of a journal's schema; 0 for an empty database.
 
     Raises:
-        OtherSchema: It is of a newer release, or was written before the first one.
+        OtherSchema: It is of a newer release, or of a checkout before the first release.
     """
     version = schema_of(database, newest=SCHEMA_VERSION)
-    # Before the first release, schema 1 was another one, without these tables.
+    # Before the first release, schema 1 lacked some of these tables.
     if version and not all(_columns(database, table) for table in TABLES):
         raise OtherSchema(version, SCHEMA_VERSION)
     return version
 
 
 def seal_of(*values: object) -> str:
-    """Return the checksum over a row's values, each with its length and kind."""
+    """Return the checksum of a row's values, each with its length and type."""
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for value in values:
         data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
@@ -168,14 +166,14 @@ def seal_of(*values: object) -> str:
 
 
 def know_seals(database: sqlite3.Connection) -> None:
-    """Have a connection know the checksum, so that `SOUND` may stand in its queries."""
+    """Register the checksum function on a connection, for queries that contain `sound`."""
     database.create_function(_FUNCTION, -1, seal_of, deterministic=True)
 
 
 def seal_writes(database: sqlite3.Connection) -> None:
-    """Have every write of a connection seal its rows.
+    """Make every write of this connection update the seals of its rows.
 
-    The triggers are the connection's own: another program that writes into the file leaves the old seals there.
+    The triggers are temporary: another program that writes into the file leaves the old seals.
     """
     know_seals(database)
     for table in TABLES:
@@ -188,7 +186,7 @@ def seal_writes(database: sqlite3.Connection) -> None:
 
 
 def sound(database: sqlite3.Connection, table: str) -> str:
-    """Return an SQL expression that is true for a row whose seal fits."""
+    """Return an SQL expression that is true for rows whose seal matches."""
     return f"({_SEAL} IS {_FUNCTION}({', '.join(_columns(database, table))}))"
 
 

@@ -1,6 +1,6 @@
-"""Which cipher and MAC devices of a model are offered: what a sweep found to be the fastest, kept in the state folder.
+"""The cipher and MAC offered to devices of a model: the fastest found by a sweep, stored in the state folder.
 
-Where there is none of a model, its devices are offered all that we have. The file, as an operator finds it:
+Devices of other models are offered all. The file:
 
     {
      "schema": "flashferry.ssh-preferences/1",
@@ -23,15 +23,15 @@ FILE = "ssh_preferences.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshPreference:
-    """What devices of a model are offered alone.
+    """The only cipher and MAC offered to devices of a model.
 
     Attributes:
         model: As the device reports it, for example `C8300-1N1S-4T2X`.
-        cipher: By its name in SSH.
-        mac: The same; empty: any, or none where the cipher authenticates by itself.
-        rate_bytes_per_s: What it gave where it was measured.
-        host: Where that was.
-        run_id: In which run.
+        cipher: SSH name.
+        mac: SSH name; empty: any, or none with an authenticating cipher.
+        rate_bytes_per_s: Measured rate.
+        host: The measured device.
+        run_id: The run that measured it.
     """
 
     model: str
@@ -43,7 +43,7 @@ class SshPreference:
 
 
 class SshPreferences(KeptFile[SshPreference]):
-    """The preferences by model, as the file has them."""
+    """The stored preferences by model."""
 
     form = KeptForm(
         file=FILE,
@@ -57,5 +57,5 @@ class SshPreferences(KeptFile[SshPreference]):
 
     @property
     def by_model(self) -> Mapping[str, SshPreference]:
-        """Return all of them."""
+        """Return all preferences."""
         return self.by_name

@@ -1,4 +1,4 @@
-"""What the last run that brought a device its image has of it: how it was when it was staged. Read-only."""
+"""Results of earlier runs about an image on a device: its state when staged, and doubts. Read-only."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ from flashferry.store.tables import attempts_of, doubtful_devices, image_rows, s
 from tasks.add import AddOutcome
 
 _ADDED = frozenset({AddOutcome.ADDED.value, AddOutcome.RUNS_IT.value})
-"""An image that is only listed as added proves nothing: so is one whose add failed."""
+"""An image that is only listed as added proves nothing: the add may have failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """A device as it was when an image was staged to it.
+    """A device's state when an image was staged to it.
 
     Attributes:
-        run_id: The run.
-        image: Name of the image.
-        at: When its record was written last, ISO 8601, UTC.
-        serial_number: Its serial number, or None where the run has none.
-        release: What it ran, or None.
-        members: Numbers of its members; empty for a device that was no stack.
-        conditions: What its readiness was then, by condition and place; empty where the run did not ask.
+        at: When its record was last written, ISO 8601, UTC.
+        serial_number: None if unknown.
+        release: Its running release; None if unknown.
+        members: Numbers of the stack's members; empty for a single device.
+        conditions: Readiness conditions and their results; empty if not checked.
     """
 
     run_id: str
@@ -44,14 +42,14 @@ class Staged:
 
 
 def last_staged(directory: Path, hosts: Collection[str]) -> dict[tuple[str, str], Staged]:
-    """Return how devices were when they were staged last, by name and image.
+    """Return the state of devices when they were last staged, by host and image.
 
     Args:
-        directory: State directory; need not exist.
-        hosts: Names of the devices.
+        directory: State directory; may not exist.
+        hosts: Inventory names.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
     found: dict[tuple[str, str], Staged] = {}
     with reading(directory) as database:
@@ -61,7 +59,7 @@ def last_staged(directory: Path, hosts: Collection[str]) -> dict[tuple[str, str]
                 continue
             check = record.at("check")
             if not check:
-                # An activation, which looks at other things; what it was staged with holds on.
+                # An activation checks other conditions; those of the staging remain valid.
                 continue
             found[row.host, row.image] = Staged(
                 run_id=row.run_id,
@@ -79,13 +77,10 @@ def last_staged(directory: Path, hosts: Collection[str]) -> dict[tuple[str, str]
 
 
 def dead_man_proven(directory: Path) -> frozenset[str]:
-    """Return the devices that took an applet in the last run that had one for them, and were proven restored.
-
-    Args:
-        directory: State directory; need not exist.
+    """Return the devices whose last run with a rollback applet ended with a proven restore.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
     took: dict[str, bool] = {}
     with reading(directory) as database:
@@ -97,14 +92,14 @@ def dead_man_proven(directory: Path) -> frozenset[str]:
 
 
 def doubts(directory: Path, *names: str) -> Doubted:
-    """Return what is remembered for and against the word of devices that any run found to be false.
+    """Return what earlier runs found against images and files on devices.
 
     Args:
-        directory: State directory; need not exist.
-        names: Inventory names and identities of the devices that are meant; none: all.
+        directory: State directory; may not exist.
+        names: Inventory names and identities; none for all devices.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
     with reading(directory) as database:
         if database is None:
@@ -116,7 +111,7 @@ def doubts(directory: Path, *names: str) -> Doubted:
 
 
 def _remembered(database: sqlite3.Connection, names: Collection[str], image: str) -> Iterator[Remembered]:
-    """Yield what the runs of some devices come to, in their order."""
+    """Yield what the runs of some devices recorded about an image, in their order."""
     for row in image_rows(database, names, image):
         former = (one.record for one in attempts_of(database, row.run_id) if one.host == row.host)
         for text in (*former, row.record):
@@ -144,6 +139,6 @@ def _is_failed_add(record: Node) -> bool | None:
 
 
 def _was_delivered(record: Node) -> bool:
-    """Return whether a copy to flash was held against the server's account, whatever came later."""
+    """Return whether the server delivered the whole copy to flash."""
     target = record.text("pull", "target")
     return bool(target) and target != "null:"

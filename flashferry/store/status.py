@@ -1,7 +1,4 @@
-"""Read where runs stand: runs alive, leased devices, what dead runs left, last results.
-
-A journal is neither made nor changed by asking: SQLite opens it with `mode=ro` (sqlite.org/uri.html).
-"""
+"""Read the state of runs and of their devices, and which devices must be recovered. Read-only."""
 
 from __future__ import annotations
 
@@ -12,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import parsed
-from flashferry.model.states import ENDED, Outcome, State
+from flashferry.model.states import ENDED, Outcome, RunState, State
 from flashferry.store.control import ControlRequest
-from flashferry.store.control_requests import SteerRequest
+from flashferry.store.control_requests import SteerKind, SteerRequest
 from flashferry.store.lease_files import LeaseFile, LeaseFiles
-from flashferry.store.reader import LATEST_RUNS, RunState, is_run_alive, locked_runs, reading, run_state
-from flashferry.store.stored_run import held_applet, held_phase
-from flashferry.store.summaries import summarized_devices
+from flashferry.store.reader import LATEST_RUNS, is_run_alive, locked_runs, reading, run_state
+from flashferry.store.summaries import held_applet, held_phase, summarized_devices
 from flashferry.store.tables import (
     RunRow,
     StatusRow,
@@ -28,14 +24,13 @@ from flashferry.store.tables import (
     latest_runs,
     run_row,
     runs_by_age,
-    wishes_of,
+    steer_requests_of,
 )
 from inventory.transport_policy import USUAL
 
 __all__ = [
     "DeviceStatus",
     "FollowedRun",
-    "RunState",
     "RunStatus",
     "Status",
     "StatusReader",
@@ -52,22 +47,20 @@ class DeviceStatus:
     Attributes:
         host: Inventory name at that time.
         address: Address at that time.
-        state: How far it came (`planned` to `done` or `failed`).
-        is_held: Whether its lease is not ended: in the run's hands, or left by it.
+        state: `planned` to `done` or `failed`.
+        is_held: Whether its lease has not ended: the run holds it, or left it unrestored.
         updated_at: Last change, ISO 8601, UTC.
-        outcome: What became of it, or None where that is not recorded.
-        restored: Whether its configuration is what it was, by the last attempt that changed it, or None.
-        rate_bytes_per_s: By the server's account, or None.
-        verdict: What limited the copy, or None.
-        reason: Why it failed or was refused, or None.
-        site: Name of its site, or None.
-        wave: Number of its wave.
-        attempt: Which attempt of the run this is, 1 for the first.
-        transport: By what it fetched, or was to, or None where that is not recorded.
-        activation: Phase of the activation that it is in hand for; None where it is in none.
-        applet: Name of the applet that it may carry while it is in hand (`stage --dead-man`), or None.
-        configuration: What became of its configuration, in the word for people, or None.
-        is_accepted: Whether the operator accepted that as it is (`recover --accept`), so that nothing of it is open.
+        outcome: A value of `flashferry.model.states.Outcome`; None before the end.
+        restored: Whether its configuration is restored, by the last attempt that changed it; None if unknown.
+        rate_bytes_per_s: Measured by the server; None for none.
+        verdict: What limited the copy; None if unknown.
+        reason: Why it failed or was refused; None for none.
+        attempt: Number of the attempt, from 1.
+        transport: Transport of the copy; None if unknown.
+        activation: Phase of its activation while held; None for none.
+        applet: Name of the rollback applet that it may have while held (`stage --dead-man`), or None.
+        configuration: The state of its configuration as shown to users; None if unknown.
+        is_accepted: Whether the operator accepted the configuration as it is (`recover --accept`).
     """
 
     host: str
@@ -91,8 +84,8 @@ class DeviceStatus:
 
     @property
     def is_left_by_plan(self) -> bool:
-        """Return whether its run's plan leaves it as it is by rule: it ended where it began, and nothing is open."""
-        return self.outcome == Outcome.NOT_BEGUN and self.state == State.DONE
+        """Return whether the run's plan excluded the device, so that nothing is open."""
+        return self.outcome == Outcome.NOT_STARTED and self.state == State.DONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,18 +93,16 @@ class RunStatus:
     """A run.
 
     Attributes:
-        run_id: Its identifier.
-        verb: `stage` or `probe`.
-        state: Where it stands.
-        started_at: When it began, ISO 8601, UTC.
-        finished_at: When it ended in good order, or None.
-        devices: Its devices in the order in which they were entered.
-        resumed: How often it was gone on with.
-        is_paused: Whether no further device may begin.
+        verb: `stage`, `probe`, ...
+        started_at: ISO 8601, UTC.
+        finished_at: When it finished; None if it is alive or died.
+        devices: In the order of entry.
+        resumed: How often it was resumed.
+        is_paused: Whether it was asked to start no further device.
         is_stopping: Whether it was asked to stop.
-        waiting_wave: Number of the wave that waits for approval, or None.
-        actor: Who started it, or None where unknown.
-        job: The job of a service that it is, or None.
+        waiting_wave: Number of the wave that waits for approval; None for none.
+        actor: Who started it; None if unknown.
+        job: The service's job that last ran it; None for none.
     """
 
     run_id: str
@@ -127,14 +118,23 @@ class RunStatus:
     actor: str | None = None
     job: str | None = None
 
+    @property
+    def hold(self) -> str:
+        """Return why it starts no device: `stopping`, `paused`, `waiting` for an approval; empty: it does."""
+        if self.is_stopping:
+            return "stopping"
+        if self.is_paused:
+            return "paused"
+        return "waiting" if self.waiting_wave is not None else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostDevice:
-    """A device that a dead run had in its hands by the files beside the journal, which itself does not say so.
+    """A device that a dead run held by its lease or lock file, and of which the journal has no row.
 
     Attributes:
         run_id: The run.
-        host: Inventory name at that time; the run's own name where its devices are unknown.
+        host: Inventory name at that time; the run's identifier if its devices are unknown.
         address: Address at that time, or `?`.
     """
 
@@ -145,14 +145,14 @@ class LostDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What the journal knows.
+    """The state of a journal.
 
     Attributes:
         directory: State directory.
-        has_journal: Whether there is one; nothing was ever staged or probed from here without.
-        runs: The latest runs and every run that still holds a device, the latest first.
-        lost: What dead runs left by the files beside the journal and not by the journal: it was lost, or damaged, or an
-            older one was put in its place.
+        has_journal: Whether there is a journal.
+        runs: The latest runs and every run that still holds a device, the newest first.
+        lost: Devices of dead runs that are only in lease or lock files: the journal was lost, damaged, or replaced by
+            an older one.
     """
 
     directory: Path
@@ -162,7 +162,7 @@ class Status:
 
     @property
     def to_recover(self) -> tuple[tuple[RunStatus, DeviceStatus], ...]:
-        """Return the devices that dead runs left, or finished ones could not prove restored, with their runs."""
+        """Return the devices that a run left unrestored, with their runs."""
         return tuple(
             (run, device)
             for run in self.runs
@@ -173,60 +173,47 @@ class Status:
 
 
 def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
-    """Return what the journal of a state directory knows.
+    """Return the state of a journal.
 
     Args:
-        directory: State directory; it need not exist.
-        latest: How many runs to return; those that still hold a device come on top.
+        directory: State directory; may not exist.
+        latest: Number of runs; those that still hold a device are added.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
-    files = LeaseFiles(directory).read()
-    with reading(directory) as database:
-        if database is None:
-            return Status(directory=directory, has_journal=False, lost=_lost(directory, frozenset(), files))
-        rows = latest_runs(database, latest)
-        runs = tuple(_run_status(database, directory, row) for row in rows)
-        known = frozenset(run_id for run_id, _ in runs_by_age(database))
-        unknown = [one for one in files if not _is_known(database, one)]
-    return Status(
-        directory=directory,
-        has_journal=True,
-        runs=runs,
-        lost=_lost(directory, known, unknown),
-    )
+    return StatusReader(directory, latest).read()[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedRun:
-    """A run of those that are looked at again and again.
+    """A run that is read repeatedly.
 
     Attributes:
-        status: Where it stands.
-        request: What it was asked for, as the run kept it; empty where it did not say.
-        row: Its row.
-        actor: Who started it, or None where unknown.
-        events: Where it writes its events, or None.
-        plan_digest: The plan that it carries out, or None.
-        wishes: The requests to steer it, the oldest first.
+        status: Its state.
+        request: Its stored request; empty if there is none.
+        row: Its row in the journal.
+        steer_requests: Requests to steer it, the oldest first.
     """
 
     status: RunStatus
     request: Mapping[str, Any]
     row: RunRow
-    actor: str | None = None
-    events: str | None = None
-    plan_digest: str | None = None
-    wishes: tuple[SteerRequest, ...] = ()
+    steer_requests: tuple[SteerRequest, ...] = ()
+
+    @property
+    def held_since(self) -> str:
+        """Return when the present pause or stop was requested, ISO 8601; empty for none."""
+        requested = {"stopping": SteerKind.STOP, "paused": SteerKind.PAUSE}.get(self.status.hold)
+        return next((one.at for one in reversed(self.steer_requests) if one.what == requested), "")
 
 
 class StatusReader:
-    """Reads what the journal knows again and again, cheaply: what is over and holds no device is read once.
+    """Reads the state of a journal repeatedly; finished runs that hold no device are read once.
 
     Args:
-        directory: State directory; it need not exist.
-        latest: How many runs to return; those that still hold a device come on top.
+        directory: State directory; may not exist.
+        latest: Number of runs; those that still hold a device are added.
     """
 
     def __init__(self, directory: Path, latest: int = LATEST_RUNS) -> None:
@@ -235,10 +222,10 @@ class StatusReader:
         self._over: dict[RunRow, FollowedRun] = {}
 
     def read(self) -> tuple[tuple[FollowedRun, ...], Status]:
-        """Return the runs as they are now, and the same as `read_status` has them.
+        """Return the runs, and the state of the journal.
 
         Raises:
-            ConfigInvalid: There is a journal and it cannot be read.
+            ConfigInvalid: The journal cannot be read.
         """
         files = self._files.read()
         with reading(self._directory) as database:
@@ -257,10 +244,10 @@ class StatusReader:
         return runs, status
 
     def latest(self, count: int) -> tuple[RunStatus, ...]:
-        """Return the latest runs and those that hold a device, the latest first, as `read_status` has them.
+        """Return the latest runs and those that hold a device, the newest first.
 
         Raises:
-            ConfigInvalid: There is a journal and it cannot be read.
+            ConfigInvalid: The journal cannot be read.
         """
         with reading(self._directory) as database:
             if database is None:
@@ -269,10 +256,10 @@ class StatusReader:
             return tuple(one.status for one in self._runs(database, latest_runs(database, count), holding=holding))
 
     def some(self, run_ids: Sequence[str]) -> tuple[FollowedRun, ...]:
-        """Return some runs, those that are not known left out.
+        """Return some runs, without unknown ones.
 
         Raises:
-            ConfigInvalid: There is a journal and it cannot be read.
+            ConfigInvalid: The journal cannot be read.
         """
         with reading(self._directory) as database:
             if database is None:
@@ -281,10 +268,10 @@ class StatusReader:
             return tuple(self._run(database, row, is_held=True) for row in rows)
 
     def identifiers(self) -> tuple[str, ...]:
-        """Return all runs, the latest first.
+        """Return the identifiers of all runs, the newest first.
 
         Raises:
-            ConfigInvalid: There is a journal and it cannot be read.
+            ConfigInvalid: The journal cannot be read.
         """
         with reading(self._directory) as database:
             return () if database is None else tuple(run_id for run_id, _ in reversed(runs_by_age(database)))
@@ -301,10 +288,7 @@ class StatusReader:
             status=_run_status(database, self._directory, row),
             request=parsed(row.request) or {},
             row=row,
-            actor=row.actor,
-            events=row.events,
-            plan_digest=row.plan_digest,
-            wishes=tuple(SteerRequest.of(one) for one in wishes_of(database, row.run_id)),
+            steer_requests=tuple(SteerRequest.of(one) for one in steer_requests_of(database, row.run_id)),
         )
         if row.finished_at is not None and not is_held:
             self._over[row] = made
@@ -312,13 +296,13 @@ class StatusReader:
 
 
 def _is_known(database: sqlite3.Connection, file: LeaseFile) -> bool:
-    """Return whether the journal knows of a lease that has a file: the device is in hand, or its lease is over."""
+    """Return whether the journal accounts for a lease file: the device is held by its row, or the lease has ended."""
     row = device_row(database, file.entry.run_id, file.entry.host)
     return row is not None and (bool(row.touched) or (row.state in ENDED and row.attempt >= file.attempt))
 
 
 def _lost(directory: Path, known: frozenset[str], unknown: Sequence[LeaseFile]) -> tuple[LostDevice, ...]:
-    """Return what dead runs left by the files beside the journal and not by the journal."""
+    """Return devices of dead runs that are only in lease or lock files."""
     found = [
         LostDevice(run_id=one.entry.run_id, host=one.entry.host, address=one.entry.address)
         for one in unknown
@@ -334,42 +318,42 @@ def _lost(directory: Path, known: frozenset[str], unknown: Sequence[LeaseFile]) 
 
 
 def last_as_is(directory: Path, transport: str = USUAL) -> dict[str, float]:
-    """Return by device the speed with its own settings that its last speed test measured, in bytes per second.
+    """Return the speed of each device's last speed test with its own settings, by host, in bytes/s.
 
     Args:
-        directory: State directory; it need not exist.
-        transport: By which the speed tests went: what another one gave is nothing to hold a copy against.
+        directory: State directory; may not exist.
+        transport: Transport of the speed test.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
     unless = ("probe", "as_is", "too_short")
     return _last_measured(directory, "probe", "as_is", "steady_bytes_per_s", unless=unless, transport=transport)
 
 
 def last_hash_speeds(directory: Path) -> dict[str, float]:
-    """Return by device how fast it hashed last, in bytes per second; how long it may take the next time follows.
+    """Return the speed at which each device last hashed a file, by host, in bytes/s.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
     return _last_measured(directory, "verify", "hash_bytes_per_s")
 
 
 def last_flash_speeds(directory: Path) -> dict[str, float]:
-    """Return by device how fast it copied last inside the box, to another member or the standby, in bytes per second.
+    """Return the speed of each device's last copy to another member or the standby, by host, in bytes/s.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
     return _last_measured(directory, "distribution", "bytes_per_s")
 
 
 def last_add_speeds(directory: Path) -> dict[str, float]:
-    """Return by device how fast its last `install add` went through an image, in bytes per second.
+    """Return the speed of each device's last `install add`, by host, in bytes/s.
 
     Raises:
-        ConfigInvalid: There is a journal and it cannot be read.
+        ConfigInvalid: The journal cannot be read.
     """
     return _last_measured(directory, "added", "bytes_per_s")
 
@@ -377,7 +361,6 @@ def last_add_speeds(directory: Path) -> dict[str, float]:
 def _last_measured(
     directory: Path, *keys: str, unless: tuple[str, ...] = (), transport: str | None = None
 ) -> dict[str, float]:
-    """Return by device the latest figure that its records have at a place; see `flashferry.store.tables`."""
     with reading(directory) as database:
         return last_figures(database, *keys, unless=unless, transport=transport) if database is not None else {}
 

@@ -1,12 +1,10 @@
-"""A transfer as the journal keeps it, and those that a device's record has where they are not kept apart. Pure.
+"""A run with its devices, records and transfers, as the journal has it.
 
-A centre has the records of its sites' devices alone: the last transfer of each, and the figures of a speed test's
-copies.
+A centre has only the records of its sites' devices; their transfers are taken from these.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import Node, parsed
+from flashferry.model.states import RunState
 from flashferry.store.control_requests import SteerRequest
-from flashferry.store.reader import RunState, find_run, reading, run_state, unknown_run
+from flashferry.store.reader import find_run, reading, run_state, unknown_run
+from flashferry.store.summaries import held_applet, held_phase
 from flashferry.store.tables import (
     RecordRow,
     RunRow,
@@ -23,8 +23,8 @@ from flashferry.store.tables import (
     attempts_of,
     devices_of,
     run_row,
+    steer_requests_of,
     transfers_of,
-    wishes_of,
 )
 from flashferry.store.transfer_row import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE, unpacked, utc
 
@@ -38,11 +38,11 @@ class StoredTransfer:
     """A transfer of a device in a run.
 
     Attributes:
-        at: When it began, ISO 8601, UTC.
+        at: Start, ISO 8601, UTC.
         kind: `stage`, `probe as it is` or `probe tuned`.
-        tuned: Whether lines of ours were in force.
+        tuned: Whether our TCP settings were in force.
         target: Path on the device, or `null:`.
-        image: Name of the image; of a speed test, of its file.
+        image: Name of the image, or of the speed test's file.
         record: JSON of the server's TransferRecord, with its samples.
     """
 
@@ -55,10 +55,10 @@ class StoredTransfer:
 
     @classmethod
     def of(cls, row: SampledRow) -> StoredTransfer:
-        """Return the transfer of a row.
+        """Make it from a row.
 
         Raises:
-            ValueError: The row's account is damaged.
+            ValueError: The record is damaged.
         """
         return cls(
             at=row.at,
@@ -71,11 +71,11 @@ class StoredTransfer:
 
 
 def transfers_in(record: dict[str, Any], *, updated_at: str) -> tuple[StoredTransfer, ...]:
-    """Return the transfers that a device's record names, the oldest first.
+    """Return the transfers in a device's record, the oldest first.
 
     Args:
         record: JSON of a DeviceRecord.
-        updated_at: When it was written, for copies whose own time was not kept.
+        updated_at: When it was written, for copies without a time of their own.
     """
     node = Node(record)
     if isinstance(node.at("probe").value, dict):
@@ -88,7 +88,7 @@ def transfers_in(record: dict[str, Any], *, updated_at: str) -> tuple[StoredTran
 
 
 def was_tuned(record: dict[str, Any]) -> bool:
-    """Return whether lines that make a copy faster were set on the device, by its record."""
+    """Return whether settings that speed up a copy were set on the device, by its record."""
     node = Node(record)
     words = {change.text("keyword") for change in node.list("changes")}
     return bool(node.at("tune").value) and bool(words & _TUNING)
@@ -99,7 +99,7 @@ def _arms(record: Node, updated_at: str) -> Iterator[StoredTransfer]:
     for name, kind in (("as_is", PROBE_AS_IS), ("tuned", PROBE_TUNED)):
         arm = record.at("probe", name).value
         if isinstance(arm, dict):
-            # The record's own transfer is the last copy of all; it has its samples, and so wins.
+            # The record's own transfer is the last copy and has samples, so it is preferred.
             account = last if isinstance(last, dict) and _is_same(last, arm) else _account_of(arm, last)
             yield _stored(account, kind, tuned=kind == PROBE_TUNED, target=NULL, updated_at=updated_at)
 
@@ -109,7 +109,7 @@ def _is_same(account: dict[str, Any], arm: dict[str, Any]) -> bool:
 
 
 def _account_of(arm: dict[str, Any], last: object) -> dict[str, Any]:
-    """Return an arm as a transfer's record; it ended when the last copy started, or before."""
+    """Return one measurement of a speed test as a transfer's record; it ended when the last copy started, or before."""
     ended_s = Node(last).number("started_at")
     return {
         "started_at": None if ended_s is None else ended_s - (Node(arm).number("duration_s") or 0.0),
@@ -149,19 +149,18 @@ class StoredDevice:
     Attributes:
         host: Inventory name at that time.
         address: Address at that time.
-        site: Name of its site, or None.
-        wave: Number of its wave; 0 where a run has none.
-        image: Name of the image that it was to get, or None where the run did not say.
-        state: How far it came (`planned` to `done` or `failed`).
-        attempt: Which attempt of the run this is, 1 for the first.
-        is_held: Whether its lease is not ended: in the run's hands, or left by it.
-        identity: What the device calls itself, or None where it was never touched.
-        record: JSON of its DeviceRecord; empty where there is none yet.
-        attempts: Records of the attempts before, the first one first.
-        transfers: All its transfers in this run, the oldest first.
+        wave: Number of its wave; 0 if the run has none.
+        image: Name of the image to copy; None if unknown.
+        state: `planned` to `done` or `failed`.
+        attempt: Number of the attempt, from 1.
+        is_held: Whether its lease has not ended: the run holds it, or left it unrestored.
+        identity: Serial number and host name; None if it was never touched.
+        record: JSON of its DeviceRecord; empty if there is none yet.
+        attempts: Records of earlier attempts, the oldest first.
+        transfers: Its transfers in this run, the oldest first.
         updated_at: Last change, ISO 8601, UTC.
-        activation: Phase of the activation that it is in hand for; None where it is in none.
-        applet: Name of the applet that it may carry while it is in hand (`stage --dead-man`), or None.
+        activation: Phase of its activation while held; None for none.
+        applet: Name of the rollback applet that it may have while held (`stage --dead-man`), or None.
     """
 
     host: str
@@ -186,20 +185,17 @@ class StoredRun:
     """A run.
 
     Attributes:
-        run_id: Its identifier.
-        verb: `stage` or `probe`.
-        state: Where it stands.
-        started_at: When it began, ISO 8601, UTC.
-        finished_at: When it ended in good order, or None.
-        request: What it was asked for; empty where it did not say.
-        devices: Its devices in the order in which they were entered.
-        resumed: How often it was gone on with.
-        damaged: What could not be read, in sentences.
-        actor: Who started it; None where unknown.
-        job: The job of a service that has it in hand, or had it last; None where there is none.
-        events: The file of its events; None where there is none, or it is unknown.
-        plan_digest: The plan that it carries out; None where there is none, or it is unknown.
-        wishes: The requests to steer it while it ran, the oldest first.
+        started_at: ISO 8601, UTC.
+        finished_at: When it finished; None if it is alive or died.
+        request: Its stored request; empty if there is none.
+        devices: In the order of entry.
+        resumed: How often it was resumed.
+        damaged: What could not be read, one sentence each.
+        actor: Who started it; None if unknown.
+        job: The service's job that last ran it; None for none.
+        events: File of its events; None if unknown.
+        plan_digest: Digest of its plan; None for none.
+        steer_requests: Requests to steer it, the oldest first.
     """
 
     run_id: str
@@ -215,17 +211,22 @@ class StoredRun:
     job: str | None = None
     events: str | None = None
     plan_digest: str | None = None
-    wishes: tuple[SteerRequest, ...] = ()
+    steer_requests: tuple[SteerRequest, ...] = ()
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether its process is alive."""
+        return self.state is RunState.ALIVE
 
 
 def read_run(directory: Path, run_id: str, *, with_transfers: bool = True, host: str | None = None) -> StoredRun:
-    """Return all that is known of a run.
+    """Read a run.
 
     Args:
         directory: State directory.
-        run_id: The run; its beginning or end where that is unique, or `latest`.
-        with_transfers: Whether to read the transfers, too: with their samples they are nearly all of a large run.
-        host: This device alone, by its name in the run, if it has it; None: all.
+        run_id: Its identifier, beginning or end if unique, or `latest`.
+        with_transfers: Whether to read the transfers, which are most of a large run.
+        host: Only this device; None for all.
 
     Raises:
         ConfigInvalid: The run is unknown, or the journal cannot be read.
@@ -241,7 +242,7 @@ def read_run(directory: Path, run_id: str, *, with_transfers: bool = True, host:
 def stored_run(
     database: sqlite3.Connection, directory: Path, row: RunRow, *, with_transfers: bool, host: str | None = None
 ) -> StoredRun:
-    """Return all that is known of the run of a row; arguments as those of `read_run`."""
+    """Return the run of a row; see `read_run`."""
     reader = _RunReader(database, row.run_id, host)
     request = reader.object_of("what the run was asked for", row.request)
     return StoredRun(
@@ -258,13 +259,13 @@ def stored_run(
         job=row.job,
         events=row.events,
         plan_digest=row.plan_digest,
-        wishes=tuple(SteerRequest.of(one) for one in wishes_of(database, row.run_id)),
+        steer_requests=tuple(SteerRequest.of(one) for one in steer_requests_of(database, row.run_id)),
     )
 
 
 @dataclass(slots=True)
 class _RunReader:
-    """Reads one run and notes what it cannot read."""
+    """Reads one run and collects what it cannot read."""
 
     database: sqlite3.Connection
     run_id: str
@@ -328,25 +329,8 @@ class _RunReader:
         )
 
 
-def held_phase(activation: str | None) -> str | None:
-    """Return the phase of a lease's activation, or None where it has none."""
-    return Node(parsed(activation)).text("phase")
-
-
-def held_applet(changes: str | None) -> str | None:
-    """Return the name of the last applet among the changes of a lease, or None."""
-    # Loaded for a device in hand alone: it brings errors of devices, which a reader of the journal does not wait for.
-    from tasks.applet import applet_of, is_applet
-
-    try:
-        lines = [Node(one).text("ours") or "" for one in json.loads(changes or "[]")]
-    except (ValueError, TypeError):
-        return None
-    return next((applet_of(line) for line in reversed(lines) if is_applet(line)), None)
-
-
 def _whole(record: dict[str, Any], transfers: list[StoredTransfer]) -> dict[str, Any]:
-    """Return a record with the samples of its transfer, which are kept apart from it."""
+    """Return a record with the samples of its transfer, which are stored separately."""
     node = Node(record).at("transfer")
     mine, started_s = node.value, node.number("started_at")
     if not isinstance(mine, dict) or mine.get("samples") or started_s is None:

@@ -1,8 +1,7 @@
-"""Choose the attempt of a device that decides what became of its configuration. Pure.
+"""Summarise a device's record for lists, including the attempt that decided the state of its configuration.
 
-An attempt that found the image there already touches nothing. Where an attempt before it had tuned the device, by a run
-that died, say, and recovery restored it, then that is what became of the device: changed, restored, proven; not
-"never changed".
+An attempt that finds the image in place changes nothing. If an earlier attempt tuned the device, for example in a run
+that died, and recovery restored it, then "restored" is the device's result and not "never changed".
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from inventory.transport_policy import USUAL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSource:
-    """Where it stands what became of a device's configuration.
+    """The record that states whether a device's configuration is restored.
 
     Attributes:
-        account: The JSON object that has `restored`, `restore` and the failure: a record, or what recovery said.
-        record: The record of that attempt.
-        by_recovery: Whether it was recovery that restored the device.
-        ago: How many attempts back that was; 0 for the latest.
+        account: JSON object with `restored`, `restore` and the failure: a record, or recovery's part of it.
+        record: Record of that attempt.
+        by_recovery: Whether recovery restored the device.
+        ago: How many attempts back; 0 for the latest.
     """
 
     account: dict[str, Any]
@@ -38,28 +37,28 @@ class RestoreSource:
 
     @property
     def restored(self) -> str | None:
-        """Return whether the configuration is what it was, or None where that is not recorded."""
+        """Return a value of `Restored`; None if not recorded."""
         return Node(self.account).text("restored")
 
     @property
     def is_accepted(self) -> bool:
-        """Return whether the operator accepted the configuration as it is: it is not proven to be what it was."""
+        """Return whether the operator accepted the configuration as it is, without proof."""
         return bool(Node(self.account).flag("is_accepted"))
 
     @property
     def label(self) -> str | None:
-        """Return what became of the configuration in the word for people, or None where the run did not say."""
+        """Return the state of the configuration as shown to users; None if not recorded."""
         if self.is_accepted:
             return ACCEPTED_LABEL
         return Restored(self.restored).label if self.restored in set(Restored) else self.restored
 
 
 def restore_source(record: dict[str, Any], attempts: Sequence[dict[str, Any]] = ()) -> RestoreSource:
-    """Return the last account of a device that had been changed; of one that never was, that of its latest attempt.
+    """Return the record of the last attempt that changed the device, else of the latest.
 
     Args:
         record: Record of the latest attempt.
-        attempts: Records of those before, the first one first.
+        attempts: Records of earlier attempts, the oldest first.
     """
     latest = _source(record, 0)
     if latest.restored not in (None, Restored.UNTOUCHED.value):
@@ -109,20 +108,20 @@ END;
 
 
 def keep_summaries(database: sqlite3.Connection) -> None:
-    """Make every write of a connection keep the summaries of the devices that it changes."""
+    """Register triggers on a connection that update the summaries of changed devices."""
     database.create_function(_FUNCTION, 2, _summary_text, deterministic=True)
     execute_all(database, _TRIGGERS)
 
 
 def summary_of(record: dict[str, Any], attempts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """Return what a summary holds: the fields of `DeviceStatus` that come from records, as JSON types.
+    """Return a device's summary: the fields of `DeviceStatus` that come from records, as JSON types.
 
     Args:
-        record: The record of the latest attempt; empty where there is none.
-        attempts: The records of earlier attempts, the first one first.
+        record: Record of the latest attempt; empty if there is none.
+        attempts: Records of earlier attempts, the oldest first.
     """
     node, source = Node(record), restore_source(record, attempts)
-    # Where transports were compared the last copy is one of several; the record names the one that was the fastest.
+    # If transports were compared, the record names the fastest, which may not be the last copy.
     best = next((row.at("arm") for row in node.list("probe", "by_transport") if row.flag("is_best")), None)
     return {
         "outcome": node.text("outcome"),
@@ -140,7 +139,7 @@ _NOTHING = summary_of({})
 
 
 def summarized_devices(database: sqlite3.Connection, run_id: str) -> list[tuple[StatusRow, dict[str, Any]]]:
-    """Return the devices of a run in the order in which they were entered, each with its summary."""
+    """Return the devices of a run with their summaries, in the order of entry."""
     rows = status_rows(database, run_id, with_summaries=has_summaries(database))
     known = [_known(row, found) for row, found in zip(rows, _decoded(rows), strict=True)]
     if None not in known:
@@ -156,7 +155,7 @@ def summarized_devices(database: sqlite3.Connection, run_id: str) -> list[tuple[
 
 
 def _decoded(rows: Sequence[StatusRow]) -> list[Any]:
-    """Return the summaries as JSON types. All at once: one by one they take five times as long."""
+    """Parse the summaries; all at once takes a fifth of the time."""
     try:
         found = json.loads(f"[{','.join(row.summary or 'null' for row in rows)}]")
     except ValueError:
@@ -165,7 +164,7 @@ def _decoded(rows: Sequence[StatusRow]) -> list[Any]:
 
 
 def _known(row: StatusRow, summary: Any) -> dict[str, Any] | None:
-    """Return the summary of a device that is that of its record; None where there is no such summary."""
+    """Return a device's stored summary if it matches the record; else None."""
     if row.summary is None:
         return None if row.has_record or row.attempt > 1 else _NOTHING
     if row.summarized_at != row.updated_at or not isinstance(summary, dict) or summary.keys() != _NOTHING.keys():
@@ -178,5 +177,22 @@ def _from_records(record: str | None, attempts: Sequence[str | None]) -> dict[st
 
 
 def _summary_text(record: str | None, attempts: str | None) -> str:
-    """Return the summary as the table has it; a trigger's function, so nothing is raised for a damaged record."""
+    """Return the summary as stored. Called by a trigger, so a damaged record must not raise."""
     return json.dumps(_from_records(record, json.loads(attempts) if attempts else ()))
+
+
+def held_phase(activation: str | None) -> str | None:
+    """Return the phase of a lease's activation; None for none."""
+    return Node(parsed(activation)).text("phase")
+
+
+def held_applet(changes: str | None) -> str | None:
+    """Return the name of the last applet among a lease's changes; None for none."""
+    # Imported only for a held device (start time): it loads the modules of devices.
+    from tasks.applet import applet_of, is_applet
+
+    try:
+        lines = [Node(one).text("ours") or "" for one in json.loads(changes or "[]")]
+    except (ValueError, TypeError):
+        return None
+    return next((applet_of(line) for line in reversed(lines) if is_applet(line)), None)

@@ -1,8 +1,6 @@
-"""The journal's tables as rows: every question that is asked of the database, and one reader for each table.
+"""Queries of the journal's tables, and a dataclass for the rows of each.
 
-Rows are what SQLite has, JSON still as text; what they mean is said by `stored_run`, `status`, `leases`, `history` and
-the journal itself. All functions take a connection: that of the journal's writer, or one that may only read
-(`flashferry.store.reader`).
+Rows have JSON as text. A connection is the writer's, or a read-only one of `flashferry.store.reader`.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from flashferry.store.schema import TABLES, sound
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run: how it was started, where it stands, and what operators want of it."""
+    """A run: how it was started, its state, and what operators requested."""
 
     TABLE: ClassVar = "runs"
     run_id: str
@@ -41,7 +39,7 @@ class RunRow:
 class SteerRow:
     """A request to steer a run."""
 
-    TABLE: ClassVar = "wishes"
+    TABLE: ClassVar = "steer_requests"
     run_id: str
     at: str
     actor: str
@@ -53,7 +51,7 @@ class SteerRow:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """A device of a run, without the JSON that is kept of it."""
+    """A device of a run, without its JSON columns."""
 
     TABLE: ClassVar = "devices"
     run_id: str
@@ -74,7 +72,7 @@ class DeviceRow:
 
 @dataclass(frozen=True, slots=True)
 class RecordRow(DeviceRow):
-    """A device of a run with its record, what was set there, and the activation that it is or was in."""
+    """A device of a run with its record, its changed lines and its activation."""
 
     record: str | None
     changes: str | None
@@ -83,7 +81,7 @@ class RecordRow(DeviceRow):
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """A device of a run as lists of runs show it, with its summary and the device row's time when that was made."""
+    """A device of a run as lists show it, with its summary and the `updated_at` for which the summary was made."""
 
     run_id: str
     host: str
@@ -103,7 +101,7 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow(DeviceRow):
-    """A device of a run with what recovery needs; `is_sound` is 0 where the row is not what was written."""
+    """A device of a run with what recovery needs; `is_sound` is 0 if the row's checksum does not match."""
 
     snapshot: str | None
     changes: str | None
@@ -114,7 +112,7 @@ class LeaseRow(DeviceRow):
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """A former attempt of a run at a device, with its record."""
+    """An earlier attempt of a run at a device, with its record."""
 
     TABLE: ClassVar = "attempts"
     run_id: str
@@ -156,25 +154,25 @@ class TransferRow:
 
 @dataclass(frozen=True, slots=True)
 class SampledRow(TransferRow):
-    """A transfer with the server's whole account of it, compressed."""
+    """A transfer with the server's complete record of it, compressed."""
 
     record: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
-    """The last word of a speed test on whether tuning is worth it."""
+    """Result of a device's last speed test: whether tuning is useful."""
 
     host: str
     updated_at: str
-    is_worth: int
+    is_useful: int
     reason: str | None
     transport: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class EndedCopy:
-    """What is counted of a transfer; `number` grows from one to the next."""
+    """The figures of a transfer that metrics count; `number` increases from one transfer to the next."""
 
     number: int
     site: str
@@ -195,7 +193,6 @@ _THIS_DEVICE = "WHERE run_id = ? AND host = ?"
 def _rows(
     database: sqlite3.Connection, kind: type[Row], clauses: str = "", values: tuple[Any, ...] = (), **computed: str
 ) -> list[Row]:
-    """Return rows of a kind."""
     columns = ", ".join(computed.get(field.name, field.name) for field in fields(kind))
     found = database.execute(f"SELECT {columns} FROM {kind.TABLE} {clauses}", values)  # noqa: S608 -- our own words
     return [kind(*row) for row in found]
@@ -215,7 +212,7 @@ def run_row(database: sqlite3.Connection, run_id: str) -> RunRow | None:
 
 
 def latest_runs(database: sqlite3.Connection, latest: int) -> list[RunRow]:
-    """Return so many runs, the latest first, and every other one that still holds a device."""
+    """Return the latest runs, the newest first, and every older run that still holds a device."""
     return _rows(
         database,
         RunRow,
@@ -226,19 +223,19 @@ def latest_runs(database: sqlite3.Connection, latest: int) -> list[RunRow]:
 
 
 def waiting_runs(database: sqlite3.Connection) -> list[RunRow]:
-    """Return the runs that have not ended and said that a wave of theirs waits for approval, the oldest first."""
+    """Return the unfinished runs with a wave that waits for approval, the oldest first."""
     return _rows(database, RunRow, "WHERE waiting_wave IS NOT NULL AND finished_at IS NULL ORDER BY started_at, rowid")
 
 
 def run_of_job(database: sqlite3.Connection, job: str) -> str | None:
-    """Return the run that a job of a service has in hand, or had last; None where it began none."""
+    """Return the newest run of a service's job; None if the job started none."""
     query = "SELECT run_id FROM runs WHERE job = ? ORDER BY started_at DESC, rowid DESC LIMIT 1"
     found = database.execute(query, (job,)).fetchone()
     return None if found is None else str(found[0])
 
 
-def wishes_of(database: sqlite3.Connection, run_id: str) -> list[SteerRow]:
-    """Return what people wanted of a run, the oldest first."""
+def steer_requests_of(database: sqlite3.Connection, run_id: str) -> list[SteerRow]:
+    """Return the requests to steer a run, the oldest first."""
     return _rows(database, SteerRow, "WHERE run_id = ? ORDER BY rowid", (run_id,))
 
 
@@ -246,18 +243,18 @@ def wishes_of(database: sqlite3.Connection, run_id: str) -> list[SteerRow]:
 
 
 def devices_of(database: sqlite3.Connection, run_id: str, host: str | None = None) -> list[RecordRow]:
-    """Return the devices of a run with their records, in the order in which they were entered; or one of them."""
+    """Return the devices of a run with their records in the order of entry; with `host`, that device alone."""
     where = "WHERE run_id = ?1 AND (?2 IS NULL OR host = ?2) ORDER BY rowid"
     return _rows(database, RecordRow, where, (run_id, host))
 
 
 def has_summaries(database: sqlite3.Connection) -> bool:
-    """Return whether a journal has the table of summaries: an earlier flashferry made none."""
+    """Return whether the journal has the table of summaries, which earlier versions did not have."""
     return database.execute("SELECT 1 FROM sqlite_master WHERE name = 'summaries'").fetchone() is not None
 
 
 def status_rows(database: sqlite3.Connection, run_id: str, *, with_summaries: bool) -> list[StatusRow]:
-    """Return the devices of a run in the order in which they were entered, without their records."""
+    """Return the devices of a run in the order of entry, without their records."""
     of_summary = "s.summary, s.updated_at" if with_summaries else "NULL, NULL"
     joined = "LEFT JOIN summaries AS s ON s.run_id = d.run_id AND s.host = d.host " if with_summaries else ""
     query = (
@@ -269,33 +266,33 @@ def status_rows(database: sqlite3.Connection, run_id: str, *, with_summaries: bo
 
 
 def newest_devices(database: sqlite3.Connection) -> list[RecordRow]:
-    """Return of each device that any run had, by name, what the last of them has of it."""
+    """Return the newest row of each device of any run, by host name."""
     return _rows(database, RecordRow, "WHERE rowid IN (SELECT max(rowid) FROM devices GROUP BY host) ORDER BY host")
 
 
 def runs_of(database: sqlite3.Connection, host: str) -> list[RecordRow]:
-    """Return what each run that had a device has of it, the latest first."""
+    """Return the rows of a device in all runs, the newest first."""
     return _rows(database, RecordRow, "WHERE host = ? ORDER BY rowid DESC", (host,))
 
 
 def staged_rows(database: sqlite3.Connection) -> list[RecordRow]:
-    """Return what runs have of devices that were to get an image and have a record, the earliest first."""
+    """Return the rows that have an image and a record, the oldest first."""
     return _rows(database, RecordRow, "WHERE image IS NOT NULL AND record IS NOT NULL ORDER BY rowid")
 
 
 def image_rows(database: sqlite3.Connection, names: Collection[str], image: str) -> list[RecordRow]:
-    """Return what runs have of an image on devices, by their inventory names or identities, the earliest first."""
+    """Return the rows of an image on some devices, given by inventory names or identities, the oldest first."""
     marks = ", ".join("?" * len(names))
     where = f"WHERE image = ? AND (host IN ({marks}) OR identity IN ({marks})) ORDER BY rowid"
     return _rows(database, RecordRow, where, (image, *names, *names))
 
 
 def doubtful_devices(database: sqlite3.Connection, names: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Return the devices, by each of their names, and the image that a record may have something against.
+    """Return device (by each of its names) and image for every record that may hold a doubt about the image.
 
     Args:
         database: The journal.
-        names: Inventory names and identities of the devices that are meant; none: all. Records of others are not read.
+        names: Inventory names and identities of the devices to read; empty for all.
     """
     marks = ", ".join("?" * len(names))
     meant = f"(host IN ({marks}) OR identity IN ({marks}))" if names else "1"
@@ -310,17 +307,17 @@ def doubtful_devices(database: sqlite3.Connection, names: Collection[str] = ()) 
 
 
 def held_devices(database: sqlite3.Connection, *, besides: str | None = None) -> list[DeviceRow]:
-    """Return the devices that runs hold, or left; those of one run can be left out."""
+    """Return the devices that runs hold or left unrestored; `besides` leaves out one run."""
     return _rows(database, DeviceRow, "WHERE touched = 1 AND run_id IS NOT ?", (besides,))
 
 
 def lease_rows(database: sqlite3.Connection) -> list[LeaseRow]:
-    """Return the same with what recovery needs, the oldest first; the connection must know the seals."""
+    """Return the held devices with what recovery needs, the oldest first. Needs `know_seals` on the connection."""
     return _rows(database, LeaseRow, "WHERE touched = 1 ORDER BY updated_at", is_sound=sound(database, "devices"))
 
 
 def lease_row(database: sqlite3.Connection, run_id: str, host: str) -> LeaseRow | None:
-    """Return a device of a run, in its hands or not; the connection must know the seals."""
+    """Return a device of a run, held or not. Needs `know_seals` on the connection."""
     found = _rows(database, LeaseRow, _THIS_DEVICE, (run_id, host), is_sound=sound(database, "devices"))
     return next(iter(found), None)
 
@@ -331,25 +328,25 @@ def device_row(database: sqlite3.Connection, run_id: str, host: str) -> DeviceRo
 
 
 def columns_of(database: sqlite3.Connection, run_id: str, host: str, columns: Sequence[str]) -> tuple[Any, ...] | None:
-    """Return some columns of a device of a run, without reading the others; None where the run has no such device."""
+    """Return some columns of a device of a run; None if the run has no such device."""
     query = f"SELECT {', '.join(columns)} FROM devices WHERE run_id = ? AND host = ?"  # noqa: S608 -- our own words
     found: tuple[Any, ...] | None = database.execute(query, (run_id, host)).fetchone()
     return found
 
 
 def unsound_devices(database: sqlite3.Connection) -> list[DeviceRow]:
-    """Return the devices whose row is not what was written; the connection must know the seals."""
+    """Return the devices whose row does not match its checksum. Needs `know_seals` on the connection."""
     return _rows(database, DeviceRow, f"WHERE NOT {sound(database, 'devices')}")
 
 
 def other_identities(database: sqlite3.Connection, host: str) -> frozenset[str]:
-    """Return what devices of other inventory names called themselves in any run; costs a look at all of them."""
+    """Return the identities that devices of other inventory names had in any run. Reads all rows."""
     query = "SELECT DISTINCT identity FROM devices WHERE identity IS NOT NULL AND host != ?"
     return frozenset(str(found) for (found,) in database.execute(query, (host,)))
 
 
 def attempts_of(database: sqlite3.Connection, run_id: str) -> list[AttemptRow]:
-    """Return the former attempts of a run at its devices, the first ones first."""
+    """Return the earlier attempts of a run at its devices, the oldest first."""
     return _rows(database, AttemptRow, "WHERE run_id = ? ORDER BY attempt", (run_id,))
 
 
@@ -357,7 +354,7 @@ def attempts_of(database: sqlite3.Connection, run_id: str) -> list[AttemptRow]:
 
 
 def transfers_of(database: sqlite3.Connection, run_id: str, host: str | None = None) -> list[SampledRow]:
-    """Return the transfers of a run, or of one device in it, with their samples, the oldest first."""
+    """Return the transfers of a run, or of one of its devices, with their samples, the oldest first."""
     where = "WHERE run_id = ?1 AND (?2 IS NULL OR host = ?2) ORDER BY at, rowid"
     return _rows(database, SampledRow, where, (run_id, host))
 
@@ -368,13 +365,7 @@ def all_transfers(database: sqlite3.Connection) -> list[TransferRow]:
 
 
 def ended_copies(database: sqlite3.Connection, after: int, most: int) -> list[EndedCopy]:
-    """Return so many transfers at most that were kept after another one, in the order in which they were kept.
-
-    Args:
-        database: The journal.
-        after: The number of that other one; 0: from the first on.
-        most: How many at most.
-    """
+    """Return at most `most` transfers with a number greater than `after`, in the order in which they were stored."""
     query = (
         "SELECT t.rowid, coalesce(d.site, ''), t.transport, t.tuned, t.outcome, t.verdict, t.bytes_acked, "
         "t.duration_s, t.rate_bytes_per_s FROM transfers AS t "
@@ -384,18 +375,18 @@ def ended_copies(database: sqlite3.Connection, after: int, most: int) -> list[En
 
 
 def newest_copy(database: sqlite3.Connection) -> int:
-    """Return the number of the transfer that was kept last; 0 where there is none."""
+    """Return the number of the transfer stored last; 0 for none."""
     return int(database.execute("SELECT coalesce(max(rowid), 0) FROM transfers").fetchone()[0])
 
 
 def damaged_records(database: sqlite3.Connection) -> int:
-    """Return how many records of devices are no JSON."""
+    """Return how many device records are not valid JSON."""
     query = "SELECT count(*) FROM devices WHERE record IS NOT NULL AND NOT json_valid(record)"
     return int(database.execute(query).fetchone()[0])
 
 
 def probe_rows(database: sqlite3.Connection) -> list[ProbeRow]:
-    """Return what speed tests said about tuning, the oldest word first."""
+    """Return the results of speed tests on the use of tuning, the oldest first."""
     query = (
         "SELECT host, updated_at, json_extract(record, '$.probe.worth.is_worth'), "
         "json_extract(record, '$.probe.worth.reason'), json_extract(record, '$.transport') "
@@ -409,13 +400,13 @@ def probe_rows(database: sqlite3.Connection) -> list[ProbeRow]:
 def last_figures(
     database: sqlite3.Connection, *keys: str, unless: tuple[str, ...] = (), transport: str | None = None
 ) -> dict[str, float]:
-    """Return by device the latest figure that its records have at a place, `unless` there are words at another.
+    """Return by host the newest number at a JSON path of its records.
 
     Args:
         database: The journal.
-        keys: The place.
-        unless: The place of words that make the figure worthless.
-        transport: Only from records of this transport, or None for all.
+        keys: The path.
+        unless: Path of a text that makes the number invalid if present.
+        transport: Only records of this transport; None for all.
     """
     query = (
         "SELECT host, CASE WHEN json_valid(record) THEN json_extract(record, ?) END AS figure "
@@ -433,7 +424,7 @@ def last_figures(
 
 
 def runs_ended_before(database: sqlite3.Connection, before: str) -> list[str]:
-    """Return the runs that ended before a time, ISO 8601 in UTC, and hold no device; the oldest first."""
+    """Return the runs that ended before a time (ISO 8601, UTC) and hold no device, the oldest first."""
     query = (
         "SELECT run_id FROM runs WHERE finished_at < ? "
         "AND run_id NOT IN (SELECT run_id FROM devices WHERE touched = 1) ORDER BY started_at, rowid"
@@ -442,7 +433,7 @@ def runs_ended_before(database: sqlite3.Connection, before: str) -> list[str]:
 
 
 def unsound_rows(database: sqlite3.Connection) -> dict[str, int]:
-    """Return by table how many rows are not what was written; tables without any are left out."""
+    """Return the number of rows that do not match their checksum by table, without tables that have none."""
     found = {}
     for table in TABLES:
         query = f"SELECT count(*) FROM {table} WHERE NOT {sound(database, table)}"  # noqa: S608 -- our own words

@@ -1,4 +1,4 @@
-"""One transfer as the store keeps it: figures in columns, to be searched; the whole account compressed beside them."""
+"""Convert a transfer to its row: figures in columns for queries, the complete record compressed."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ NULL = "null:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferEntry:
-    """A transfer, delivered or not, with what the server's account of it does not know.
+    """A transfer, delivered or not, with what the server does not know about it.
 
     Attributes:
-        identity: What the device calls itself.
+        identity: Serial number and host name of the device.
         kind: STAGE, PROBE_AS_IS or PROBE_TUNED.
-        tuned: Whether lines of ours were in force.
+        tuned: Whether our TCP settings were in force.
         target: Path on the device, or `null:`.
-        image: Name of the image; of a speed test, of its file.
-        record: The server's account, with its samples.
-        steady_bytes_per_s: Rate after the start, or None where the copy was too short.
+        image: Name of the image, or of the speed test's file.
+        record: The server's record, with its samples.
+        steady_bytes_per_s: Rate after slow start; None if the copy was too short.
     """
 
     identity: str
@@ -46,7 +46,7 @@ class TransferEntry:
 
 
 def row_of(run_id: str, host: str, entry: TransferEntry) -> SampledRow:
-    """Return a transfer as its row; what only the device's record knows is not in it yet."""
+    """Return a transfer as a row, without what only the device's record has (see `annotate`)."""
     record = entry.record
     return SampledRow(
         run_id=run_id,
@@ -76,12 +76,12 @@ def row_of(run_id: str, host: str, entry: TransferEntry) -> SampledRow:
 
 
 def packed(value: object) -> bytes:
-    """Return JSON types compressed: an hour's samples shrink to a tenth."""
+    """Serialise and compress JSON types; an hour's samples shrink to a tenth."""
     return zlib.compress(json.dumps(value, separators=(",", ":")).encode())
 
 
 def unpacked(stored: bytes) -> dict[str, Any]:
-    """Return what `packed` was given.
+    """Reverse `packed`.
 
     Raises:
         ValueError: It is damaged, or no JSON object.
@@ -96,5 +96,5 @@ def unpacked(stored: bytes) -> dict[str, Any]:
 
 
 def utc(seconds: float) -> str:
-    """Return a wall-clock time (seconds since 1970) as the store writes it: ISO 8601, UTC, milliseconds."""
+    """Format seconds since 1970 as the journal stores times: ISO 8601, UTC, milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

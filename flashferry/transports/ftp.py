@@ -32,7 +32,7 @@ class Ftp(Transport):
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return the settings of a listener for FTP."""
-        # Late import: commands that serve nothing, such as `status`, start faster without a server's modules.
+        # Start time: most commands serve nothing.
         from ftpserver import ftp_listener
 
         return ftp_listener(

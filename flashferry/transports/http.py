@@ -52,7 +52,7 @@ class Http(Transport):
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return the settings of a listener for HTTP."""
-        # Late import: commands that serve nothing, such as `status`, start faster without a server's modules.
+        # Start time: most commands serve nothing.
         from flashferry.httpserver import http_listener
 
         return http_listener(listen_address=options.address, port=options.port)
@@ -125,7 +125,7 @@ class Https(Transport):
                 f"https: expected a certificate and its key, found {lacking}",
                 hint="Give both, of an authority that the devices trust already; or leave HTTPS out",
             )
-        # Late import: as above.
+        # Start time, as above.
         from flashferry.httpserver import https_listener
 
         return https_listener(

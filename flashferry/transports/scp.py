@@ -79,6 +79,7 @@ def describe_host_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...
     Raises:
         SettingsInvalid: A key cannot be read, made or used, or others may read it.
     """
+    # Start time: it loads cryptography.
     from flashferry.sshserver import found_host_keys, load_host_keys
 
     keys = load_host_keys(host_keys) if makes else found_host_keys(host_keys)
@@ -151,7 +152,7 @@ class Ssh(Transport):
             raise ConfigInvalid(
                 "scp: expected a folder for the SSH host keys, found none", hint="Give the run a state folder"
             )
-        # Late import: commands that serve nothing, such as `status`, start faster without a server's modules.
+        # Start time: most commands serve nothing.
         from flashferry.sshserver import ssh_listener
 
         return ssh_listener(listen_address=options.address, port=options.port, host_keys=options.host_keys)
@@ -162,6 +163,7 @@ class Ssh(Transport):
         Raises:
             SettingsInvalid: A key cannot be read, made or used, or others may read it.
         """
+        # Start time: it loads cryptography.
         from flashferry.sshserver import load_host_keys
 
         return tuple(shown for key in load_host_keys(host_keys) for shown in key.fingerprints)

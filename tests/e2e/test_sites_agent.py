@@ -226,6 +226,6 @@ def test_a_run_at_a_site_is_paused_gone_on_with_and_stopped_from_the_centre(grou
         assert not ground.is_tuned
         ground.release()
         run = read_run(ground.agents.state, "latest")
-        assert [wish.what for wish in run.wishes] == ["pause", "continue", "stop"]
+        assert [wish.what for wish in run.steer_requests] == ["pause", "continue", "stop"]
         late = ground.centre.answer(ground.centre.send(ground.centre.order(OrderJob.PAUSE, "part-5")))
         assert (late.kind, "it has ended" in late.data["sentence"]) == (WordKind.REFUSED, True)

@@ -39,7 +39,7 @@ _INSERT_DEVICE = (
     "INSERT INTO devices (run_id, host, address, port, platform, site, wave, image, state, identity, record, "
     "updated_at) VALUES (?, ?, ?, 22, 'iosxe', ?, ?, ?, ?, ?, ?, ?)"
 )
-_INSERT_REQUEST = "INSERT INTO wishes (run_id, at, actor, via, what, wave, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_INSERT_REQUEST = "INSERT INTO steer_requests (run_id, at, actor, via, what, wave, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ def _agents(ledger: SitesDatabase, now: datetime, said: str, names: Sequence[str
                 agent=said or f"{site}-5e0c9a{number}",
                 instance="1",
                 release="0.0.9" if site == "gva" else our_release(),
-                heard_at=moment(now - timedelta(seconds=ago_s)),
+                last_message_at=moment(now - timedelta(seconds=ago_s)),
                 clock_ahead_s={"ams": 0.2, "gva": -1.4, "lim": 0.1, "osl": 74.0}[site],
             )
             take_beat(database, beat)
@@ -82,15 +82,21 @@ def _run(ledger: SitesDatabase, name: str, at: datetime, ended: PartState | None
         if state is PartState.ENDED and not ended:
             told = said or "1 of 8 devices is left in hand: its run died"
         heard = None if state is PartState.GIVEN else moment(at + timedelta(minutes=50))
-        given = {"run": name, "site": site, "agent": f"{site}-5e0c9a", "changed_at": moment(at), "heard_at": heard}
+        given = {
+            "run": name,
+            "site": site,
+            "agent": f"{site}-5e0c9a",
+            "changed_at": moment(at),
+            "last_message_at": heard,
+        }
         whole, end = (9, 9) if state is PartState.ENDED else (4, None)
         parts.append(Part(round=1, from_wave=1, state=state, sentence=told, whole=whole, end_offset=end, **given))
         devices += [PartDevice(host=f"{site}-sw{n:02}", site=site, round=1, wave=1) for n in range(1, 9)]
-    first = {"run": name, "site": "ams", "agent": "ams-5e0c9a", "changed_at": moment(at), "heard_at": moment(at)}
+    first = {"run": name, "site": "ams", "agent": "ams-5e0c9a", "changed_at": moment(at), "last_message_at": moment(at)}
     parts.append(Part(round=0, from_wave=0, state=PartState.ENDED, whole=3, end_offset=3, **first))
     devices.append(PartDevice(host="ams-sw00", site="ams", round=0, wave=0))
     run = SiteRun(
-        run=name, digest="0123456789abcdef" * 4, plan="{}", begun_at=moment(at), begun_by=said or "anna",
+        run=name, digest="0123456789abcdef" * 4, plan="{}", started_at=moment(at), started_by=said or "anna",
         valid_until=moment(at + timedelta(hours=12)), stopped=said or None,
         ended_at=moment(at + timedelta(minutes=55)) if ended else None,
     )  # fmt: skip

@@ -19,10 +19,10 @@ from flashferry.core.files import reading
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.fleet_plan import Action
 from flashferry.model.plan_file import plan_from
+from flashferry.model.states import RunState
 from flashferry.monitor.progress import Expected, Roster
 from flashferry.service.client.client import ApprovalWanted, ServiceClient, ServiceRefused, ServiceUnusable
 from flashferry.service.client.stream import MOST_DEVICES, PATIENCE_S, run_events
-from flashferry.store.reader import RunState
 
 if TYPE_CHECKING:
     from flashferry.api.watching import View

@@ -239,8 +239,8 @@ class LiveTable:
                 self._say_above(f"{event.step}: {event.text}")
         elif event.status == "failed" and event.step not in {"device", "transfer"}:
             self._say_above(f"{event.host}: {event.step}: {event.text}", style=_style(event))
-        elif event.status == "failed" and event.step == "device" and is_news and event.outcome != Outcome.NOT_BEGUN:
-            # No step failed but the outcome is bad, such as not ready or rolled back.
+        elif event.status == "failed" and event.step == "device" and is_news and event.outcome != Outcome.NOT_STARTED:
+            # No step of it failed, and yet it did not end well: as one that is not ready, or that was rolled back.
             self._say_above(f"{event.host}: {event.text}", style=_style(event))
         elif event.status == "note":
             self._say_above(f"{event.host}: {event.text}")

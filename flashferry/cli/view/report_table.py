@@ -16,7 +16,7 @@ from flashferry.core.value_description import counted
 from flashferry.reports import words
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
 from flashferry.reports.marks import proof_tone, proof_word, tone
-from flashferry.reports.model import DeviceReport, Proof, Report, SiteReport, Standing
+from flashferry.reports.model import DeviceReport, Proof, Report, Severity, SiteReport
 from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
 from flashferry.reports.words import unproven_sentence
 from inventory.transport_policy import USUAL
@@ -105,7 +105,7 @@ def _attention(report: Report) -> Iterator[RenderableType]:
     urgent = [device for device in report.devices if device.needs_attention]
     if not urgent:
         return
-    order = list(Standing)
+    order = list(Severity)
     urgent.sort(key=lambda device: order.index(device.standing))
     yield from _heading(f"Needs attention: {words.devices(len(urgent))}")
     grid = ShownTable(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))

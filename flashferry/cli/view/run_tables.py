@@ -10,8 +10,7 @@ from rich.text import Text
 from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, STYLES, console, line, show
 from flashferry.core.value_description import counted
-from flashferry.model.states import Outcome, Phase, Restored, Tone, label_of, phase_of
-from flashferry.store.reader import RunState
+from flashferry.model.states import Outcome, Phase, Restored, RunState, Tone, label_of, phase_of
 from flashferry.store.summaries import restore_source
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice, StoredRun
 
 STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
-BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_BEGUN)
+BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_STARTED)
 
 MANY = 20
 """Number of devices above which only those that need attention have a row."""
@@ -97,7 +96,7 @@ def print_run_state(run: StoredRun, control: ControlRequest) -> None:
     if run.state is RunState.ALIVE:
         _print_control(run, control)
     _print_devices(run)
-    for request in run.wishes:
+    for request in run.steer_requests:
         line(f"{request.at[:19].replace('T', ' ')} UTC", _request_line(request))
     for text in run.damaged:
         line("journal", text, BAD)

@@ -1,4 +1,4 @@
-"""Metrics of a running `stage` or `serve` for Prometheus; importing this room takes a tenth of a second."""
+"""Prometheus metrics of a running `stage` or `serve`; importing this package takes a tenth of a second."""
 
 from flashferry.monitor.metrics.endpoint import endpoint, parsed_address
 from flashferry.monitor.metrics.run_metrics import RunMetrics, run_metrics

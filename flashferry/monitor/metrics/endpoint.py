@@ -1,4 +1,4 @@
-"""Where metrics are fetched: a small HTTP server for the time of a run, on loopback by default."""
+"""A small HTTP server for metrics during a run, on loopback by default."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LOOPBACK = "127.0.0.1"
 
 
 def parsed_address(text: str) -> tuple[str, int]:
-    """Return address and port of `[ADDRESS:]PORT`; an IPv6 address stands in brackets.
+    """Parse `[ADDRESS:]PORT`; an IPv6 address is in brackets.
 
     Raises:
-        ConfigInvalid: It is not of that form.
+        ConfigInvalid: It is invalid.
     """
     address, _, port = text.rpartition(":")
     address = address.removeprefix("[").removesuffix("]") or LOOPBACK
@@ -36,14 +36,14 @@ def parsed_address(text: str) -> tuple[str, int]:
 
 @contextmanager
 def endpoint(registry: CollectorRegistry, target: str) -> Iterator[None]:
-    """Serve metrics for the time of a block.
+    """Serve metrics while the block runs.
 
     Args:
-        registry: What is served.
+        registry: The metrics.
         target: `[ADDRESS:]PORT`.
 
     Raises:
-        ConfigInvalid: The target is not of that form, or cannot be listened on.
+        ConfigInvalid: The target is invalid, or cannot be bound.
     """
     address, port = parsed_address(target)
     try:

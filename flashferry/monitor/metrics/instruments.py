@@ -1,4 +1,4 @@
-"""Metrics that runs and the service both have, each defined once: name, labels, kind, and what it is."""
+"""Metrics of runs and of the service, each defined once: name, labels, type, description."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COPY_SECONDS_BUCKETS = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_40
 
 
 class MetricKind(StrEnum):
-    """What a metric is to Prometheus."""
+    """Prometheus type."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -29,10 +29,9 @@ class MetricName:
     """A metric.
 
     Attributes:
-        name: Without `flashferry_`; that of a counter without `_total`, too.
-        says: What it is, for the documentation and for Prometheus.
-        labels: Its labels.
-        kind: What it is to Prometheus.
+        name: Without `flashferry_`, and for a counter without `_total`.
+        says: Description.
+        kind: Prometheus type.
     """
 
     name: str
@@ -41,12 +40,12 @@ class MetricName:
     kind: MetricKind = MetricKind.GAUGE
 
     def split_by(self, *labels: str) -> MetricName:
-        """Return the same metric with further labels, where more is known of what it counts."""
+        """Return the metric with further labels."""
         return replace(self, labels=(*self.labels, *labels))
 
     @property
     def shown(self) -> str:
-        """The name by which rules and dashboards ask for it; of a histogram the stem."""
+        """Full name in rules and dashboards; of a histogram the stem."""
         return f"{PREFIX}{self.name}{'_total' if self.kind is MetricKind.COUNTER else ''}"
 
 
@@ -87,15 +86,14 @@ _FROM_THE_START = (
 
 
 class Instruments:
-    """The metrics that grow with events, in a registry of their own.
+    """Metrics that are updated by events, in a registry of their own.
 
     Attributes:
-        registry: Where they are; a run has its own, so that two in one process do not mix.
-        transfers: Transfers that ended, by site, outcome (`delivered`, `failed`) and verdict.
-        by_transport: The same by site, transport and outcome. A family of its own: one more label would make other
-            series of `transfers`.
-        retransmitted: Bytes sent again in transfers that ended, by site.
-        login_failures: Logins refused: by devices to us (`device`), by our FTP server to others (`ftp`).
+        registry: One per run, so that two in one process do not mix.
+        transfers: Ended transfers by site, outcome (`delivered`, `failed`) and verdict.
+        by_transport: The same by site, transport and outcome; another label would change the series of `transfers`.
+        retransmitted: Retransmitted bytes of ended transfers, by site.
+        login_failures: Refused logins: by devices to us (`device`), by our FTP server to others (`ftp`).
         copy_seconds: First byte to last acknowledgement of delivered transfers, by site.
     """
 
@@ -127,7 +125,7 @@ class Instruments:
         duration_s: float,
         retransmitted_bytes: int | None,
     ) -> None:
-        """Count a transfer that ended."""
+        """Count an ended transfer."""
         outcome = "delivered" if is_delivered else "failed"
         self.transfers.labels(site=site, outcome=outcome, verdict=verdict).inc()
         self.by_transport.labels(
@@ -145,14 +143,14 @@ class Instruments:
 
 
 class RunInstruments(Instruments):
-    """Those that only a run over a fleet has.
+    """Additional metrics of a run.
 
     Attributes:
-        device_failures: Devices that came to a bad end, by the kind of the first failure; each attempt counts.
-        restores_incomplete: Devices that could not be put back as they were, by site.
-        retries: Devices started again after a failure, by site.
+        device_failures: Failed attempts by type of the first failure.
+        restores_incomplete: Devices that could not be restored, by site.
+        retries: Retried devices, by site.
         hash_seconds: Duration of the hash on the device.
-        wait_seconds: What devices waited for a slot, by the step that they waited before.
+        wait_seconds: Waiting time for a slot, by the step after it.
         last_event: Time of the last event, seconds since 1970.
     """
 
@@ -170,7 +168,7 @@ class RunInstruments(Instruments):
             "Time of the last event of the run.",
             registry=self.registry,
         )
-        # A series that is missing until the first trouble makes no alert: its rate is unknown, not above zero.
+        # A series that is missing until the first failure triggers no alert: its rate is unknown.
         self.login_failures.labels(side="device")
         for kind in _FROM_THE_START:
             self.device_failures.labels(kind=kind)

@@ -1,4 +1,4 @@
-"""Where a run stands, read when it is scraped: between two scrapes it costs nothing."""
+"""Metrics of a run, computed when they are scraped."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from tasks.steps import STEPS
 from tasks.verify import VERIFY
 
 DOING = {step.word: step.doing for step in STEPS if step.doing is not None}
-
-"""What a device does at a step, by the step's word."""
+"""State label of a device by its step."""
 
 STATES = (
     Phase.QUEUED.value,
@@ -47,18 +46,18 @@ def state_of(device: Device) -> str:
 
 
 class FleetCollector(Collector):
-    """Turns what follows a run into metrics.
+    """Converts the followed state of a run to metrics.
 
     Args:
-        fleet: What follows the run.
-        lock: Held while it takes an event in.
+        fleet: The followed run.
+        lock: Held while it is updated.
     """
 
     def __init__(self, fleet: Fleet, lock: threading.Lock) -> None:
         self._fleet, self._lock = fleet, lock
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics as they are now."""
+        """Yield the current metrics."""
         with self._lock:
             return iter([self._devices(), *self._sites(), *self._run()])
 
@@ -101,7 +100,7 @@ class FleetCollector(Collector):
 def _gauges(tally: Tally) -> dict[str, float]:
     found = {
         "copies_running": float(tally.copies),
-        # What a sum of many small steps up and down leaves is no rate.
+        # A remainder of rounding is no rate.
         "acknowledged_bytes_per_second": max(0.0, tally.rate_bytes_per_s) if tally.copies else 0.0,
         "remaining_bytes": float(max(0, tally.todo_bytes - tally.acked_bytes)),
     }
@@ -112,15 +111,15 @@ def _gauges(tally: Tally) -> dict[str, float]:
 
 @contextmanager
 def run_metrics(target: str, roster: Roster, last_step: str) -> Iterator[RunMetrics]:
-    """Serve a run's metrics for the time of a block; yield what takes its events.
+    """Serve a run's metrics while the block runs; yield their event receiver.
 
     Args:
         target: `[ADDRESS:]PORT`.
-        roster: Which devices the run has.
-        last_step: The last step of a device, where the run has no event for its end.
+        roster: The devices of the run.
+        last_step: Last step of a device, if the run has no event for its end.
 
     Raises:
-        ConfigInvalid: The port cannot be listened on.
+        ConfigInvalid: The port cannot be bound.
     """
     metrics = RunMetrics(roster, last_step)
     with endpoint(metrics.registry, target):
@@ -128,7 +127,7 @@ def run_metrics(target: str, roster: Roster, last_step: str) -> Iterator[RunMetr
 
 
 class RunMetrics:
-    """Takes events and keeps metrics of them; constant time per event."""
+    """Updates metrics from events, in constant time per event."""
 
     def __init__(self, roster: Roster, last_step: str) -> None:
         self._fleet = Fleet(roster, last_step)
@@ -136,7 +135,7 @@ class RunMetrics:
         self._instruments = RunInstruments()
         self._instruments.registry.register(FleetCollector(self._fleet, self._lock))
         for site in self._fleet.sites:
-            # From zero on: a series that begins at one has never increased.
+            # Start at zero: a series that starts at one has never increased.
             self._instruments.restores_incomplete.labels(site=site)
             self._instruments.retries.labels(site=site)
         self._hash_from: dict[str, float] = {}
@@ -144,11 +143,11 @@ class RunMetrics:
 
     @property
     def registry(self) -> CollectorRegistry:
-        """Return where the metrics are."""
+        """Return the registry."""
         return self._instruments.registry
 
     def __call__(self, event: Event) -> None:
-        """Take an event; called from several threads."""
+        """Process an event; called from several threads."""
         with self._lock:
             self._fleet.take(event, time.monotonic())
             site = self._fleet.devices[event.host].site if event.host is not None else ""
@@ -158,7 +157,7 @@ class RunMetrics:
             self._count(event, site)
 
     def _time(self, event: Event, host: str) -> None:
-        """Time the hash, and what a device waited before it went on."""
+        """Measure the duration of hashes and of waiting."""
         if event.status == "queued":
             self._waits_from.setdefault(host, (event.step, event.at_s))
         elif (waited := self._waits_from.pop(host, None)) is not None:

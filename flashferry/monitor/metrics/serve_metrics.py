@@ -1,4 +1,4 @@
-"""Metrics of the FTP server by itself, made of its events."""
+"""Metrics of the file server without a run, from its events."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from flashferry.monitor.metrics.endpoint import endpoint
 from flashferry.monitor.metrics.instruments import Instruments
 
 SITE = "serve"
-"""The server by itself knows clients, not sites; their addresses would be labels without a bound."""
+"""Site label: without a run the server knows no sites, and client addresses would be unbounded labels."""
 
 _RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
 
 
 @contextmanager
 def serve_metrics(target: str, cap_bytes_per_s: float | None) -> Iterator[ServeMetrics]:
-    """Serve a server's metrics for the time of a block; yield what takes its events.
+    """Serve a server's metrics while the block runs; yield their event receiver.
 
     Args:
         target: `[ADDRESS:]PORT`.
-        cap_bytes_per_s: What all copies may take together; None for no cap.
+        cap_bytes_per_s: Rate limit of all copies together; None for none.
 
     Raises:
-        ConfigInvalid: The port cannot be listened on.
+        ConfigInvalid: The port cannot be bound.
     """
     metrics = ServeMetrics(cap_bytes_per_s)
     with endpoint(metrics.registry, target):
@@ -37,7 +37,7 @@ def serve_metrics(target: str, cap_bytes_per_s: float | None) -> Iterator[ServeM
 
 
 class ServeMetrics(Collector):
-    """Takes the server's events and keeps metrics of them; remembers only transfers under way."""
+    """Updates metrics from the server's events; remembers only active transfers."""
 
     def __init__(self, cap_bytes_per_s: float | None) -> None:
         self._cap_bytes_per_s = cap_bytes_per_s
@@ -45,17 +45,17 @@ class ServeMetrics(Collector):
         self._instruments.registry.register(self)
         self._instruments.login_failures.labels(side="ftp")
         self._lock = threading.Lock()
-        # By ticket: bytes acknowledged, rate, whether it stalls.
+        # By ticket: acknowledged bytes, rate, whether it stalls.
         self._running: dict[str, tuple[int, float, bool]] = {}
         self._acked_bytes = 0
 
     @property
     def registry(self) -> CollectorRegistry:
-        """Return where the metrics are."""
+        """Return the registry."""
         return self._instruments.registry
 
     def __call__(self, event: ServerEvent) -> None:
-        """Take an event of the server."""
+        """Process an event of the server."""
         if event.kind is EventKind.LOGIN_FAILED:
             self._instruments.login_failures.labels(side="ftp").inc()
         seen = event.progress
@@ -79,7 +79,7 @@ class ServeMetrics(Collector):
             )
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of what is under way."""
+        """Yield the metrics of active transfers."""
         with self._lock:
             running, acked_bytes = list(self._running.values()), self._acked_bytes
         acked = CounterMetricFamily(

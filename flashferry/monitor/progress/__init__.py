@@ -1,4 +1,4 @@
-"""Where the devices of a run stand, followed by its events: for live views, plain lines and metrics. No I/O."""
+"""The state of a run's devices, followed by its events: for live views, plain lines and metrics. No I/O."""
 
 from flashferry.monitor.progress.device import Device, Expected, Roster
 from flashferry.monitor.progress.fleet import Fleet, Tally

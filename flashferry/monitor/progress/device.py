@@ -1,4 +1,4 @@
-"""One device by its events: what it does, how far its copy is, and whether it is through."""
+"""State of one device by its events: its step, the progress of its copy, and whether it has ended."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from tasks.step import ACTIVATE_WORD, CHECK_WORD, COPY_WORD, FATAL_STEPS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """A device that a run is to see to.
+    """A device of a run.
 
     Attributes:
-        host: Inventory name.
         site: Its site; empty for none.
-        size_bytes: What is to be copied to it; None where that is not known beforehand, as with a speed test.
+        size_bytes: Bytes to copy; None if unknown, as in a speed test.
     """
 
     host: str
@@ -28,11 +27,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roster:
-    """The devices of a run and what their sites' links may carry.
+    """The devices of a run, and the caps of their sites.
 
     Attributes:
         devices: In the order of the inventory.
-        caps_bytes_per_s: By site: what all its copies may take together; a site without a cap is missing.
+        caps_bytes_per_s: Rate limit of all copies together by site; sites without a cap are missing.
     """
 
     devices: tuple[Expected, ...] = ()
@@ -42,36 +41,35 @@ class Roster:
 _SMOOTHING = 0.3
 
 SETTLING_S = 3.0
-"""So long after a site's cap was shared anew its rates are shown as they are read: smoothed, a copy would be shown with
-what it had before beside what another one has of that by now."""
+"""How long rates are shown unsmoothed after the shares of a site's cap changed: smoothed rates would include the former
+share."""
 
 
 class Device:
-    """Changes with each event of its device; cheap, for five hundred of them have an event every second.
+    """State of a device, updated with each of its events; cheap, because five hundred have an event every second.
 
     Args:
-        expected: What is known of it beforehand.
-        last_step: Its last step, where the run has no event for its end: `restore`, `reach`, `check`.
+        expected: The device.
+        last_step: Last step of a device, if the run has no event for its end: `restore`, `reach`, `check`.
 
     Attributes:
-        host: Inventory name, as it is shown.
-        site: Its site, as it is shown; empty for none.
-        planned_bytes: What is to be copied to it; None where that is not known.
-        phase: Where it stands.
-        step: What it does, or did last.
-        since_s: When that began or the device came to its end, on the clock of who follows.
-        waits: What it waits for, in words; empty where it does not.
-        doing: What it does in its step by now, in words, where that step takes as long as an activation; else empty.
-        is_retrying: Whether it waits to begin anew after a failure.
-        has_failed: Whether a step of it failed and nothing made that good.
-        text: Why, or what it ended with.
-        is_copying: Whether bytes are flowing; the three that follow are of this copy.
-        acked_bytes: What the device has acknowledged.
-        size_bytes: What the file has.
-        rate_bytes_per_s: Smoothed rate; 0 as soon as all is acknowledged, though the device may still write flash.
+        host: Inventory name, sanitised for display.
+        site: Its site, sanitised; empty for none.
+        planned_bytes: Bytes to copy; None if unknown.
+        step: Current or last step.
+        since_s: Start of the step, or end of the device, by the caller's clock.
+        waits: What it waits for; empty for nothing.
+        doing: Current activity within a long step such as an activation; else empty.
+        is_retrying: Whether it waits for another attempt.
+        has_failed: Whether a step failed and was not repeated successfully.
+        text: Why, or the result.
+        is_copying: Whether bytes flow; the next three are of this copy.
+        acked_bytes: Acknowledged bytes.
+        size_bytes: Size of the file.
+        rate_bytes_per_s: Smoothed rate; 0 once all is acknowledged, although the device may still write flash.
         copying_since_s: When its first bytes were reported.
-        moved_s: When the device last acknowledged something new.
-        verdict: What limits the copy so far; None where that is unknown.
+        moved_s: When the device last acknowledged new bytes.
+        verdict: What limits the copy so far; None if unknown.
     """
 
     __slots__ = (
@@ -117,12 +115,12 @@ class Device:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is through, as far as anybody knows."""
+        """Whether it has ended, as far as known."""
         return self.phase.is_over
 
     @property
     def has_all(self) -> bool:
-        """Whether everything of its copy was acknowledged: what it does now is its own, such as writing flash."""
+        """Whether its whole copy is acknowledged; it may still write flash."""
         return self.is_copying and 0 < self.size_bytes <= self.acked_bytes
 
     @property
@@ -131,17 +129,17 @@ class Device:
         return self.is_copying and not self.has_all
 
     def forget_former_share(self) -> None:
-        """Show its rate as it was read last: what it had before that was another share of its site's cap."""
+        """Show its last measured rate, because the smoothed one is from before a change of its share."""
         if self.is_flowing:
             self.rate_bytes_per_s = self._read_bytes_per_s
 
     def take(self, event: Event, now_s: float, *, is_settling: bool = False) -> None:
-        """Take an event of this device in.
+        """Process an event of this device.
 
         Args:
             event: The event.
-            now_s: The time, on the clock of who follows.
-            is_settling: Whether copies of its site began or ended within the last seconds, so that shares changed.
+            now_s: Current time by the caller's clock.
+            is_settling: Whether copies of its site started or ended in the last seconds, so that shares changed.
         """
         if event.status == "progress":
             self._take_progress(event, now_s, is_settling=is_settling)
@@ -176,7 +174,7 @@ class Device:
     def _begin(self, event: Event, now_s: float) -> None:
         step = event.text if event.step == "probe" else event.step
         if event.step == COPY_WORD and ":" in self.step:
-            step = self.step  # the arm of a speed test says more than `pull`
+            step = self.step  # the name of a speed test's copy is clearer than `pull`
         self.step, self.since_s = step, now_s
         self.waits, self.doing, self.is_retrying = "", "", False
         self._is_done = self._is_idle = False
@@ -195,7 +193,7 @@ class Device:
         self._is_done, self._is_idle = event.status == "done", True
         self.is_copying, self.rate_bytes_per_s, self.waits, self.doing = False, 0.0, "", ""
         if event.step == COPY_WORD and event.status == "done":
-            # The last progress event may be seconds old, or none was: from a site it comes thinned.
+            # The last progress event may be seconds old or missing: those from a site are thinned.
             self.acked_bytes = max(self.acked_bytes, self.size_bytes or self.planned_bytes or 0)
         if event.status == "failed":
             self.has_failed, self.text = True, f"{event.step}: {event.text}"
@@ -204,11 +202,11 @@ class Device:
             self._close(now_s, event.outcome)
 
     def _is_end(self, event: Event, *, was_done: bool) -> bool:
-        """Return whether a step that ended was the last, for runs without an event for a device's end."""
+        """Return whether an ended step was the last, for runs without an event for a device's end."""
         if event.status == "failed":
-            # One that is refused, not reached or could not be read never comes to the last step.
+            # A device that is refused, unreachable or unreadable never gets to the last step.
             return event.step == self._last_step or event.step in FATAL_STEPS
-        # A check that is done, and then reported once more, was all: the image is there already.
+        # A check that is reported as done twice was everything: the image is in place.
         is_all = event.step == self.step == CHECK_WORD and was_done
         return is_all or event.step == self._last_step
 
@@ -226,7 +224,7 @@ class Device:
         self.phase = Phase.FAILED if self.has_failed else Phase.DONE
         if outcome in set(Outcome):
             self.phase = Outcome(outcome).phase
-        if self.phase is Phase.NOT_BEGUN:
+        if self.phase is Phase.NOT_STARTED:
             self.has_failed = False
 
     def _no_copy(self) -> None:

@@ -1,4 +1,4 @@
-"""All devices of a run and what they sum up to, kept up to date in constant time for each event."""
+"""State and totals of all devices of a run, updated in constant time per event."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from flashferry.monitor.events import Event
 from flashferry.monitor.progress.device import SETTLING_S, Device, Expected, Roster
 
 LONGEST_S = 4 * 86_400.0
-"""What would take longer stands still; a number of days would be made of its last bytes."""
+"""A longer estimate means a stalled copy, so none is shown."""
 
 
 class Tally:
-    """What the devices of a site, or all of them, sum up to.
+    """Totals of the devices of a site, or of all.
 
     Attributes:
-        devices: How many there are, by phase.
-        todo_bytes: What is to be copied in all: a device that ended without a copy does not count any more.
-        acked_bytes: What of it was acknowledged.
-        received_bytes: What was acknowledged in all, copies that failed or were repeated too; it only grows.
-        rate_bytes_per_s: What all running copies make together.
-        copies: How many are running, those whose device still writes what it has included.
-        shared_s: When a copy began or ended last, and with it each one's share of a cap; None as long as none did.
-        cap_bytes_per_s: What they may take; None for no limit known.
+        devices: Number by phase.
+        todo_bytes: Bytes to copy, without devices that ended without a copy.
+        acked_bytes: Acknowledged part of them.
+        received_bytes: All acknowledged bytes, failed and repeated copies included; only increases.
+        rate_bytes_per_s: Sum of all running copies.
+        copies: Running copies, those whose device still writes flash included.
+        shared_s: When a copy last started or ended, which changes the shares of a cap; None for never.
+        cap_bytes_per_s: Rate limit; None if unknown.
     """
 
     __slots__ = (
@@ -53,30 +53,30 @@ class Tally:
 
     @property
     def over(self) -> int:
-        """Those that are through, well or not."""
+        """Devices that have ended."""
         return sum(count for phase, count in self.devices.items() if phase.is_over)
 
     @property
     def share(self) -> float:
-        """How much is done, 0 to 1: by bytes where they are known, else by devices."""
+        """Progress, 0 to 1: by bytes if known, else by devices."""
         if self.todo_bytes:
             return min(1.0, self.acked_bytes / self.todo_bytes)
         return self.over / max(1, self.total)
 
     @property
     def left_s(self) -> float | None:
-        """Seconds that the copies will take at the rate of now; None where unknown, or above four days."""
+        """Remaining seconds at the current rate; None if unknown, or above four days."""
         left = self.todo_bytes - self.acked_bytes
         if left <= 0 or not self.copies or self.rate_bytes_per_s * LONGEST_S < left:
             return None
         return left / self.rate_bytes_per_s
 
     def is_settling(self, now_s: float) -> bool:
-        """Return whether its copies have had their shares of a cap for a few seconds only."""
+        """Return whether the shares of a cap changed in the last seconds."""
         return self.shared_s is not None and now_s - self.shared_s < SETTLING_S
 
     def count(self, device: Device, sign: int) -> None:
-        """Count a device in (1) or out (-1)."""
+        """Add (1) or subtract (-1) a device."""
         self.devices[device.phase] += sign
         self.rate_bytes_per_s += sign * device.rate_bytes_per_s
         self.copies += sign * device.is_copying
@@ -87,21 +87,21 @@ class Tally:
 
 
 class Fleet:
-    """Follows a run by its events. Not locked: who calls from several threads locks.
+    """Follows a run by its events. Not thread-safe.
 
     Args:
-        roster: What is known beforehand; missing devices are added at their first event.
-        last_step: The last step of a device, where the run has no event for its end.
-        unnamed: Devices of the run that the roster does not name.
+        roster: The devices; missing ones are added at their first event.
+        last_step: Last step of a device, if the run has no event for its end.
+        unnamed: Number of devices of the run that are not in the roster.
 
     Attributes:
-        devices: By name, as the events have it.
-        sites: Tallies by site, the one without a name among them, in the order of the roster.
-        whole: The tally of all.
-        run_id: The run's identifier; empty until it is known.
-        wave: The wave under way, in words; empty without waves.
-        hold: What holds up the whole run: `paused`, `stopping` or `waiting` for approval; empty for nothing.
-        hold_text: That in a sentence.
+        devices: By name, as in the events.
+        sites: Totals by site, also for devices without one, in the order of the roster.
+        whole: Totals of all.
+        run_id: Empty until it is known.
+        wave: Current wave, as text; empty without waves.
+        hold: Why the whole run waits: `paused`, `stopping` or `waiting` for approval; empty for no reason.
+        hold_text: The same as a sentence.
     """
 
     def __init__(self, roster: Roster, last_step: str, unnamed: int = 0) -> None:
@@ -118,22 +118,22 @@ class Fleet:
 
     @property
     def total(self) -> int:
-        """All devices, also those without an event yet."""
+        """All devices, those without an event included."""
         return max(self.whole.total, self._unnamed)
 
     @property
     def has_copies(self) -> bool:
-        """Whether anything is copied, or is to be, as far as anybody knows: an activation or a look copies nothing."""
+        """Whether anything is or will be copied, as far as known."""
         return bool(self.whole.todo_bytes or self.whole.received_bytes or self.whole.copies)
 
     def take(self, event: Event, now_s: float) -> None:
-        """Take an event in; constant time, but for the copies of a site where one of them begins or ends.
+        """Process an event; constant time, except for a site's copies when one of them starts or ends.
 
         Args:
             event: The event.
-            now_s: The time, on any clock that goes up.
+            now_s: Current time by any monotonic clock.
         """
-        # Of a copy's progress only figures are kept; other texts are kept as people are shown them.
+        # Progress events only have figures; other texts are sanitised for display.
         if event.status != "progress" and (text := sanitize(event.text)) != event.text:
             event = replace(event, text=text)
         if event.host is None:
@@ -153,7 +153,7 @@ class Fleet:
             self._share_anew(device, now_s)
 
     def _share_anew(self, device: Device, now_s: float) -> None:
-        """Note that a copy began or ended: what its neighbours had before is no longer shown."""
+        """Record that a copy started or ended, so that former rates of its site's copies are not shown."""
         flowing = self._flowing[device.site]
         flowing.discard(device)
         tallies = (self.sites[device.site], self.whole)

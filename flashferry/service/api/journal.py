@@ -17,7 +17,7 @@ from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import is_visible, sites_of, status_seen
 from flashferry.service.service import Service
 from flashferry.store.fleet_view import device_runs, known_devices
-from flashferry.store.history import History, Measurement
+from flashferry.store.history import History
 
 router = APIRouter(prefix="/api/v1", tags=["runs"])
 
@@ -81,5 +81,5 @@ def _of_what_is_seen(service: Service, actor: Actor, found: History, device: str
     if sites is None:
         return found
     mine = {one.run_id for one in device_runs(service.state, device) if is_visible(one.site, sites)}
-    copies: list[Measurement] = [one for one in found.of(device) if one.run_id in mine]
+    copies = [one for one in found.of(device) if one.run_id in mine]
     return found if len(copies) == len(found.of(device)) and copies else History(copies, damaged=found.damaged)

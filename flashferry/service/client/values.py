@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from flashferry.api.runs import DeviceHistory, TransportHistory
+from flashferry.model.states import RunState
 from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import SteerRequest
-from flashferry.store.history import Expectation, History, Measurement
-from flashferry.store.reader import RunState
+from flashferry.store.history import Expectation, History
+from flashferry.store.measurements import Measurement
 from flashferry.store.stored_run import StoredDevice, StoredRun
 
 
@@ -101,15 +102,14 @@ class RemoteRun:
         same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
         return StoredRun(
             **same,
+            steer_requests=self.wishes,
             request={},
             devices=tuple(one.stored() for one in devices),
             job=self.jobs[-1].job_id if self.jobs else None,
         )
 
 
-_SAME = (
-    *("run_id", "verb", "state", "started_at", "finished_at", "resumed", "damaged", "actor", "plan_digest", "wishes"),
-)
+_SAME = ("run_id", "verb", "state", "started_at", "finished_at", "resumed", "damaged", "actor", "plan_digest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

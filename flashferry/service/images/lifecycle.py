@@ -42,7 +42,7 @@ from flashferry.store.service.images import FOLDER, ImageState, Published, Store
 
 LONGEST_REASON = 2000
 
-_AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED, ImageState.MISMATCH)
+_AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.APPROVED, ImageState.MISMATCH)
 
 _Change = Callable[[sqlite3.Connection, StoredImage], StoredImage]
 
@@ -78,7 +78,7 @@ def approve_unpublished(service: Service, actor: Actor, name: str, reason: str) 
 
     def change(_: sqlite3.Connection, image: StoredImage) -> StoredImage:
         details = f"{actor.name} approved it: {reason}"
-        return replace(image, state=ImageState.VOUCHED, vouched_by=actor.name, told=details)
+        return replace(image, state=ImageState.APPROVED, approved_by=actor.name, state_reason=details)
 
     return _changed(service, actor, "image.vouched", name, change, of=(ImageState.UNKNOWN,), reason=reason)
 
@@ -94,7 +94,7 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
     """
     with service.database.reading() as database:
         image = found(database, name)
-    if image.state is ImageState.ARRIVING:
+    if image.state is ImageState.UPLOADING:
         give_up(service, actor, image)
         return None
     reason = checked_reason(reason)
@@ -167,9 +167,9 @@ def judged_anew(service: Service, database: sqlite3.Connection, image: StoredIma
     """Return the row of an image that was read again. An approval holds for the content that was approved."""
     judged = whole(service, database, image, contents)
     is_same = image.sha512 == contents.digests.sha512
-    if image.state is ImageState.VOUCHED and is_same and judged.state is ImageState.UNKNOWN:
-        return replace(judged, state=ImageState.VOUCHED, told=image.told)
-    return replace(judged, vouched_by=image.vouched_by if is_same else None)
+    if image.state is ImageState.APPROVED and is_same and judged.state is ImageState.UNKNOWN:
+        return replace(judged, state=ImageState.APPROVED, state_reason=image.state_reason)
+    return replace(judged, approved_by=image.approved_by if is_same else None)
 
 
 def read_file(service: Service, image: StoredImage) -> Contents:
@@ -198,6 +198,8 @@ def image_json(service: Service, image: StoredImage) -> dict[str, object]:
     details = dict(to_json(image))
     del details["file_state"]
     return details | {
+        "told": details.pop("state_reason"),
+        "vouched_by": details.pop("approved_by"),
         "received_bytes": offset_of(service, image),
         "is_usable": image.is_usable,
         "family": None if family is None else family.name,
@@ -339,7 +341,7 @@ REST_S = 10.0
 
 _LEAST_QUIET_S = 86400.0
 
-_IN_FOLDER = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED)
+_IN_FOLDER = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.APPROVED)
 
 
 def reconcile_folder(service: Service) -> None:
@@ -380,7 +382,7 @@ def _reconcile(service: Service, image: StoredImage) -> None:
     if image.state is ImageState.HIDDEN and is_over(service, image):
         remove(service, SYSTEM, image, "it was removed, and can no longer be restored")
         return
-    if image.state is ImageState.ARRIVING:
+    if image.state is ImageState.UPLOADING:
         _reconcile_upload(service, image)
         return
     settle(service, image)

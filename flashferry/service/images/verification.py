@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,119}", re.ASCII)
 _PART = ".part"
 
 _BESIDE = {
-    ImageState.ARRIVING: (".arriving", _PART),
+    ImageState.UPLOADING: (".arriving", _PART),
     ImageState.MISMATCH: (".refused", ""),
     ImageState.HIDDEN: (".hidden", ""),
 }
@@ -120,7 +120,7 @@ def _places(service: Service, name: str) -> list[Path]:
 
 
 _IN_THE_WAY = {
-    ImageState.ARRIVING: "is not completely uploaded",
+    ImageState.UPLOADING: "is not completely uploaded",
     ImageState.MISMATCH: "is not what the vendor published",
     ImageState.HIDDEN: "was removed",
     ImageState.UNKNOWN: "is unknown: no published digest is known, and no admin approved it",
@@ -197,7 +197,7 @@ def why_not_usable(database: sqlite3.Connection, name: str, sha512: str | None =
     if image is None:
         return f"image {name} is not in the image store, which checks its folder each minute"
     if not image.is_usable:
-        because = f" ({image.told})" if image.told and image.state is ImageState.MISMATCH else ""
+        because = f" ({image.state_reason})" if image.state_reason and image.state is ImageState.MISMATCH else ""
         return f"image {name} {_IN_THE_WAY[image.state]}{because}"
     if sha512 is not None and image.sha512 != sha512:
         return f"image {name} in the image store is not the one that the plan was made for"

@@ -60,7 +60,7 @@ def run_json(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[s
         "plan_digest": run.plan_digest,
         "sites": list(sites_of_run(run)),
         "control": asdict(control),
-        "wishes": [asdict(one) for one in run.wishes],
+        "wishes": [asdict(one) for one in run.steer_requests],
         "waves": [_wave_json(run, number) for number in sorted({device.wave for device in run.devices})],
         "damaged": list(run.damaged),
         "jobs": [job_json(job) for job in jobs],

@@ -6,6 +6,7 @@ import sqlite3
 
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.model.states import RunState
 from flashferry.service.auditing import note, note_outcome, note_refusal
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, ServiceError, not_delivered
 from flashferry.service.jobs.create import JobSpec, ask, seen_job
@@ -16,7 +17,6 @@ from flashferry.service.run_visibility import seen_run, sites_of_run
 from flashferry.service.service import Service
 from flashferry.store.control import ControlRequest, control_request
 from flashferry.store.control_requests import Asker, SteerKind
-from flashferry.store.reader import RunState
 from flashferry.store.service.answers import Once
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, JobKind, JobState, cancel_job, job_of

@@ -46,7 +46,7 @@ from flashferry.store.service.jobs import (
     set_sentence,
 )
 from flashferry.store.service.plans import plan_of, text_of
-from flashferry.store.tables import held_devices, run_of_job, run_row, wishes_of
+from flashferry.store.tables import held_devices, run_of_job, run_row, steer_requests_of
 
 RECOVERY_PAUSES_S = (0.0, 10.0, 60.0, 300.0)
 
@@ -544,7 +544,7 @@ def _left(service: Service, run_id: str) -> LeftRun | None:
             is_alive=is_run_alive(service.state, run_id),
             is_finished=row.finished_at is not None,
             holds=sum(device.run_id == run_id for device in held_devices(journal)),
-            is_stopped=any(one.what == SteerKind.STOP for one in wishes_of(journal, run_id)),
+            is_stopped=any(one.what == SteerKind.STOP for one in steer_requests_of(journal, run_id)),
         )
 
 

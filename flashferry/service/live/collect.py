@@ -13,6 +13,7 @@ from pathlib import Path
 from flashferry.core.errors import FlashferryError, reason_of
 from flashferry.core.jobs.processes import JobFolder
 from flashferry.core.json_access import Node
+from flashferry.model.states import RunState
 from flashferry.service.live.follow import Follower
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, limited_to, run_now
 from flashferry.service.service import Service
@@ -20,7 +21,7 @@ from flashferry.store.service.database import moment
 from flashferry.store.service.figures import WaitingPlan, waiting_plans
 from flashferry.store.service.jobs import Job, JobKind, jobs_of_run
 from flashferry.store.service.plans import text_of
-from flashferry.store.status import FollowedRun, LostDevice, RunState, RunStatus, Status, StatusReader
+from flashferry.store.status import FollowedRun, LostDevice, RunStatus, Status, StatusReader
 
 NIGHT_S = 12 * 3600.0
 """A run that started longer ago no longer belongs to tonight, unless it is live or not restored."""
@@ -113,7 +114,7 @@ class SnapshotReader:
         with self._service.database.reading() as database:
             found = {run_id: jobs_of_run(database, run_id) for run_id in missing}
             older = self._status.some(missing)
-            forecasts = {one.status.run_id: self._forecast(database, one.plan_digest) for one in older}
+            forecasts = {one.status.run_id: self._forecast(database, one.row.plan_digest) for one in older}
         runs_then = {
             one.status.run_id: run_now(one, NOTHING, forecasts[one.status.run_id], snapshot.at) for one in older
         }
@@ -141,8 +142,8 @@ class SnapshotReader:
 
     def events_of(self, run: FollowedRun) -> Path | None:
         """Return the file of a run's events, or None if it has none."""
-        if run.events:
-            return self._service.state / run.events
+        if run.row.events:
+            return self._service.state / run.row.events
         job_id = self._writers.get(run.status.run_id)
         return JobFolder.of(self._service.state, job_id).events if job_id else None
 
@@ -169,7 +170,7 @@ class SnapshotReader:
             found = {run_id: jobs_of_run(database, run_id) for run_id in ids}
             plans = waiting_plans(database, moment(now))
             jobs = {run_id: its[-1] for run_id, its in found.items() if its}
-            forecasts = {one.status.run_id: self._forecast(database, one.plan_digest) for one in followed}
+            forecasts = {one.status.run_id: self._forecast(database, one.row.plan_digest) for one in followed}
         self._writers = {
             run_id: its_jobs[-1]
             for run_id, its in found.items()

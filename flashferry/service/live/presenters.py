@@ -13,12 +13,11 @@ from urllib.parse import quote
 from flashferry.core.redaction import sanitize
 from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.core.value_description import counted
-from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase
+from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase, RunState
 from flashferry.reports.words import DASH
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of
 from flashferry.service.notices import key_of_unrestored
-from flashferry.store.status import RunState
 
 Row = Mapping[str, "Cell"]
 
@@ -185,12 +184,13 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             since=run.heard_at if is_dead else run.finished_at or "",
             path=path,
         )
-    elif run.state is RunState.DIED and any(one.phase is Phase.NOT_BEGUN for one in run.devices):
+    elif run.state is RunState.DIED and any(one.phase is Phase.NOT_STARTED for one in run.devices):
         yield ActionItem(
             key=f"died {run.run_id}",
             urgency=Urgency.HELD,
             what=run.run_id,
-            sentence=f"died; nothing is left changed, {counted(run.whole.not_begun, 'device')} {Phase.NOT_BEGUN.label}",
+            sentence="died; nothing is left changed, "
+            f"{counted(run.whole.not_begun, 'device')} {Phase.NOT_STARTED.label}",
             path=path,
         )
     if run.is_alive:
@@ -550,7 +550,7 @@ _ORDER = (
     Phase.INTERRUPTED,
     Phase.IN_PROGRESS,
     Phase.QUEUED,
-    Phase.NOT_BEGUN,
+    Phase.NOT_STARTED,
     Phase.DONE,
 )
 

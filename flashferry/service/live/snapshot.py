@@ -7,14 +7,14 @@ live and reports it, else that of the journal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 
 from flashferry.core.json_access import Node
-from flashferry.model.states import NOT_DONE, Outcome, Phase, Restored, label_of, phase_of
+from flashferry.model.states import NOT_DONE, Outcome, Phase, Restored, RunState, label_of, phase_of
 from flashferry.service.run_visibility import Sites, is_visible
 from flashferry.store.control_requests import SteerKind, SteerRequest
-from flashferry.store.status import DeviceStatus, FollowedRun, RunState
+from flashferry.store.status import DeviceStatus, FollowedRun
 
 SILENT_RUN_S = 60.0
 """A running run without events for so long needs attention, unless it waits."""
@@ -68,33 +68,22 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceNow:
-    """A device of a run.
+class DeviceNow(DeviceStatus):
+    """A device of a run by the journal, with what its events report while its run is live.
 
     Attributes:
-        is_changed: Its configuration may be changed: the run holds it.
-        restored: Whether it was restored, by the run; None if unknown.
-        outcome: Value of `flashferry.model.states.Outcome`; None before the end.
-        is_accepted: An operator accepted its configuration as it is.
-        is_left_by_plan: The plan leaves it as it is.
+        site: Its site; empty for none.
+        text: What it waits for, or why it failed, or its result.
+        rate_bytes_per_s: Of the copy under way; 0 where none is.
     """
 
-    host: str
-    site: str
-    wave: int
+    site: str = ""
+    rate_bytes_per_s: float = 0.0
     phase: Phase
     step: str
     text: str
-    is_changed: bool
-    restored: str | None
     acked_bytes: int
     size_bytes: int
-    rate_bytes_per_s: float
-    verdict: str | None
-    attempt: int
-    outcome: str | None = None
-    is_accepted: bool = False
-    is_left_by_plan: bool = False
 
     @property
     def label(self) -> str:
@@ -145,7 +134,7 @@ class Totals:
             Phase.FAILED: self.failed,
             Phase.REFUSED: self.refused,
             Phase.INTERRUPTED: self.interrupted,
-            Phase.NOT_BEGUN: self.not_begun,
+            Phase.NOT_STARTED: self.not_begun,
         }
         return counts[phase]
 
@@ -228,19 +217,20 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         devices=devices,
         sites={},
         whole=Totals(),
-        unrestored=tuple(one.host for one in devices if one.is_unrestored or (one.is_changed and not is_alive)),
+        unrestored=tuple(one.host for one in devices if one.is_unrestored or (one.is_held and not is_alive)),
         wave=events_view.wave,
         # Devices that the plan leaves out are in no wave.
         waves=tuple(sorted({one.wave for one in devices if one.wave >= 0})),
         waiting_wave=status.waiting_wave if is_alive else None,
-        hold=_hold(run, events_view) if is_alive else "",
-        hold_since=events_view.hold_since or _wished_at(run),
+        # That a wave waits is in the journal: an event of it alone is older.
+        hold=(status.hold or events_view.hold.removeprefix("waiting")) if is_alive else "",
+        hold_since=events_view.hold_since or run.held_since,
         until=_time(Node(run.request).text("until")),
         heard_at=events_view.last_at,
         resumed=status.resumed,
-        actor=run.actor or "",
-        plan_digest=run.plan_digest,
-        wishes=run.wishes,
+        actor=status.actor or "",
+        plan_digest=run.row.plan_digest,
+        wishes=run.steer_requests,
     )
     return _summed(made, forecast, now)
 
@@ -285,7 +275,7 @@ def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float 
         failed=counts[Phase.FAILED],
         refused=counts[Phase.REFUSED],
         interrupted=counts[Phase.INTERRUPTED],
-        not_begun=counts[Phase.NOT_BEGUN],
+        not_begun=counts[Phase.NOT_STARTED],
         copying=copying,
         under_way=counts[Phase.IN_PROGRESS],
         waiting=counts[Phase.QUEUED],
@@ -354,40 +344,19 @@ def _device(one: DeviceStatus, activity: DeviceActivity | None, size_bytes: int,
     is_visible_to_caller = activity is not None and not phase.is_over and activity.phase is not Phase.QUEUED
     moves = activity if activity is not None and is_visible_to_caller else None
     is_done = phase is Phase.DONE
+    by_events = {
+        "site": one.site or "",
+        "rate_bytes_per_s": moves.rate_bytes_per_s if moves else 0.0,
+        "verdict": (moves.verdict if moves else None) or one.verdict,
+    }
     return DeviceNow(
-        host=one.host,
-        site=one.site or "",
-        wave=one.wave,
+        **{each.name: getattr(one, each.name) for each in fields(one)} | by_events,
         phase=moves.phase if moves else phase,
         step=(moves.step if moves else "") or one.activation or one.state,
         text=(moves.waits or moves.text if moves else "") or one.reason or "",
-        is_changed=one.is_held,
-        restored=one.restored,
         acked_bytes=moves.acked_bytes if moves else size_bytes if is_done and one.outcome == Outcome.DONE else 0,
         size_bytes=(moves.size_bytes if moves else 0) or size_bytes,
-        rate_bytes_per_s=moves.rate_bytes_per_s if moves else 0.0,
-        verdict=(moves.verdict if moves else None) or one.verdict,
-        attempt=one.attempt,
-        outcome=one.outcome,
-        is_accepted=one.is_accepted,
-        is_left_by_plan=one.is_left_by_plan,
     )
-
-
-def _hold(run: FollowedRun, events_view: EventView) -> str:
-    status = run.status
-    if status.is_stopping:
-        return "stopping"
-    if status.is_paused:
-        return "paused"
-    return "waiting" if status.waiting_wave is not None else events_view.hold if events_view.hold != "waiting" else ""
-
-
-def _wished_at(run: FollowedRun) -> str:
-    """Return when the present pause or stop was requested; empty for none."""
-    status = run.status
-    requested = SteerKind.STOP if status.is_stopping else SteerKind.PAUSE if status.is_paused else None
-    return next((one.at for one in reversed(run.wishes) if one.what == requested), "")
 
 
 def _sizes(request: Mapping[str, object]) -> dict[str, int]:

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from flashferry.model.states import RunState
 from flashferry.monitor.events import Lines, lines_from
 from flashferry.service.live.collect import Snapshot, SnapshotReader
 from flashferry.service.live.presenters import Board, news, run_board, sse, tonight_board, whole
 from flashferry.service.run_visibility import Sites, is_visible
-from flashferry.store.reader import RunState
 from flashferry.store.service.database import moment
 
 EVERY_S = 1.0

@@ -18,7 +18,7 @@ from flashferry.core.errors import FlashferryError
 from flashferry.core.redaction import sanitize
 from flashferry.depot.messages import release
 from flashferry.depot.status import DepotFound
-from flashferry.model.states import Phase, State
+from flashferry.model.states import Phase, RunState, State
 from flashferry.monitor.metrics.instruments import COPY_SECONDS_BUCKETS, PREFIX, MetricKind
 from flashferry.monitor.metrics.run_metrics import DOING, STATES
 from flashferry.service.background import TaskState
@@ -31,7 +31,6 @@ from flashferry.store.service.figures import TableFigures, WaitingPlan
 from flashferry.store.service.images import ImageState
 from flashferry.store.service.jobs import JobKind, Outcome, ScheduleState
 from flashferry.store.service.plans import PlanState
-from flashferry.store.status import RunState
 
 _ABOVE = float("inf")
 

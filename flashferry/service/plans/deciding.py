@@ -28,10 +28,10 @@ from flashferry.store.service.plans import (
     PlanState,
     StoredPlan,
     WaveApproval,
+    add_waiting_wave,
     add_wave_approval,
     plan_of,
     wave_approval,
-    wave_is_wanted,
 )
 from flashferry.store.stored_run import StoredRun, read_run
 
@@ -217,7 +217,7 @@ def run_once(service: Service) -> None:
     """Announce each wave that started to wait for approval, once."""
     for run_id, wave in waiting_waves(service.state).items():
         with service.database.writing() as database:
-            if wave_is_wanted(database, run_id, wave, moment(service.now())):
+            if add_waiting_wave(database, run_id, wave, moment(service.now())):
                 announce(
                     *(service, database, NoticeKind.APPROVAL_WANTED, f"run:{run_id}"),
                     f"run {run_id}: wave {wave} waits for approval",

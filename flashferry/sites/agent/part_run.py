@@ -57,7 +57,7 @@ class PartRun:
             "has_run": run is not None,
             "holds": run is not None and any(device.is_held for device in run.devices),
             "is_stopped": self.is_stopped_early()
-            or (run is not None and any(one.what == SteerKind.STOP for one in run.wishes)),
+            or (run is not None and any(one.what == SteerKind.STOP for one in run.steer_requests)),
         }
 
     def is_stopped_early(self) -> bool:

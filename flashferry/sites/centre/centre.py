@@ -43,7 +43,7 @@ from flashferry.store.sites.runs import (
     SiteRun,
     add_orders,
     add_run,
-    add_wish,
+    add_steer_request,
     drop_events,
     end_held,
     give,
@@ -182,7 +182,7 @@ class Centre:
         until_s = time.monotonic() + self.settings.answer_s
         while time.monotonic() < until_s and not interrupted():
             known = self.agents()
-            if all(site in known and moment_of(known[site].heard_at) >= asked_at for site in sites):
+            if all(site in known and moment_of(known[site].last_message_at) >= asked_at for site in sites):
                 break
             time.sleep(_POLL_S)
         for site, (called, offset) in self.collector.answers().items():
@@ -257,8 +257,8 @@ class Centre:
             run=run,
             digest=read.plan.digest,
             plan=read.text,
-            begun_at=at,
-            begun_by=asker.actor,
+            started_at=at,
+            started_by=asker.actor,
             valid_until=moment(until),
             approved_wave=first_wave(read.plan),
             left_out=left_out,
@@ -361,7 +361,7 @@ class Centre:
         until = max(moment_of(run.valid_until), now()) + timedelta(seconds=LONGEST_S)
         why = asker.reason or "it was stopped"
         with self.ledger.writing() as database:
-            add_wish(database, run.run, what.value, asker, at=moment(now()), site=site, wave=wave)
+            add_steer_request(database, run.run, what.value, asker, at=moment(now()), site=site, wave=wave)
             if what is SteerKind.STOP:
                 end_held(database, run.run, f"not given: {why}", at=moment(now()), site=site)
                 if site is None:

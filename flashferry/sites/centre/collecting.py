@@ -201,7 +201,7 @@ class Collector:
             agent=word.agent,
             instance=Node(word.data).text("started_at") or "",
             release=word.release,
-            heard_at=moment(received),
+            last_message_at=moment(received),
             said_at=moment(datetime.fromisoformat(word.at)),
             clock_ahead_s=clock.ahead_s if clock else None,
             clock_within_s=clock.within_s if clock else 0.0,

@@ -82,7 +82,7 @@ class Follower:
     def __init__(self, centre: Centre, run: SiteRun, asker: Asker, clock: Callable[[], float] = time.monotonic) -> None:
         self._centre, self._run, self._asker, self._clock = centre, run, asker, clock
         self._plan = plan_in(run)
-        self._started_at, self._shown_s = moment_of(run.begun_at), 0.0
+        self._started_at, self._shown_s = moment_of(run.started_at), 0.0
         self._seen = News(lines=(), event_seq=0, changed=0)
         self._states: dict[tuple[str, int], tuple[PartState, str]] = {}
         self._silent: dict[str, float] = {}
@@ -210,7 +210,7 @@ class Follower:
         at, fresh = now(), []
         last_at: dict[str, datetime | None] = {}
         for part in parts:
-            last = moment_of(known[part.site].heard_at) if part.site in known else None
+            last = moment_of(known[part.site].last_message_at) if part.site in known else None
             is_silent = last is None or (at - last).total_seconds() > self._centre.settings.silent_after_s
             if is_silent and not part.is_over:
                 last_at[part.site] = last

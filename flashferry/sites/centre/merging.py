@@ -14,15 +14,14 @@ from flashferry.core.errors import Kind
 from flashferry.images.image import Image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.record import DeviceRecord, Failure, RunReport
-from flashferry.model.states import Outcome, Restored, State
+from flashferry.model.states import Outcome, Restored, RunState, State
 from flashferry.reports.build import build_report, report_author
 from flashferry.reports.model import Report
 from flashferry.run.make_request import excluded_record
 from flashferry.sites.centre.centre import SYSTEM, plan_in
 from flashferry.store.control_requests import SteerKind
-from flashferry.store.reader import RunState
 from flashferry.store.sites.database import SitesDatabase
-from flashferry.store.sites.runs import Part, PartState, SiteRun, parts_of, wishes_of
+from flashferry.store.sites.runs import Part, PartState, SiteRun, parts_of, steer_requests_of
 from flashferry.store.sites.words import DeviceState, devices_of
 from flashferry.store.stored_run import StoredDevice, StoredRun, transfers_in
 
@@ -63,7 +62,7 @@ def merged(ledger: SitesDatabase, run: SiteRun) -> Merged:
         ConfigInvalid: Its copy of the plan is damaged.
     """
     with ledger.reading() as database:
-        requests = [one for site, one in wishes_of(database, run.run) if site is None]
+        requests = [one for site, one in steer_requests_of(database, run.run) if site is None]
         return Merged(
             run=run,
             plan=plan_in(run),
@@ -94,7 +93,7 @@ def device_record(found: Merged, planned: PlannedDevice) -> DeviceRecord:
     """Return what became of a device: by its agent's record, else by what is known of its part or of the plan."""
     state = found.devices.get(planned.host)
     if state is None and planned.action is Action.STAGE:
-        return _without(planned, Outcome.NOT_BEGUN, "it was not among the devices that were asked for", None)
+        return _without(planned, Outcome.NOT_STARTED, "it was not among the devices that were asked for", None)
     if state is None:
         return excluded_record(planned, found.plan.created_at)
     part = found.parts[state.site, state.round]
@@ -125,12 +124,12 @@ def _silent(part: Part, planned: PlannedDevice) -> DeviceRecord:
         return _without(planned, Outcome.REFUSED, f"site {part.site} refused its part: {part.sentence}", None)
     if part.is_over:
         if not part.end_offset:
-            return _without(planned, Outcome.NOT_BEGUN, f"site {part.site}: {part.sentence}", None)
+            return _without(planned, Outcome.NOT_STARTED, f"site {part.site}: {part.sentence}", None)
         why = f"site {part.site} ended without a word of it: {part.sentence or 'it did not say why'}"
         return _without(planned, Outcome.FAILED, why, "Look into the journal of the site's agent")
     hint = f"'flashferry sites follow {part.run}' collects it once the site answers"
     return _without(
-        planned, Outcome.NOT_BEGUN, f"site {part.site} has it in hand, or will: no report of it came yet", hint
+        planned, Outcome.NOT_STARTED, f"site {part.site} has it in hand, or will: no report of it came yet", hint
     )
 
 
@@ -155,11 +154,11 @@ def stored_run(found: Merged) -> StoredRun:
         run_id=run.run,
         verb="stage",
         state=RunState.ALIVE if is_alive else RunState.FINISHED,
-        started_at=run.begun_at,
+        started_at=run.started_at,
         finished_at=None if is_alive else run.ended_at or _latest(tuple(found.parts.values())),
         request={"plan": {"digest": run.digest}},
         devices=tuple(_stored_device(found, planned) for planned in found.planned),
-        actor=run.begun_by or None,
+        actor=run.started_by or None,
         plan_digest=run.digest,
     )
 
@@ -174,7 +173,7 @@ def _stored_device(found: Merged, planned: PlannedDevice) -> StoredDevice:
     is_open = state is not None and not found.parts[state.site, state.round].is_over
     if not is_open and (not record or (state is not None and state.is_held)):
         record = stored_json(device_record(found, planned))
-    updated = (state.updated_at if state is not None else None) or found.run.begun_at
+    updated = (state.updated_at if state is not None else None) or found.run.started_at
     return StoredDevice(
         host=planned.host,
         address=planned.address,

@@ -189,7 +189,7 @@ class Orders:
         with self._ledger.reading() as database:
             received = [(part, received_of(database, part)) for part in parts_of(database, run)]
         for part, found in received:
-            if part.heard_at is not None and self._is_acknowledged_again(part, has_gap=found.has_gap):
+            if part.last_message_at is not None and self._is_acknowledged_again(part, has_gap=found.has_gap):
                 self.acknowledge(wire_run(part.run, part.site, part.round), part.site, part.whole)
                 self._acknowledged_to[part.run, part.site, part.round] = (part.whole, self._clock())
 

@@ -26,7 +26,7 @@ from flashferry.store.sites.runs import (
     parts_of,
     run_of,
     runs_by_age,
-    wishes_of,
+    steer_requests_of,
 )
 from flashferry.store.sites.words import DeviceOutcome, left_in_hand, outcomes_of
 
@@ -91,8 +91,8 @@ def overview(
                 agent=agent.agent if agent else None,
                 key=site.agent_key.key_id,
                 release=agent.release if agent else "",
-                heard_at=agent.heard_at if agent else None,
-                heard=ago(moment_of(agent.heard_at), moment_now) if agent else "never",
+                heard_at=agent.last_message_at if agent else None,
+                heard=ago(moment_of(agent.last_message_at), moment_now) if agent else "never",
                 clock_ahead_s=agent.clock_ahead_s if agent else None,
                 clock_within_s=agent.clock_within_s if agent else None,
                 images=agent.images if agent else (),
@@ -185,7 +185,7 @@ def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None
     """Return where a run stands at each of its sites; arguments as those of `overview`."""
     moment_now = at or now()
     with ledger.reading() as database:
-        parts, requests = parts_of(database, run.run), wishes_of(database, run.run)
+        parts, requests = parts_of(database, run.run), steer_requests_of(database, run.run)
         devices, agents = outcomes_of(database, run.run), agents_by_site(database)
         held = frozenset(left_in_hand(database, run.run))
     tallies: dict[tuple[str, int], Counter[str]] = {(part.site, part.round): Counter() for part in parts}
@@ -194,8 +194,8 @@ def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None
     return RunOverview(
         run_id=run.run,
         plan_digest=run.digest,
-        begun_at=run.begun_at,
-        begun_by=run.begun_by,
+        begun_at=run.started_at,
+        begun_by=run.started_by,
         ended_at=run.ended_at,
         stopped=run.stopped,
         approved_wave=run.approved_wave,
@@ -209,8 +209,8 @@ def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None
                 state=part.state.value,
                 sentence=part.sentence,
                 agent=part.agent,
-                heard_at=part.heard_at,
-                heard=ago(moment_of(part.heard_at), moment_now) if part.heard_at else "never",
+                heard_at=part.last_message_at,
+                heard=ago(moment_of(part.last_message_at), moment_now) if part.last_message_at else "never",
                 is_whole=part.is_over,
                 fetching=fetching_for(part, agents),
                 devices=dict(tallies[part.site, part.round].most_common()),

@@ -191,7 +191,7 @@ def _refusal(
 ) -> str:
     if agent is None:
         return "expected its agent to answer, found that it never has"
-    last = datetime.fromisoformat(agent.heard_at)
+    last = datetime.fromisoformat(agent.last_message_at)
     since = asked_at if asked_at is not None else now - timedelta(seconds=settings.silent_after_s)
     if last < since:
         return f"expected its agent to answer, found it silent; last message {ago(last, now)}"

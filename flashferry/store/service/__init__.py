@@ -1,4 +1,4 @@
-"""What the staging service keeps, `service.sqlite3` beside the journal: people, plans, jobs, schedules, images, audit.
+"""Tables of the staging service in `service.sqlite3`: people, plans, jobs, schedules, images, hooks, audit.
 
-Functions here take a connection, within the transaction of the caller: a change and its entry in the audit are one.
+Functions take a connection in the caller's transaction, so that a change and its audit entry are stored together.
 """

@@ -1,7 +1,6 @@
-"""Answers kept for who asks twice: a client whose connection broke sends its request again, and gets no second job.
+"""Stored answers to requests with an idempotency key, so that a repeated request does not create a second job.
 
-A key is its sender's own. It is kept in the transaction of what was asked for, so that there is no moment in which one
-is there without the other.
+An answer is stored in the same transaction as the change.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Once:
-    """A request that is to be carried out once, however often it is sent.
+    """A request to be carried out once, however often it is sent.
 
     Attributes:
-        key: What its sender calls it.
-        request: Digest of what was asked for: the same key for something else is a mistake.
+        key: Idempotency key; each person has their own.
+        request: Digest of the request; the same key with another request is an error.
     """
 
     key: str
@@ -25,11 +24,11 @@ class Once:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptAnswer:
-    """What was answered before.
+    """A stored answer.
 
     Attributes:
-        request: Digest of what was asked for.
-        answer: What came of it, such as the identifier of a job.
+        request: Digest of the request.
+        answer: The result, such as the identifier of a job.
     """
 
     request: str
@@ -37,17 +36,17 @@ class KeptAnswer:
 
 
 def answer_of(database: sqlite3.Connection, person: str, key: str) -> KeptAnswer | None:
-    """Return what an actor was answered under a key; None where they have not used it."""
+    """Return the answer stored for a person's key; None for none."""
     query = "SELECT request, answer FROM answers WHERE person = ? AND key = ?"
     row = database.execute(query, (person, key)).fetchone()
     return None if row is None else KeptAnswer(request=row["request"], answer=row["answer"])
 
 
 def keep_answer(database: sqlite3.Connection, person: str, once: Once, *, answer: str, at: str) -> None:
-    """Keep an answer.
+    """Store an answer.
 
     Raises:
-        sqlite3.IntegrityError: He has used that key.
+        sqlite3.IntegrityError: The person has used that key.
     """
     database.execute(
         "INSERT INTO answers (person, key, request, answer, at) VALUES (?, ?, ?, ?, ?)",
@@ -56,5 +55,5 @@ def keep_answer(database: sqlite3.Connection, person: str, once: Once, *, answer
 
 
 def forget_answers(database: sqlite3.Connection, before: str) -> int:
-    """Forget what was answered before a time; return how many that were."""
+    """Delete answers from before a time; return how many."""
     return database.execute("DELETE FROM answers WHERE at < ?", (before,)).rowcount

@@ -1,8 +1,8 @@
-"""The audit: who did what, when, from where, to which object, before and after; refusals too. Never changed.
+"""The audit log: who did or was refused what, when, from where, with the object before and after. Append-only.
 
-Each entry carries the hash of the one before it: removing or altering one breaks the chain from there on.
-Times never go back from entry to entry, save where an entry `clock.back` of the system says so: where the clock was put
-back by less than two seconds, as time servers do, an entry has the time of the one before it.
+Each entry holds the hash of the previous one, so removing or changing one breaks the chain. Times never decrease,
+except at an entry `clock.back`; if the clock was set back by less than 2 s, as by NTP, the previous entry's time is
+used.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from flashferry.store.database import execute_all
 from flashferry.store.service.database import STEPS
 
 FIRST = "0" * 64
-"""What the first entry has for the hash of the one before it."""
+"""The first entry's `previous`."""
 CLOCK_BACK = "clock.back"
-"""The action of the entry that says that the clock was put back."""
+"""Action of an entry about a clock that was set back."""
 _SMALL_STEP = timedelta(seconds=2)
 
 
@@ -30,16 +30,16 @@ class AuditEntry:
     """One action, done or refused.
 
     Attributes:
-        at: When, as the tables keep times.
-        actor: Who; `system` where the service acted by itself.
+        at: Time, as the tables store times.
+        actor: User name; `system` for the service itself.
         via: `session`, `token`, `header`, `system` or `command-line`.
-        address: From where; empty where it is not known.
-        action: What, such as `plan.approve`.
-        object: To which object, such as `plan:7c1e…`.
+        address: Client address; empty if unknown.
+        action: Such as `plan.approve`.
+        object: Such as `plan:7c1e…`.
         outcome: `asked`, `done`, `refused` or `failed`.
-        reason: What the actor gave for it, or why it was refused.
-        before: What was there, as JSON; empty where nothing was.
-        after: What is there now, as JSON; empty where nothing is.
+        reason: The actor's reason, or why it was refused.
+        before: State before, as JSON; empty for none.
+        after: State after, as JSON; empty for none.
     """
 
     at: str
@@ -56,12 +56,11 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainedEntry:
-    """An entry in its place.
+    """An entry with its position in the chain.
 
     Attributes:
-        seq: Its number, from 1, without gaps.
-        entry: The entry.
-        previous: Hash of the entry before it; zeros of the first.
+        seq: Number, from 1 without gaps.
+        previous: Hash of the previous entry; zeros for the first.
         hash: SHA-256 over number, entry and `previous`.
     """
 
@@ -73,14 +72,14 @@ class ChainedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which entries are wanted; what is empty leaves all.
+    """Selection of entries; an empty field selects all.
 
     Attributes:
-        since: From this time on, as the tables keep times.
+        since: From this time, as the tables store times.
         until: Before this time.
-        actor: Of whom.
-        action: Which action, or the subject of several: `plan` is every `plan.…`.
-        object: Of which object, or kind of objects: `run` is every `run:…`.
+        actor: User name.
+        action: An action, or a group: `plan` is every `plan.…`.
+        object: An object, or a type: `run` is every `run:…`.
         outcome: `asked`, `done`, `refused` or `failed`.
     """
 
@@ -99,7 +98,7 @@ _NO_END = 2**62
 
 
 def append(database: sqlite3.Connection, entry: AuditEntry) -> ChainedEntry:
-    """Append an entry, within the caller's transaction: change and entry are on disk together or not at all."""
+    """Append an entry in the caller's transaction."""
     last = database.execute("SELECT seq, at, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
     seq, before, previous = tuple(last) if last is not None else (0, entry.at, FIRST)
     if entry.at < before:
@@ -136,13 +135,13 @@ def _insert(database: sqlite3.Connection, entry: AuditEntry, seq: int, previous:
 
 
 def last(database: sqlite3.Connection) -> ChainedEntry | None:
-    """Return the newest entry, or None where there is none."""
+    """Return the newest entry; None for none."""
     row = database.execute(f"SELECT {_ALL} FROM audit ORDER BY seq DESC LIMIT 1").fetchone()  # noqa: S608
     return None if row is None else _chained(row)
 
 
 def newest_of(database: sqlite3.Connection, action: str) -> ChainedEntry | None:
-    """Return the newest entry of an action, or None where there is none."""
+    """Return the newest entry of an action; None for none."""
     row = database.execute(
         f"SELECT {_ALL} FROM audit WHERE action = ? ORDER BY seq DESC LIMIT 1",  # noqa: S608 -- our columns
         (action,),
@@ -163,11 +162,11 @@ def entries(
 
     Args:
         database: The connection.
-        matching: Which of them; None: all.
-        after_seq: Only those after this number.
-        before_seq: Only those before this number; None: to the end.
-        is_newest_first: Whether the newest comes first.
-        most: So many at most; None: all.
+        matching: Selection; None for all.
+        after_seq: Only entries with a greater number.
+        before_seq: Only entries with a lower number; None for all.
+        is_newest_first: Reverse the order.
+        most: Maximum number; None for all.
     """
     matching = matching or AuditFilter()
     rows = database.execute(
@@ -192,15 +191,15 @@ def entries(
 
 
 def stored_entries(database: sqlite3.Connection) -> Iterator[ChainedEntry | str]:
-    """Yield every row by its number, whatever it holds: an entry, or a sentence on a row that is none.
+    """Yield every row by number: an entry, or a sentence about an invalid row.
 
-    Unlike `entries` no filter applies, for a changed row can be made to pass beside one.
+    It filters nothing, because a changed row could evade a filter.
 
     Raises:
         sqlite3.DatabaseError: The table is missing, or the file is damaged.
     """
     types = ", ".join(f"typeof({name}) AS type_{name}" for name in _TEXTS)
-    # A text that is no UTF-8 is read as bytes that no hash matches, instead of ending the reading.
+    # Invalid UTF-8 is read as bytes that no hash matches, so that it does not end the iteration.
     texts = ", ".join(f"CAST({name} AS BLOB) AS {name}" for name in _TEXTS)
     for row in database.execute(f"SELECT seq, {texts}, {types} FROM audit ORDER BY seq"):  # noqa: S608 -- our columns
         strange = [f"{name} is {row[f'type_{name}']}" for name in _TEXTS if row[f"type_{name}"] != "text"]
@@ -213,10 +212,10 @@ def stored_entries(database: sqlite3.Connection) -> Iterator[ChainedEntry | str]
 
 
 def table_faults(database: sqlite3.Connection) -> list[str]:
-    """Return how the table, its indexes and the triggers differ from the schema, and damage of them, a sentence each.
+    """Return how table, indexes and triggers differ from the schema, and their damage, one sentence each.
 
-    What SQLite stores of them is compared as text with an empty database of the same schema. A trigger of any table
-    counts, because each can act on the audit.
+    SQLite's stored definitions are compared as text with those of an empty database. Triggers of all tables count,
+    because each could change the audit.
     """
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
         for step in STEPS:
@@ -250,7 +249,7 @@ def _definitions(database: sqlite3.Connection) -> dict[str, tuple[str, str]]:
 
 
 def things_without_an_entry(database: sqlite3.Connection) -> dict[str, int]:
-    """Return how many people, plans and images there are; each is in the audit since it was made."""
+    """Return the number of people, plans and images, each of which has been in the audit since its creation."""
     found = {
         table: int(database.execute(f"SELECT count(*) FROM {table} {where}").fetchone()[0])  # noqa: S608 -- our tables
         for table, where in (("people", "WHERE name <> 'system'"), ("plans", ""), ("images", ""))
@@ -268,6 +267,6 @@ def _chained(row: sqlite3.Row) -> ChainedEntry:
 
 
 def hash_of(seq: int, entry: AuditEntry, previous: str) -> str:
-    """Return the hash of an entry in its place."""
+    """Return the hash of an entry at its position."""
     values = [seq, *(getattr(entry, name) for name in _COLUMNS), previous]
     return hashlib.sha256(json.dumps(values, separators=(",", ":"), ensure_ascii=True).encode()).hexdigest()

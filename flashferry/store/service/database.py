@@ -1,7 +1,7 @@
-"""The tables of the staging service, as the steps that lead from one schema to the next.
+"""The schema of the staging service, as migration steps.
 
-Times are ISO 8601 in UTC, to the millisecond, so that they sort as text. Secrets are kept as digests alone. What is
-said of people, plans and runs is never deleted by the service, and the audit cannot be: its table refuses it.
+Times are ISO 8601 in UTC with milliseconds, so that they sort as text. Secrets are stored only as digests. The service
+never deletes people, plans and runs, and a trigger prevents changes of the audit.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ CREATE TABLE wave_approvals (
     comment TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (run_id, wave)
 );
-CREATE TABLE waves_wanted (
+CREATE TABLE waiting_waves (
     run_id TEXT NOT NULL,
     wave INTEGER NOT NULL,
     at TEXT NOT NULL,
@@ -185,14 +185,14 @@ CREATE TABLE images (
     source TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('arriving', 'published', 'unknown', 'vouched', 'mismatch', 'hidden')),
     state_before_hidden TEXT,
-    told TEXT NOT NULL DEFAULT '',
+    state_reason TEXT NOT NULL DEFAULT '',
     uploaded_by TEXT NOT NULL REFERENCES people (name),
     created_at TEXT NOT NULL,
     completed_at TEXT,
-    vouched_by TEXT REFERENCES people (name),
+    approved_by TEXT REFERENCES people (name),
     hidden_by TEXT REFERENCES people (name),
     hidden_at TEXT,
-    CHECK (state <> 'vouched' OR vouched_by IS NOT NULL),
+    CHECK (state <> 'vouched' OR approved_by IS NOT NULL),
     CHECK (state <> 'hidden' OR (hidden_at IS NOT NULL AND state_before_hidden IS NOT NULL)),
     CHECK (state NOT IN ('published', 'unknown', 'vouched') OR sha512 IS NOT NULL)
 );
@@ -260,7 +260,7 @@ CREATE TABLE outbox (
 );
 CREATE TABLE reminders (
     key TEXT PRIMARY KEY,
-    told_at TEXT NOT NULL
+    reminded_at TEXT NOT NULL
 );
 CREATE INDEX outbox_due ON outbox (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX outbox_by_hook ON outbox (hook_id, at);
@@ -274,14 +274,13 @@ CREATE TABLE counted (
 """
 
 STEPS = (_PEOPLE + _PLANS + _JOBS + _IMAGES + _AUDIT + _FIGURES,)
-
-"""Each a script; a database takes those that it lacks."""
+"""Migration scripts, in order."""
 
 SCHEMA_VERSION = len(STEPS)
 
 
 class ServiceDatabase(OwnDatabase):
-    """The service's tables in a state folder."""
+    """The service's database in a state folder."""
 
     file, steps = FILE, STEPS
     called = "the service's database"
@@ -289,8 +288,8 @@ class ServiceDatabase(OwnDatabase):
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names that a column keeps as JSON.
+    """Parse the names in a JSON column.
 
-    A half character, which was taken in once, is written as Python writes it: no answer can hold it.
+    A lone surrogate, which was accepted once, is escaped: no response can contain it.
     """
     return tuple(name.encode("utf-8", "backslashreplace").decode() for name in json.loads(text))

@@ -1,4 +1,4 @@
-"""Plans that wait for approval, for the wall screen, which asks every second."""
+"""Figures for the wall screen and the metrics: waiting plans, and counts by table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ class WaitingPlan:
     """A plan that waits for approval.
 
     Attributes:
-        digest: Its digest.
-        title: What it is called; may be empty.
-        sites: The sites that it touches.
-        devices: How many devices it stages.
-        made_by: Who made it, and may not approve it.
-        made_at: Since when it waits, as the tables have times.
-        ends_at: After this it cannot be approved any more; None: no end.
-        duration_s: How long it takes, by its own forecast.
+        title: May be empty.
+        sites: Sites of its devices.
+        devices: Number of devices.
+        made_by: Its author, who cannot approve it.
+        made_at: As the tables store times.
+        ends_at: After this it cannot be approved; None for no limit.
+        duration_s: By its forecast.
     """
 
     digest: str
@@ -36,12 +35,7 @@ class WaitingPlan:
 
 
 def waiting_plans(database: sqlite3.Connection, now: str) -> tuple[WaitingPlan, ...]:
-    """Return the plans that wait for approval, the oldest first.
-
-    Args:
-        database: The service's tables.
-        now: The time; a plan whose end is past does not wait.
-    """
+    """Return the plans that wait for approval at a time, the oldest first."""
     query = (
         "SELECT digest, title, sites, devices, made_by, made_at, ends_at, duration_s FROM plans "
         "WHERE state = 'draft' AND (ends_at IS NULL OR ends_at > ?) ORDER BY made_at, digest"
@@ -62,19 +56,18 @@ def waiting_plans(database: sqlite3.Connection, now: str) -> tuple[WaitingPlan, 
 
 
 COPIES = "copies"
-
-"""What was counted of the journal's transfers, in the table `counted`."""
+"""Key of the transfer counters in the table `counted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookFigures:
-    """What waits for a hook's receiver.
+    """Notices of a hook.
 
     Attributes:
         name: The hook.
-        waiting: Notices that are to be sent.
-        oldest_at: When the first of them was put out, as the tables have times; None where none waits.
-        given_up: Notices whose receiver never took them, and that were not sent again.
+        waiting: Notices to be sent.
+        oldest_at: When the oldest of them was queued; None for none.
+        given_up: Notices that were not accepted and are not sent again.
     """
 
     name: str
@@ -85,19 +78,19 @@ class HookFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFigures:
-    """How much of what there is.
+    """Counts by table.
 
     Attributes:
-        jobs: By kind and state, of those that have not ended.
-        jobs_ended: By kind and how they ended: `done`, `failed`, `cancelled`, `dead`.
-        oldest_queued_at: Since when the job waits that has waited longest; None where none does.
+        jobs: Open jobs by kind and state.
+        jobs_ended: Ended jobs by kind and result: `done`, `failed`, `cancelled`, `dead`.
+        oldest_queued_at: Since when the oldest queued job waits; None for none.
         plans: By state.
         images: By state.
-        image_bytes: What has arrived of all of them.
+        image_bytes: Received bytes of all images.
         schedules: By state.
         occasions: By outcome.
         hooks: By hook.
-        audit_entries: How many entries the audit has.
+        audit_entries: Number of audit entries.
     """
 
     jobs: Mapping[tuple[str, str], int]
@@ -113,7 +106,7 @@ class TableFigures:
 
 
 def table_figures(database: sqlite3.Connection) -> TableFigures:
-    """Return how much of what there is."""
+    """Count the rows of the tables."""
     jobs = "SELECT kind, state, count(*) FROM jobs WHERE state NOT IN ('ended', 'dead') GROUP BY kind, state"
     ended = (
         "SELECT kind, CASE WHEN state = 'dead' THEN 'dead' WHEN exit_code IS NULL THEN 'cancelled' "
@@ -130,19 +123,19 @@ def table_figures(database: sqlite3.Connection) -> TableFigures:
         schedules=_by_state(database, "SELECT state, count(*) FROM schedules GROUP BY state"),
         occasions=_by_state(database, "SELECT outcome, count(*) FROM occasions GROUP BY outcome"),
         hooks=_hooks(database),
-        # Numbers have no gap, and none is taken away.
+        # Numbers have no gaps, and entries are never deleted.
         audit_entries=_one(database, "SELECT coalesce(max(seq), 0) FROM audit"),
     )
 
 
 def counted(database: sqlite3.Connection, what: str) -> str | None:
-    """Return what was counted so far, as it was kept; None before the first time."""
+    """Return a stored counter; None for none."""
     found: str | None = _one(database, "SELECT value FROM counted WHERE what = ?", what)
     return found
 
 
 def keep_counted(database: sqlite3.Connection, what: str, value: str) -> None:
-    """Keep what was counted so far."""
+    """Store a counter."""
     database.execute(
         "INSERT INTO counted (what, value) VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET value = excluded.value",
         (what, value),

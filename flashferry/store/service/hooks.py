@@ -1,6 +1,6 @@
-"""Hooks and what waits to be sent to them: in SQL, within the transaction of the caller.
+"""Hooks, and the queue of notices to be sent to them.
 
-A hook's secret is never here: `secret_name` names the section of the configuration that says where it is to be had.
+A hook's secret is not stored: `secret_name` is the section of the configuration that says where to find it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from flashferry.store.service.database import names_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRow:
-    """A hook, as the table has it.
+    """A hook.
 
     Attributes:
-        hook_id: Its identifier.
-        name: What people call it; no two of a name.
+        name: Unique display name.
         form: `webhook`, `slack`, `teams`, `mail` or `syslog`.
-        target: Where it leads, such as `https://ops.example/hook`; no secret.
-        secret_name: The section `[hooks.NAME]` of the configuration that says where its secret is; None: it has none.
-        kinds: The kinds of notices that it is sent.
-        sites: Of what touches one of these sites alone; none: of all.
-        is_paused: Whether it is sent nothing for now; what is announced meanwhile is not kept for it.
-        audit_seq: The last entry of the audit that it was sent, where it is sent them.
+        target: Such as `https://ops.example/hook`; no secret.
+        secret_name: Name of the section `[hooks.NAME]`; None for no secret.
+        kinds: Kinds of notices that it receives.
+        sites: Only notices that concern one of these sites; empty for all.
+        is_paused: Whether nothing is sent; notices are not queued meanwhile.
+        audit_seq: Number of the last audit entry sent to it.
     """
 
     hook_id: str
@@ -41,18 +40,16 @@ class HookRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRow:
-    """A notice on its way to a hook.
+    """A queued notice.
 
     Attributes:
-        notice_id: Its identifier, the idempotence key of all tries to send it.
-        hook_id: The hook.
-        kind: Its kind.
-        body: The notice, JSON.
-        at: When it was announced.
-        attempts: How often it was tried to send it.
-        next_at: When it is tried again; None: never more.
-        delivered_at: When it was taken; None: it was not.
-        sentence: Why the last try failed; empty where none did.
+        notice_id: Identifier, and idempotency key of all attempts.
+        body: JSON.
+        at: When it was queued.
+        attempts: Number of attempts.
+        next_at: Time of the next attempt; None for none.
+        delivered_at: When it was accepted; None if it was not.
+        sentence: Why the last attempt failed; empty for none.
     """
 
     notice_id: str
@@ -79,7 +76,7 @@ def add_hook(database: sqlite3.Connection, hook: HookRow) -> None:
     """Add a hook.
 
     Raises:
-        sqlite3.IntegrityError: There is one of that name.
+        sqlite3.IntegrityError: The name is taken.
     """
     database.execute(
         f"INSERT INTO hooks ({_HOOK}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 -- our columns
@@ -88,10 +85,10 @@ def add_hook(database: sqlite3.Connection, hook: HookRow) -> None:
 
 
 def change_hook(database: sqlite3.Connection, hook: HookRow) -> None:
-    """Put a hook in the place of the one of its identifier; what it was sent of the audit stays as it was.
+    """Replace a hook, except for its position in the audit.
 
     Raises:
-        sqlite3.IntegrityError: There is another one of its name.
+        sqlite3.IntegrityError: The name is taken.
     """
     database.execute(
         "UPDATE hooks SET name = ?, form = ?, target = ?, secret_name = ?, kinds = ?, sites = ?, state = ? "
@@ -101,7 +98,7 @@ def change_hook(database: sqlite3.Connection, hook: HookRow) -> None:
 
 
 def remove_hook(database: sqlite3.Connection, hook_id: str) -> None:
-    """Remove a hook, and what waits for it."""
+    """Remove a hook and its notices."""
     database.execute("DELETE FROM hooks WHERE hook_id = ?", (hook_id,))
 
 
@@ -118,12 +115,12 @@ def hook_of(database: sqlite3.Connection, hook_id: str) -> HookRow | None:
 
 
 def set_audit_seq(database: sqlite3.Connection, hook_id: str, seq: int) -> None:
-    """Keep up to where a hook was sent the audit."""
+    """Store the number of the last audit entry sent to a hook."""
     database.execute("UPDATE hooks SET audit_seq = ? WHERE hook_id = ?", (seq, hook_id))
 
 
 def put_out(database: sqlite3.Connection, notice: OutboxRow) -> None:
-    """Put a notice into the outbox."""
+    """Queue a notice."""
     database.execute(
         f"INSERT INTO outbox ({_NOTICE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 -- our columns
         (
@@ -141,13 +138,13 @@ def put_out(database: sqlite3.Connection, notice: OutboxRow) -> None:
 
 
 def due(database: sqlite3.Connection, now: str, *, latest: str, most: int) -> tuple[OutboxRow, ...]:
-    """Return what is to be sent now, the oldest first; nothing of hooks that are paused.
+    """Return the notices to send now, the oldest first, without those of paused hooks.
 
     Args:
         database: The connection.
-        now: What is due until then.
-        latest: No pause ends later than this: what would wait longer was put off by a clock that was put back since.
-        most: So many at most.
+        now: Notices due until then.
+        latest: Latest valid `next_at`; later ones result from a clock that was set back, and are due.
+        most: Maximum number.
     """
     rows = database.execute(
         f"SELECT {_NOTICE} FROM outbox WHERE delivered_at IS NULL AND (next_at <= ? OR next_at > ?) "  # noqa: S608
@@ -158,13 +155,13 @@ def due(database: sqlite3.Connection, now: str, *, latest: str, most: int) -> tu
 
 
 def notice_of(database: sqlite3.Connection, notice_id: str) -> OutboxRow | None:
-    """Return a notice of the outbox by its identifier."""
+    """Return a notice by its identifier."""
     row = database.execute(f"SELECT {_NOTICE} FROM outbox WHERE notice_id = ?", (notice_id,)).fetchone()  # noqa: S608
     return None if row is None else _notice(row)
 
 
 def delivered(database: sqlite3.Connection, notice_id: str, at: str) -> None:
-    """Keep that a notice was taken."""
+    """Record that a notice was accepted."""
     database.execute(
         "UPDATE outbox SET delivered_at = ?, next_at = NULL, attempts = attempts + 1, sentence = '' "
         "WHERE notice_id = ?",
@@ -173,7 +170,7 @@ def delivered(database: sqlite3.Connection, notice_id: str, at: str) -> None:
 
 
 def not_delivered(database: sqlite3.Connection, notice_id: str, *, next_at: str | None, sentence: str) -> None:
-    """Keep that a try failed, and when the next one is; None: it is given up."""
+    """Record a failed attempt and the time of the next; None gives up."""
     database.execute(
         "UPDATE outbox SET next_at = ?, attempts = attempts + 1, sentence = ? WHERE notice_id = ?",
         (next_at, sentence, notice_id),
@@ -181,7 +178,7 @@ def not_delivered(database: sqlite3.Connection, notice_id: str, *, next_at: str 
 
 
 def hold_back(database: sqlite3.Connection, hook_id: str, until: str) -> None:
-    """Have a hook's waiting notices wait at least until then: they keep their order behind one that failed."""
+    """Delay a hook's notices until a time, so that they keep their order after one that failed."""
     database.execute(
         "UPDATE outbox SET next_at = ? WHERE hook_id = ? AND delivered_at IS NULL AND next_at < ?",
         (until, hook_id, until),
@@ -198,7 +195,7 @@ def notices_of(database: sqlite3.Connection, hook_id: str, *, most: int) -> tupl
 
 
 def dead_counts(database: sqlite3.Connection) -> dict[str, int]:
-    """Return how many notices were given up, by hook."""
+    """Return the number of given-up notices by hook."""
     rows = database.execute(
         "SELECT hook_id, count(*) FROM outbox WHERE delivered_at IS NULL AND next_at IS NULL GROUP BY hook_id"
     )
@@ -206,7 +203,7 @@ def dead_counts(database: sqlite3.Connection) -> dict[str, int]:
 
 
 def revive(database: sqlite3.Connection, hook_id: str, now: str) -> int:
-    """Have a hook's notices that were given up tried again, as if announced now; return how many."""
+    """Queue a hook's given-up notices again; return how many."""
     return database.execute(
         "UPDATE outbox SET next_at = ?, at = ? WHERE hook_id = ? AND delivered_at IS NULL AND next_at IS NULL",
         (now, now, hook_id),
@@ -214,25 +211,26 @@ def revive(database: sqlite3.Connection, hook_id: str, now: str) -> int:
 
 
 def forget_delivered(database: sqlite3.Connection, before: str) -> None:
-    """Remove what was taken, or given up, before then."""
+    """Delete notices from before a time that were delivered or given up."""
     database.execute("DELETE FROM outbox WHERE next_at IS NULL AND at < ?", (before,))
 
 
 def reminders(database: sqlite3.Connection) -> dict[str, str]:
-    """Return what people were reminded of, by key, and when last."""
-    return {row[0]: row[1] for row in database.execute("SELECT key, told_at FROM reminders")}
+    """Return the time of the last reminder by key."""
+    return {row[0]: row[1] for row in database.execute("SELECT key, reminded_at FROM reminders")}
 
 
-def set_reminder(database: sqlite3.Connection, key: str, told_at: str) -> None:
-    """Keep that people were reminded of something."""
+def set_reminder(database: sqlite3.Connection, key: str, reminded_at: str) -> None:
+    """Store the time of a reminder."""
     database.execute(
-        "INSERT INTO reminders (key, told_at) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET told_at = excluded.told_at",
-        (key, told_at),
+        "INSERT INTO reminders (key, reminded_at) VALUES (?, ?) "
+        "ON CONFLICT (key) DO UPDATE SET reminded_at = excluded.reminded_at",
+        (key, reminded_at),
     )
 
 
 def forget_reminder(database: sqlite3.Connection, key: str) -> None:
-    """Forget what is over: if it comes again, a notice goes out at once."""
+    """Delete a reminder, so that the next occurrence is notified at once."""
     database.execute("DELETE FROM reminders WHERE key = ?", (key,))
 
 

@@ -1,7 +1,6 @@
-"""Images of the service, what the vendor published of them, and which one is golden for whom, as the tables have them.
+"""Images of the service, the digests that the vendor published, and the golden image of each model.
 
-The table says what an image is and whether it may be used; where its file lies follows from that
-(`flashferry.service.images.verification`), never the other way round.
+The path of an image's file follows from its state (`flashferry.service.images.verification`).
 """
 
 from __future__ import annotations
@@ -13,47 +12,46 @@ from enum import StrEnum
 
 
 class ImageState(StrEnum):
-    """What is known of an image. No value is ever changed."""
+    """State of an image. The values are stored and must not change."""
 
-    ARRIVING = "arriving"
+    UPLOADING = "arriving"
     PUBLISHED = "published"
     UNKNOWN = "unknown"
-    VOUCHED = "vouched"
+    APPROVED = "vouched"
     MISMATCH = "mismatch"
     HIDDEN = "hidden"
 
 
-USABLE = frozenset({ImageState.PUBLISHED, ImageState.VOUCHED})
-"""States in which plans can use an image, and in which it can be golden."""
+USABLE = frozenset({ImageState.PUBLISHED, ImageState.APPROVED})
+"""States in which plans can use an image."""
 
 FOLDER = "folder"
-"""The source of an image that was put into the folder by hand; those that came by the service have `upload`."""
+"""Source of an image placed in the folder by hand; uploads have `upload`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredImage:
-    """An image in its row.
+    """An image.
 
     Attributes:
-        name: Its file's name.
-        size_bytes: Its size; while it arrives by a form, at most that.
-        received_bytes: So much of it is on disk for good.
-        md5: Of its content, 32 digits; None while it arrives.
-        sha512: Likewise, 128 digits.
-        stated_sha512: The digest that was given as the vendor's, or None.
-        stated_by: Who.
-        inside: The name that it carries in itself; None where it carries none.
-        file_state: The state of the file that the digests belong to; None while it arrives.
-        source: `upload`, or `folder`: put there by hand.
-        state: What is known of it.
-        state_before_hidden: What it was before it was taken away.
-        told: Why it is in that state, in a sentence without a full stop.
-        uploaded_by: Who brought it; `system` where it was put there by hand.
-        created_at: When it was entered, as the tables keep times.
-        completed_at: When it was whole.
-        vouched_by: Who approved it without a published digest.
-        hidden_by: Who took it away.
-        hidden_at: When.
+        name: File name.
+        size_bytes: During an upload by form the maximum.
+        received_bytes: Bytes synced to disk.
+        md5: 32 hex digits; None during the upload.
+        sha512: 128 hex digits; None during the upload.
+        stated_sha512: The vendor's digest as stated by a user; None for none.
+        stated_by: That user.
+        inside: Image name in the file's own header; None for none.
+        file_state: Identity of the hashed file; None during the upload.
+        source: `upload`, or `folder` if it was placed by hand.
+        state_before_hidden: State before it was removed.
+        state_reason: Reason of the state, a sentence without full stop.
+        uploaded_by: `system` if it was placed by hand.
+        created_at: As the tables store times.
+        completed_at: End of the upload.
+        approved_by: Admin who approved it without a published digest.
+        hidden_by: Who removed it.
+        hidden_at: When it was removed.
     """
 
     name: str
@@ -66,13 +64,13 @@ class StoredImage:
     inside: str | None = None
     file_state: str | None = None
     source: str = "upload"
-    state: ImageState = ImageState.ARRIVING
+    state: ImageState = ImageState.UPLOADING
     state_before_hidden: ImageState | None = None
-    told: str = ""
+    state_reason: str = ""
     uploaded_by: str
     created_at: str
     completed_at: str | None = None
-    vouched_by: str | None = None
+    approved_by: str | None = None
     hidden_by: str | None = None
     hidden_at: str | None = None
 
@@ -84,14 +82,14 @@ class StoredImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What the vendor published of a file.
+    """Digests that the vendor published for a file.
 
     Attributes:
-        name: The file's name at the vendor's.
-        md5: 32 digits, or empty.
-        sha512: 128 digits.
-        source: From where we have it, in words.
-        at: When it was taken in, as the tables keep times.
+        name: The vendor's file name.
+        md5: 32 hex digits, or empty.
+        sha512: 128 hex digits.
+        source: Where the digests are from.
+        at: When they were imported.
     """
 
     name: str
@@ -103,14 +101,14 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Golden:
-    """Which image a model is to have at a site.
+    """The image intended for a model at a site.
 
     Attributes:
-        model: The model, as devices print it.
-        site: The site, or `*` for all that have none of their own.
+        model: As devices report it.
+        site: The site, or `*` for all others.
         image: Name of the image.
-        by: Who said so.
-        at: When, as the tables keep times.
+        by: Who set it.
+        at: When it was set.
     """
 
     model: str
@@ -125,57 +123,57 @@ _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM images"  # noqa: S608 -- our colum
 
 
 def add_image(database: sqlite3.Connection, image: StoredImage) -> bool:
-    """Enter an image; return whether there was none of its name."""
+    """Add an image; return False if the name is taken."""
     marks = ", ".join(f":{name}" for name in _COLUMNS)
     statement = f"INSERT INTO images ({', '.join(_COLUMNS)}) VALUES ({marks}) ON CONFLICT (name) DO NOTHING"  # noqa: S608
     return database.execute(statement, asdict(image)).rowcount == 1
 
 
 def image_of(database: sqlite3.Connection, name: str) -> StoredImage | None:
-    """Return an image; None where there is none of that name."""
+    """Return an image by name; None if there is none."""
     row = database.execute(f"{_SELECT} WHERE name = ?", (name,)).fetchone()
     return None if row is None else _image(row)
 
 
 def images(database: sqlite3.Connection) -> list[StoredImage]:
-    """Return all images by name, also those that arrive and those that were taken away."""
+    """Return all images by name, including incomplete and removed ones."""
     return [_image(row) for row in database.execute(f"{_SELECT} ORDER BY name")]
 
 
 def set_image(database: sqlite3.Connection, image: StoredImage, *, was: ImageState) -> bool:
-    """Write an image's row anew; return whether it was there, and in the state that the caller saw."""
+    """Replace an image's row; return False if it is gone or no longer in state `was`."""
     values = ", ".join(f"{name} = :{name}" for name in _COLUMNS)
     statement = f"UPDATE images SET {values} WHERE name = :name AND state = :was"  # noqa: S608 -- our columns
     return database.execute(statement, asdict(image) | {"was": was}).rowcount == 1
 
 
 def set_received(database: sqlite3.Connection, name: str, received_bytes: int) -> bool:
-    """Keep how much of an image is on disk; return whether its upload is still in progress."""
-    where = "UPDATE images SET received_bytes = ? WHERE name = ? AND state = 'arriving'"
-    return database.execute(where, (received_bytes, name)).rowcount == 1
+    """Store the number of synced bytes; return whether the upload is still in progress."""
+    statement = "UPDATE images SET received_bytes = ? WHERE name = ? AND state = ?"
+    return database.execute(statement, (received_bytes, name, ImageState.UPLOADING)).rowcount == 1
 
 
 def remove_image(database: sqlite3.Connection, name: str, *, was: ImageState) -> bool:
-    """Take an image out of the table; return whether it was there, and in the state that the caller saw."""
+    """Delete an image's row; return False if it is gone or no longer in state `was`."""
     return database.execute("DELETE FROM images WHERE name = ? AND state = ?", (name, was)).rowcount == 1
 
 
 def outstanding_bytes(database: sqlite3.Connection, *, but: str = "") -> int:
-    """Return how much is yet to arrive of all images but one."""
+    """Return the bytes still to be received by all uploads, except for image `but`."""
     row = database.execute(
-        "SELECT COALESCE(SUM(size_bytes - received_bytes), 0) FROM images WHERE state = 'arriving' AND name <> ?",
-        (but,),
+        "SELECT COALESCE(SUM(size_bytes - received_bytes), 0) FROM images WHERE state = ? AND name <> ?",
+        (ImageState.UPLOADING, but),
     ).fetchone()
     return int(row[0])
 
 
 def named_by(database: sqlite3.Connection, name: str, now: str) -> list[str]:
-    """Return what names an image and has not come to its end, as the audit names it: plans, schedules, jobs, golden.
+    """Return the open plans, schedules, jobs and golden entries that refer to an image, as the audit names them.
 
     Args:
         database: A connection.
         name: The image.
-        now: What time it is, as the tables keep times.
+        now: Current time, as the tables store times.
     """
     of_image = "EXISTS (SELECT 1 FROM json_each(plans.images) WHERE value = :name)"
     rows = database.execute(
@@ -192,7 +190,7 @@ def named_by(database: sqlite3.Connection, name: str, now: str) -> list[str]:
 
 
 def published_of(database: sqlite3.Connection, name: str, sha512: str) -> list[Published]:
-    """Return what was published under a name, or of a content under whatever name."""
+    """Return the published digests of a file name, or of a content."""
     rows = database.execute(
         "SELECT name, md5, sha512, source, at FROM published WHERE name = ? OR sha512 = ? ORDER BY name, at",
         (name, sha512),
@@ -201,7 +199,7 @@ def published_of(database: sqlite3.Connection, name: str, sha512: str) -> list[P
 
 
 def add_published(database: sqlite3.Connection, rows: Iterable[Published]) -> int:
-    """Keep what was published; return how many entries are new."""
+    """Store published digests; return how many are new."""
     before = database.total_changes
     database.executemany(
         "INSERT INTO published (name, md5, sha512, source, at) VALUES (:name, :md5, :sha512, :source, :at) "
@@ -212,13 +210,13 @@ def add_published(database: sqlite3.Connection, rows: Iterable[Published]) -> in
 
 
 def golden_images(database: sqlite3.Connection) -> Iterator[Golden]:
-    """Yield which image is golden for which model where, in order."""
+    """Yield all golden images by model and site."""
     for row in database.execute("SELECT model, site, image, by, at FROM golden ORDER BY model, site"):
         yield Golden(**dict(row))
 
 
 def golden_of(database: sqlite3.Connection, model: str, site: str) -> Golden | None:
-    """Return the entry for a model and a site itself; None where there is none, though there may be one for all."""
+    """Return the golden image of a model for exactly this site; None for none."""
     row = database.execute(
         "SELECT model, site, image, by, at FROM golden WHERE model = ? AND site = ?", (model, site)
     ).fetchone()
@@ -226,7 +224,7 @@ def golden_of(database: sqlite3.Connection, model: str, site: str) -> Golden | N
 
 
 def set_golden(database: sqlite3.Connection, golden: Golden) -> None:
-    """Say which image a model is to have at a site, in place of the one before."""
+    """Set the golden image of a model at a site."""
     database.execute(
         "INSERT INTO golden (model, site, image, by, at) VALUES (:model, :site, :image, :by, :at) "
         "ON CONFLICT (model, site) DO UPDATE SET image = excluded.image, by = excluded.by, at = excluded.at",
@@ -235,7 +233,7 @@ def set_golden(database: sqlite3.Connection, golden: Golden) -> None:
 
 
 def remove_golden(database: sqlite3.Connection, model: str, site: str) -> bool:
-    """Say nothing any more of which image a model is to have at a site; return whether something was said."""
+    """Remove the golden image of a model at a site; return whether there was one."""
     return database.execute("DELETE FROM golden WHERE model = ? AND site = ?", (model, site)).rowcount == 1
 
 

@@ -12,7 +12,7 @@ from flashferry.store.service.database import names_in
 
 
 class JobKind(StrEnum):
-    """What a job runs: a verb of the command line."""
+    """The command that a job runs."""
 
     STAGE = "stage"
     RESUME = "resume"
@@ -26,7 +26,7 @@ class JobKind(StrEnum):
 
 
 class JobState(StrEnum):
-    """How far a job is."""
+    """Progress of a job."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -36,42 +36,38 @@ class JobState(StrEnum):
 
 
 OPEN = frozenset({JobState.QUEUED, JobState.STARTING, JobState.RUNNING})
-
-"""Those that have not come to an end."""
+"""States of a job that has not ended."""
 
 IN_PROGRESS = frozenset({JobState.STARTING, JobState.RUNNING})
-
-"""Those that have a process, or are about to get one."""
+"""States of a job that has, or is about to get, a process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A process of its own that the service began, or is to begin.
+    """A process that the service starts.
 
     Attributes:
-        job_id: Its identifier, which is also that of its folder.
-        kind: What it runs.
-        state: How far it is.
-        digest: Of the plan that it carries out; None where there is none.
-        run_id: Its run in the journal; None while that is not known, or where its verb makes none.
-        parent: The job whose death it cleans up after, or goes on with; None where a person asked for it.
-        attempt: Which try of that it is, from 1; 0 where a person asked for it.
-        words: Its command line behind `flashferry`; no secret stands in it.
-        rules: Image rules that it plans by, as the text of their file; empty: those of the inventory.
-        sites: Sites that it touches; none: unknown, so perhaps all.
-        requested_by: Who asked for it.
-        via: How he showed who he is.
-        reason: Why, in his words.
-        not_before: It waits until then; None: its turn is now.
-        until: By when its run is to have ended; None: the plan's end holds.
-        unit: The systemd unit that runs it; None: a process of our own.
-        pid: Its process; None while there is none.
-        process_started: Boot and clock tick at which that process began: a number alone is given to others later.
-        created_at: When it was asked for.
-        started_at: When its process began.
-        ended_at: When it was seen to have ended.
-        exit_code: What its verb ended with; None where it did not get to say.
-        sentence: What it waits for, or what came of it.
+        job_id: Also the name of its folder.
+        digest: Of its plan; None for none.
+        run_id: Its run in the journal; None if unknown or if the command makes none.
+        parent: The job that it recovers or resumes; None for a user's job.
+        attempt: Number of the recovery attempt, from 1; 0 for a user's job.
+        words: Command line after `flashferry`, without secrets.
+        rules: Image rules as TOML text; empty for those of the inventory.
+        sites: Sites that it touches; empty if unknown, so possibly all.
+        requested_by: User name.
+        via: How the user authenticated.
+        reason: The user's reason.
+        not_before: Earliest start; None for now.
+        until: When its run must have ended; None takes the plan's end.
+        unit: Its systemd unit; None for a child process.
+        pid: Its process; None for none.
+        process_started: Boot and start time of the process, because process numbers are reused.
+        created_at: As the tables store times.
+        started_at: Start of its process.
+        ended_at: When its end was noticed.
+        exit_code: Of the command; None if the process was killed.
+        sentence: What it waits for, or its result.
     """
 
     job_id: str
@@ -100,7 +96,7 @@ class Job:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it has not come to an end."""
+        """Return whether it has not ended."""
         return self.state in OPEN
 
 
@@ -112,10 +108,10 @@ _LISTS = frozenset({"words", "sites"})
 
 
 def add_job(database: sqlite3.Connection, job: Job) -> None:
-    """Enter a job.
+    """Add a job.
 
     Raises:
-        sqlite3.IntegrityError: Its identifier is taken, or this try to clean up after its parent is there already.
+        sqlite3.IntegrityError: The identifier, or this recovery attempt of its parent, exists.
     """
     row = {name: json.dumps(value) if name in _LISTS else value for name, value in asdict(job).items()}
     marks = ", ".join(f":{name}" for name in _COLUMNS)
@@ -123,7 +119,7 @@ def add_job(database: sqlite3.Connection, job: Job) -> None:
 
 
 def job_of(database: sqlite3.Connection, job_id: str) -> Job | None:
-    """Return a job; None where there is none of that identifier."""
+    """Return a job by its identifier; None if there is none."""
     row = database.execute(f"{_SELECT} WHERE job_id = ?", (job_id,)).fetchone()
     return None if row is None else _job(row)
 
@@ -134,19 +130,19 @@ def jobs_in(database: sqlite3.Connection, states: Collection[JobState]) -> list[
 
 
 def latest_jobs(database: sqlite3.Connection, most: int, *, before: str | None = None) -> list[Job]:
-    """Return so many jobs, the newest first.
+    """Return the newest jobs, the newest first.
 
     Args:
         database: A connection.
-        most: How many at most.
-        before: Only those asked for before this time; None: up to now.
+        most: Maximum number.
+        before: Only jobs requested before this time; None for all.
     """
     where = "WHERE created_at < ? ORDER BY created_at DESC, rowid DESC LIMIT ?"
     return _jobs(database, where, (before or "9", most))
 
 
 def jobs_of_run(database: sqlite3.Connection, run_id: str) -> list[Job]:
-    """Return the jobs that had a run in hand, the oldest first."""
+    """Return the jobs that ran a run, the oldest first."""
     return _jobs(database, "WHERE run_id = ? ORDER BY created_at, rowid", (run_id,))
 
 
@@ -156,24 +152,24 @@ def jobs_of_plan(database: sqlite3.Connection, digest: str) -> list[Job]:
 
 
 def jobs_after(database: sqlite3.Connection, parent: str) -> list[Job]:
-    """Return the jobs that cleaned up after another one's death or went on with it, the oldest first."""
+    """Return the jobs that recovered or resumed another job, the oldest first."""
     return _jobs(database, "WHERE parent = ? ORDER BY created_at, rowid", (parent,))
 
 
 def dead_jobs(database: sqlite3.Connection, since: str) -> list[Job]:
-    """Return the jobs that a person asked for and that died since a time, the oldest first."""
+    """Return the users' jobs that died since a time, the oldest first."""
     where = "WHERE state = 'dead' AND parent IS NULL AND ended_at >= ? ORDER BY ended_at, rowid"
     return _jobs(database, where, (since,))
 
 
 def claim_job(database: sqlite3.Connection, job_id: str, *, at: str, unit: str | None) -> bool:
-    """Take a job out of the queue to start it; return whether it was ours to take, for it is given once.
+    """Take a job from the queue to start it; return whether this caller got it.
 
     Args:
         database: A connection.
         job_id: The job.
-        at: What time it is.
-        unit: The systemd unit that is to run it; None: a process of our own.
+        at: Current time.
+        unit: Its systemd unit; None for a child process.
     """
     return _changed(
         database,
@@ -184,7 +180,7 @@ def claim_job(database: sqlite3.Connection, job_id: str, *, at: str, unit: str |
 
 
 def cancel_job(database: sqlite3.Connection, job_id: str, *, at: str, sentence: str) -> bool:
-    """Take a job out of the queue for good; return whether it was still there: of this and `claim_job` one finds it."""
+    """Remove a job from the queue; return False if it was claimed or cancelled before."""
     return _changed(
         database,
         "UPDATE jobs SET state = 'ended', ended_at = ?, sentence = ? WHERE job_id = ? AND state = 'queued'",
@@ -193,7 +189,7 @@ def cancel_job(database: sqlite3.Connection, job_id: str, *, at: str, sentence: 
 
 
 def set_running(database: sqlite3.Connection, job_id: str, *, pid: int, process_started: str) -> bool:
-    """Keep which process does a job; return whether it was starting."""
+    """Store the process of a job; return whether the job was starting."""
     return _changed(
         database,
         "UPDATE jobs SET state = 'running', pid = ?, process_started = ? WHERE job_id = ? AND state = 'starting'",
@@ -202,7 +198,7 @@ def set_running(database: sqlite3.Connection, job_id: str, *, pid: int, process_
 
 
 def queue_again(database: sqlite3.Connection, job_id: str, sentence: str) -> bool:
-    """Put a job whose process is dead back into the queue; return whether it was running."""
+    """Return a job with a dead process to the queue; return whether it was running."""
     return _changed(
         database,
         "UPDATE jobs SET state = 'queued', started_at = NULL, unit = NULL, pid = NULL, process_started = NULL, "
@@ -212,12 +208,12 @@ def queue_again(database: sqlite3.Connection, job_id: str, sentence: str) -> boo
 
 
 def set_run(database: sqlite3.Connection, job_id: str, run_id: str) -> bool:
-    """Keep which run of the journal is a job's; return whether that was not known yet."""
+    """Store the run of a job; return whether it was unknown."""
     return _changed(database, "UPDATE jobs SET run_id = ? WHERE job_id = ? AND run_id IS NULL", (run_id, job_id))
 
 
 def set_sentence(database: sqlite3.Connection, job_id: str, sentence: str, *, state: JobState) -> bool:
-    """Write what a job waits for, while it is in that state; return whether that is news."""
+    """Store what a job in this state waits for; return whether that changed."""
     where = "UPDATE jobs SET sentence = ? WHERE job_id = ? AND state = ? AND sentence <> ?"
     return _changed(database, where, (sentence, job_id, state, sentence))
 
@@ -225,7 +221,7 @@ def set_sentence(database: sqlite3.Connection, job_id: str, sentence: str, *, st
 def end_job(
     database: sqlite3.Connection, job_id: str, *, at: str, state: JobState, exit_code: int | None, sentence: str
 ) -> bool:
-    """Keep what came of a job; return whether it was open until now, so that its end is reported once."""
+    """Store the result of a job; return whether it was open, so that its end is reported once."""
     return _changed(
         database,
         "UPDATE jobs SET state = ?, ended_at = ?, exit_code = ?, sentence = ? "
@@ -235,24 +231,24 @@ def end_job(
 
 
 def plan_jobs_to_offer(database: sqlite3.Connection) -> list[Job]:
-    """Return the jobs that made a plan and have ended, and whose plan was not offered yet, the oldest first."""
+    """Return the ended jobs that made a plan which was not offered yet, the oldest first."""
     return _jobs(database, "WHERE kind = 'plan' AND state = 'ended' AND digest IS NULL ORDER BY created_at", ())
 
 
 def plans_being_made(database: sqlite3.Connection, since: str) -> list[Job]:
-    """Return the jobs that make a plan, or failed to, asked for since a time, the newest first."""
+    """Return the jobs since a time that have not made their plan, the newest first."""
     where = "WHERE kind = 'plan' AND digest IS NULL AND created_at >= ? ORDER BY created_at DESC, rowid DESC"
     return _jobs(database, where, (since,))
 
 
 def set_plan_made(database: sqlite3.Connection, job_id: str, digest: str | None, sentence: str) -> None:
-    """Keep which plan a job made, or why it is none."""
+    """Store the plan that a job made, or why there is none."""
     where = "UPDATE jobs SET digest = ?, sentence = ? WHERE job_id = ? AND kind = 'plan'"
     database.execute(where, (digest, sentence, job_id))
 
 
-def _jobs(database: sqlite3.Connection, behind: str, values: Iterable[object]) -> list[Job]:
-    return [_job(row) for row in database.execute(f"{_SELECT} {behind}", tuple(values))]
+def _jobs(database: sqlite3.Connection, clauses: str, values: Iterable[object]) -> list[Job]:
+    return [_job(row) for row in database.execute(f"{_SELECT} {clauses}", tuple(values))]
 
 
 def _job(row: sqlite3.Row) -> Job:
@@ -270,14 +266,14 @@ def _marks(values: Collection[object]) -> str:
 
 
 class ScheduleKind(StrEnum):
-    """What a schedule begins."""
+    """What a schedule starts."""
 
     PLAN = "plan"
     NIGHTLY = "nightly"
 
 
 class ScheduleState(StrEnum):
-    """Whether it begins anything."""
+    """Whether a schedule starts anything."""
 
     ACTIVE = "active"
     HELD = "held"
@@ -285,7 +281,7 @@ class ScheduleState(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a due time."""
+    """Result of a due time."""
 
     CLAIMED = "claimed"
     STARTED = "started"
@@ -298,20 +294,16 @@ class Schedule:
     """A schedule.
 
     Attributes:
-        schedule_id: Its identifier.
-        title: What people call it.
-        kind: What it begins.
-        subject: The digest of a plan, or the path of a night's description below the folder of such.
-        calendar: When, as `flashferry.service.schedules.calendar` writes it.
-        time_zone: Where that holds, by the name of the IANA database.
-        window_s: So long behind each due time the work may last, seconds.
-        sites: Sites that it touches; none: unknown, so a role for all sites is needed.
-        owner: Who answers for it: its jobs start in their name, and only while they have the role.
+        subject: Digest of a plan, or path of a night's description in its folder.
+        calendar: As `flashferry.service.schedules.calendar` writes it.
+        time_zone: IANA name.
+        window_s: Time allowed after each due time, in seconds.
+        sites: Sites that it touches; empty if unknown: a role for all sites is needed.
+        owner: Its jobs start in this user's name, and only while the user has the role.
         made_by: Who made it.
-        made_at: When, as the tables keep times.
-        next_at: When it is due next, likewise; None: not any more, or while it is held.
-        state: Whether it begins anything.
-        sentence: What was said when that last changed, or what became of its last due time.
+        made_at: As the tables store times.
+        next_at: Next due time; None for none.
+        sentence: Reason of the last change of state, or result of the last due time.
     """
 
     schedule_id: str
@@ -332,16 +324,14 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """A due time, and what became of it.
+    """A due time and its result.
 
     Attributes:
-        schedule_id: Of which schedule.
-        due_at: When it was due, as the tables keep times.
-        claimed_at: When a process took it.
-        claimed_by: Which process on which host.
-        outcome: What became of it.
-        job_id: The job that it began, or None.
-        sentence: Why it was missed or refused; how late it began.
+        due_at: As the tables store times.
+        claimed_at: When a process claimed it.
+        claimed_by: Process and host.
+        job_id: The started job; None for none.
+        sentence: Why it was missed or refused, or how late it started.
     """
 
     schedule_id: str
@@ -361,26 +351,26 @@ _OF_OCCASION = tuple(one.name for one in fields(Occasion))
 
 
 def add_schedule(database: sqlite3.Connection, schedule: Schedule) -> None:
-    """Enter a schedule."""
+    """Add a schedule."""
     row = asdict(schedule) | {"sites": json.dumps(schedule.sites)}
     marks = ", ".join(f":{name}" for name in _SCHEDULE_COLUMNS)
     database.execute(f"INSERT INTO schedules ({', '.join(_SCHEDULE_COLUMNS)}) VALUES ({marks})", row)  # noqa: S608
 
 
 def schedule_of(database: sqlite3.Connection, schedule_id: str) -> Schedule | None:
-    """Return a schedule, or None where there is none of that identifier."""
+    """Return a schedule by its identifier; None if there is none."""
     row = database.execute(f"{_SELECT_SCHEDULE} WHERE schedule_id = ?", (schedule_id,)).fetchone()
     return None if row is None else _schedule(row)
 
 
 def schedules(database: sqlite3.Connection, *, with_ended: bool = False) -> list[Schedule]:
-    """Return all schedules, those that are due next first; those that ended only where they are asked for."""
+    """Return all schedules by their next due time; ended ones with `with_ended`."""
     where = "WHERE ? OR state <> 'ended' ORDER BY next_at IS NULL, next_at, made_at, schedule_id"
     return [_schedule(row) for row in database.execute(f"{_SELECT_SCHEDULE} {where}", (with_ended,))]
 
 
 def due_schedules(database: sqlite3.Connection, now: str) -> list[Schedule]:
-    """Return the schedules that are due, the longest first."""
+    """Return the due schedules, the longest overdue first."""
     where = "WHERE state = 'active' AND next_at <= ? ORDER BY next_at, schedule_id"
     return [_schedule(row) for row in database.execute(f"{_SELECT_SCHEDULE} {where}", (now,))]
 
@@ -394,7 +384,7 @@ def set_schedule(
     next_at: str | None,
     sentence: str,
 ) -> None:
-    """Change what can change of a schedule; what it begins, and when, never does."""
+    """Change the mutable fields of a schedule."""
     database.execute(
         "UPDATE schedules SET state = ?, owner = ?, next_at = ?, sentence = ? WHERE schedule_id = ?",
         (state, owner, next_at, sentence, schedule_id),
@@ -402,7 +392,7 @@ def set_schedule(
 
 
 def claim_occasion(database: sqlite3.Connection, occasion: Occasion) -> bool:
-    """Take a due time; return whether it was there to be taken, for it is given once."""
+    """Claim a due time; return whether this caller got it."""
     cursor = database.execute(
         "INSERT INTO occasions (schedule_id, due_at, claimed_at, claimed_by, outcome) VALUES (?, ?, ?, ?, 'claimed') "
         "ON CONFLICT (schedule_id, due_at) DO NOTHING",
@@ -414,7 +404,7 @@ def claim_occasion(database: sqlite3.Connection, occasion: Occasion) -> bool:
 def end_occasion(
     database: sqlite3.Connection, occasion: Occasion, outcome: Outcome, *, job_id: str | None, sentence: str
 ) -> None:
-    """Keep what became of a due time that was taken."""
+    """Store the result of a claimed due time."""
     database.execute(
         "UPDATE occasions SET outcome = ?, job_id = ?, sentence = ? WHERE schedule_id = ? AND due_at = ?",
         (outcome, job_id, sentence, occasion.schedule_id, occasion.due_at),
@@ -422,7 +412,7 @@ def end_occasion(
 
 
 def occasions_of(database: sqlite3.Connection, schedule_id: str, *, most: int = 100) -> list[Occasion]:
-    """Return what became of a schedule's due times, the newest first."""
+    """Return a schedule's due times, the newest first."""
     rows = database.execute(
         f"SELECT {', '.join(_OF_OCCASION)} FROM occasions WHERE schedule_id = ? "  # noqa: S608 -- our columns
         "ORDER BY due_at DESC LIMIT ?",

@@ -1,4 +1,4 @@
-"""People of the service, their roles, sessions and tokens."""
+"""Users of the service, with their roles, sessions and tokens."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ ACTIVE = "active"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """One of the service's people.
+    """A user.
 
     Attributes:
-        name: What he is known by everywhere; never changed.
+        name: Unique, never changed.
         source: `local`, `oidc`, `header` or `system`.
-        subject: What his provider knows him by; None for local accounts.
-        display: His name for people; may be empty.
-        email: His address; may be empty.
+        subject: Identifier at the provider; None for local accounts.
+        display: Display name; may be empty.
+        email: May be empty.
         state: `active` or `disabled`.
-        created_at: When he was entered, as the tables keep times.
-        failed_logins: Wrong passwords since the last right one.
-        locked_until: Until then no password is taken; None where there is no lock.
-        has_password: Whether he may sign in with a password.
+        created_at: As the tables store times.
+        failed_logins: Wrong passwords since the last correct one.
+        locked_until: No password is accepted until then; None for no lock.
+        has_password: Whether the user can sign in with a password.
     """
 
     name: str
@@ -41,13 +41,12 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenGrant:
-    """A role that a person was given.
+    """A role of a user.
 
     Attributes:
-        role: The role's word.
         site: The site, or `*`.
-        given_by: Who gave it; `oidc` and `header` for what follows from groups.
-        given_at: When, as the tables keep times.
+        given_by: Who granted it; `oidc` and `header` if it follows from groups.
+        given_at: As the tables store times.
     """
 
     role: str
@@ -63,31 +62,31 @@ _PERSON = (
 
 
 def person(database: sqlite3.Connection, name: str) -> Person | None:
-    """Return one of the people, or None."""
+    """Return a user by name; None if there is none."""
     return _one(database.execute(f"{_PERSON} WHERE name = ?", (name,)).fetchone())
 
 
 def person_of(database: sqlite3.Connection, *, source: str, subject: str) -> Person | None:
-    """Return whom a provider knows by a subject, or None."""
+    """Return a user by the provider's subject; None if there is none."""
     return _one(database.execute(f"{_PERSON} WHERE source = ? AND subject = ?", (source, subject)).fetchone())
 
 
 def people(database: sqlite3.Connection) -> tuple[Person, ...]:
-    """Return all people but the system, by name."""
+    """Return all users but `system`, by name."""
     rows = database.execute(f"{_PERSON} WHERE source <> 'system' ORDER BY name")
     return tuple(found for row in rows if (found := _one(row)) is not None)
 
 
 def insert_person(database: sqlite3.Connection, new: Person, *, password: str | None) -> None:
-    """Add a person.
+    """Add a user.
 
     Args:
         database: The caller's transaction.
-        new: Who.
-        password: The hash of his password; None for who has none here.
+        new: The user.
+        password: Hash of the password; None for none.
 
     Raises:
-        sqlite3.IntegrityError: There is one of that name, or with that subject.
+        sqlite3.IntegrityError: The name or the subject is taken.
     """
     database.execute(
         "INSERT INTO people (name, source, subject, display, email, password, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -96,23 +95,23 @@ def insert_person(database: sqlite3.Connection, new: Person, *, password: str | 
 
 
 def password_hash(database: sqlite3.Connection, name: str) -> str | None:
-    """Return the hash of a person's password, or None where he has none here."""
+    """Return the hash of a user's password; None for none."""
     row = database.execute("SELECT password FROM people WHERE name = ?", (name,)).fetchone()
     return None if row is None else row["password"]
 
 
 def set_password_hash(database: sqlite3.Connection, name: str, password: str) -> None:
-    """Give a person another password, by its hash."""
+    """Set the hash of a user's password."""
     database.execute("UPDATE people SET password = ? WHERE name = ?", (password, name))
 
 
 def set_state(database: sqlite3.Connection, name: str, state: str) -> None:
-    """Make a person `active` or `disabled`."""
+    """Set a user `active` or `disabled`."""
     database.execute("UPDATE people SET state = ? WHERE name = ?", (state, name))
 
 
 def set_names(database: sqlite3.Connection, name: str, *, display: str, email: str) -> None:
-    """Keep what a provider says that a person is called, and where he gets mail."""
+    """Update display name and email address from the provider."""
     database.execute("UPDATE people SET display = ?, email = ? WHERE name = ?", (display, email, name))
 
 
@@ -125,17 +124,17 @@ def count_failure(database: sqlite3.Connection, name: str) -> int:
 
 
 def lock(database: sqlite3.Connection, name: str, until: str) -> None:
-    """Take no password of a person until a time; the count begins again."""
+    """Lock a user's password until a time, and reset the count of failures."""
     database.execute("UPDATE people SET locked_until = ?, failed_logins = 0 WHERE name = ?", (until, name))
 
 
 def clear_failures(database: sqlite3.Connection, name: str) -> None:
-    """Forget wrong passwords and the lock that they led to."""
+    """Reset the count of wrong passwords and the lock."""
     database.execute("UPDATE people SET locked_until = NULL, failed_logins = 0 WHERE name = ?", (name,))
 
 
 def grants_of(database: sqlite3.Connection, name: str) -> tuple[GivenGrant, ...]:
-    """Return what a person was given, by role and site."""
+    """Return a user's roles, by role and site."""
     rows = database.execute(
         "SELECT role, site, given_by, given_at FROM grants WHERE person = ? ORDER BY role, site", (name,)
     )
@@ -143,7 +142,7 @@ def grants_of(database: sqlite3.Connection, name: str) -> tuple[GivenGrant, ...]
 
 
 def insert_grant(database: sqlite3.Connection, name: str, new: GivenGrant) -> bool:
-    """Give a person a role; return whether he did not have it."""
+    """Grant a role; return whether it is new."""
     done = database.execute(
         "INSERT INTO grants (person, role, site, given_by, given_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (name, new.role, new.site, new.given_by, new.given_at),
@@ -152,13 +151,13 @@ def insert_grant(database: sqlite3.Connection, name: str, new: GivenGrant) -> bo
 
 
 def delete_grant(database: sqlite3.Connection, name: str, *, role: str, site: str) -> bool:
-    """Take a role from a person; return whether he had it."""
+    """Revoke a role; return whether the user had it."""
     done = database.execute("DELETE FROM grants WHERE person = ? AND role = ? AND site = ?", (name, role, site))
     return done.rowcount == 1
 
 
 def active_admins(database: sqlite3.Connection) -> frozenset[str]:
-    """Return who is an admin and not disabled."""
+    """Return the admins that are not disabled."""
     rows = database.execute(
         "SELECT DISTINCT name FROM people JOIN grants ON person = name WHERE role = 'admin' AND state = 'active'"
     )
@@ -166,13 +165,13 @@ def active_admins(database: sqlite3.Connection) -> frozenset[str]:
 
 
 def roles_lost(database: sqlite3.Connection, name: str, role: str, sites: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return at which of some sites a person has not, or no longer, a role; None: he is disabled, or unknown.
+    """Return the sites at which a user lacks a role; None if the user is disabled or unknown.
 
     Args:
         database: A connection.
-        name: His name.
+        name: User name.
         role: The role.
-        sites: Names of sites; an empty one stands for what has no site, which takes the role everywhere.
+        sites: Sites; an empty name means devices without a site, which needs the role everywhere.
     """
     found = person(database, name)
     if found is None or found.state != ACTIVE:
@@ -187,16 +186,16 @@ def _one(row: sqlite3.Row | None) -> Person | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow:
-    """A sign-in that lasts.
+    """A session.
 
     Attributes:
-        hash: SHA-256 of its id, in hex; `header:NAME` for whom a proxy signs in, which is the digest of nothing.
-        person: Whose it is.
-        csrf: What a form must bring back.
-        created_at: When it began, as the tables keep times.
-        expires_at: When it ends, likewise.
-        seen_at: When he last did something, likewise; not kept to the second.
-        address: From where he signed in.
+        hash: SHA-256 of its id, in hex; `header:NAME` for a user signed in by a proxy.
+        person: The user.
+        csrf: Token that forms must return.
+        created_at: As the tables store times.
+        expires_at: When it ends.
+        seen_at: Last activity; not exact to the second.
+        address: Client address at sign-in.
     """
 
     hash: str
@@ -210,17 +209,17 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRow:
-    """A token for programs.
+    """An API token.
 
     Attributes:
-        token_id: Its id, which is no secret.
-        person: Whose it is.
-        name: What he called it.
-        grants: The grants that it is limited to, as JSON; None: all that its person has.
-        created_at: When it was made, as the tables keep times.
-        expires_at: When it ends, likewise.
-        last_used_at: When it was last shown, likewise; not kept to the second.
-        revoked_at: When it was taken back, likewise.
+        token_id: Identifier; no secret.
+        person: The user.
+        name: Display name.
+        grants: Roles that it is limited to, as JSON; None for all of the user's.
+        created_at: As the tables store times.
+        expires_at: When it ends.
+        last_used_at: Not exact to the second.
+        revoked_at: None if it is not revoked.
     """
 
     token_id: str
@@ -240,7 +239,7 @@ _OF_TOKENS = (
 
 
 def session(database: sqlite3.Connection, hash_: str, *, at: str) -> SessionRow | None:
-    """Return a session that has not ended, of a person who is not disabled; else None."""
+    """Return a valid session of an active user; else None."""
     row = database.execute(
         "SELECT sessions.* FROM sessions JOIN people ON name = person"
         " WHERE hash = ? AND expires_at > ? AND state = 'active'",
@@ -250,7 +249,7 @@ def session(database: sqlite3.Connection, hash_: str, *, at: str) -> SessionRow 
 
 
 def sessions_of(database: sqlite3.Connection, name: str, *, at: str) -> tuple[SessionRow, ...]:
-    """Return a person's sessions that have not ended, the newest first."""
+    """Return a user's valid sessions, the newest first."""
     rows = database.execute(
         "SELECT * FROM sessions WHERE person = ? AND expires_at > ? ORDER BY created_at DESC", (name, at)
     )
@@ -258,7 +257,7 @@ def sessions_of(database: sqlite3.Connection, name: str, *, at: str) -> tuple[Se
 
 
 def insert_session(database: sqlite3.Connection, new: SessionRow) -> None:
-    """Begin a session; one of the same hash is replaced."""
+    """Add a session, replacing one of the same hash."""
     database.execute(
         "INSERT OR REPLACE INTO sessions (hash, person, csrf, created_at, expires_at, seen_at, address)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -277,17 +276,17 @@ def end_session(database: sqlite3.Connection, hash_: str) -> bool:
 
 
 def end_sessions_of(database: sqlite3.Connection, name: str, *, but: str = "") -> int:
-    """End all sessions of a person but one; return how many."""
+    """End all sessions of a user but one; return how many."""
     return database.execute("DELETE FROM sessions WHERE person = ? AND hash <> ?", (name, but)).rowcount
 
 
 def forget_ended_sessions(database: sqlite3.Connection, *, at: str) -> int:
-    """Delete sessions that are over; return how many."""
+    """Delete ended sessions; return how many."""
     return database.execute("DELETE FROM sessions WHERE expires_at <= ?", (at,)).rowcount
 
 
 def insert_token(database: sqlite3.Connection, new: TokenRow, *, hash_: str) -> None:
-    """Keep a token by the SHA-256 of what is shown."""
+    """Add a token with the SHA-256 of its secret."""
     database.execute(
         "INSERT INTO tokens (token_id, person, name, hash, grants, created_at, expires_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -296,7 +295,7 @@ def insert_token(database: sqlite3.Connection, new: TokenRow, *, hash_: str) -> 
 
 
 def token(database: sqlite3.Connection, hash_: str, *, at: str) -> TokenRow | None:
-    """Return a token that has not ended nor been taken back, of a person who is not disabled; else None."""
+    """Return a valid token of an active user; else None."""
     row = database.execute(
         f"{_OF_TOKENS} WHERE hash = ? AND expires_at > ? AND revoked_at IS NULL AND state = 'active'",
         (hash_, at),
@@ -305,24 +304,24 @@ def token(database: sqlite3.Connection, hash_: str, *, at: str) -> TokenRow | No
 
 
 def tokens_of(database: sqlite3.Connection, name: str) -> tuple[TokenRow, ...]:
-    """Return a person's tokens, those taken back too, the oldest first."""
+    """Return a user's tokens, revoked ones included, the oldest first."""
     rows = database.execute(f"{_OF_TOKENS} WHERE person = ? ORDER BY tokens.created_at, token_id", (name,))
     return tuple(TokenRow(**dict(row)) for row in rows)
 
 
 def all_tokens(database: sqlite3.Connection) -> tuple[TokenRow, ...]:
-    """Return everybody's tokens, those taken back too, by person."""
+    """Return all tokens, revoked ones included, by user."""
     rows = database.execute(f"{_OF_TOKENS} ORDER BY person, tokens.created_at, token_id")
     return tuple(TokenRow(**dict(row)) for row in rows)
 
 
 def touch_token(database: sqlite3.Connection, token_id: str, *, at: str) -> None:
-    """Keep that a token was shown."""
+    """Record the use of a token."""
     database.execute("UPDATE tokens SET last_used_at = ? WHERE token_id = ?", (at, token_id))
 
 
 def revoke_token(database: sqlite3.Connection, token_id: str, *, at: str) -> bool:
-    """Take a token back; return whether it was there and not taken back before."""
+    """Revoke a token; return whether it was valid."""
     done = database.execute(
         "UPDATE tokens SET revoked_at = ? WHERE token_id = ? AND revoked_at IS NULL", (at, token_id)
     )

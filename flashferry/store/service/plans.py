@@ -1,6 +1,6 @@
-"""Plans and what was decided about them, as the tables have them. Four eyes are one statement, and a rule of the table.
+"""Plans, their approval by a second person, and approvals of waves.
 
-A plan's text never changes once it is here: its digest is its name, and what was approved is what was read.
+A plan's text never changes: its digest is its key, so what was approved is what was read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flashferry.store.service.database import names_in
 
 
 class PlanState(StrEnum):
-    """What was decided about a plan. Whether an approved one can start is computed each time, never stored."""
+    """Decision about a plan. Whether an approved plan can start is computed, not stored."""
 
     DRAFT = "draft"
     APPROVED = "approved"
@@ -28,18 +28,18 @@ class PlanState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFacts:
-    """What a plan is, whatever was decided about it.
+    """A plan, regardless of decisions.
 
     Attributes:
-        digest: SHA-256 of its content, as `flashferry.model.plan_file` works it out.
-        title: What people call it; plans of one title follow each other.
-        sites: The sites of all its devices, in order; an empty name stands for devices without a site.
-        devices: How many devices it stages.
+        digest: SHA-256 of its content, see `flashferry.model.plan_file`.
+        title: Plans of one title succeed each other.
+        sites: Sites of its devices; an empty name for devices without one.
+        devices: Number of devices.
         images: Names of its images.
-        duration_s: How long it takes, by its forecast.
-        made_by: Who offers it.
-        made_at: When, as the tables keep times.
-        ends_at: When it must have ended, likewise; None: no end is given.
+        duration_s: By its forecast.
+        made_by: Its author.
+        made_at: As the tables store times.
+        ends_at: When it must have ended; None for no limit.
     """
 
     digest: str
@@ -55,7 +55,7 @@ class PlanFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPlan(PlanFacts):
-    """A plan that is offered for approval.
+    """A plan offered for approval.
 
     Attributes:
         text: Its file, as it was sent.
@@ -66,15 +66,14 @@ class NewPlan(PlanFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPlan(PlanFacts):
-    """A plan in its row, without its text.
+    """A stored plan, without its text.
 
     Attributes:
-        state: What was decided.
-        decided_by: Who approved or denied it; None while it is open.
-        decided_at: When.
-        comment: What he said to it.
-        withdrawn_by: Who took it back, approved or not.
-        withdrawn_at: When.
+        decided_by: Who approved or denied it; None while it is a draft.
+        decided_at: As the tables store times.
+        comment: Comment of the decision.
+        withdrawn_by: Who withdrew it; None if it was not.
+        withdrawn_at: When it was withdrawn.
         withdrawn_because: Why.
     """
 
@@ -92,10 +91,10 @@ class Decision:
     """A decision about a plan.
 
     Attributes:
-        digest: Of the plan that he read.
-        by: Who.
-        at: When, as the tables keep times.
-        comment: What he says to it.
+        digest: Of the plan that was read.
+        by: User name.
+        at: As the tables store times.
+        comment: The user's comment.
     """
 
     digest: str
@@ -111,7 +110,7 @@ _COLUMNS = (
 
 
 def add_plan(database: sqlite3.Connection, plan: NewPlan) -> bool:
-    """Add a plan as a draft; return whether it is new: a digest is there once, however often it is offered."""
+    """Add a plan as a draft; return False if its digest exists."""
     cursor = database.execute(
         "INSERT INTO plans (digest, text, title, sites, devices, images, duration_s, made_by, made_at, ends_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (digest) DO NOTHING",
@@ -124,13 +123,13 @@ def add_plan(database: sqlite3.Connection, plan: NewPlan) -> bool:
 
 
 def plan_of(database: sqlite3.Connection, digest: str) -> StoredPlan | None:
-    """Return a plan, or None where it is not here."""
+    """Return a plan by its digest; None if there is none."""
     row = database.execute(f"SELECT {_COLUMNS} FROM plans WHERE digest = ?", (digest,)).fetchone()  # noqa: S608
     return None if row is None else _stored(row)
 
 
 def window_of(database: sqlite3.Connection, plan: StoredPlan) -> PlanWindow:
-    """Return when a plan may be carried out, in the zone in which its text has its start."""
+    """Return when a plan can be carried out, in the time zone of its own start."""
     query = "SELECT json_extract(text, '$.starts_at') FROM plans WHERE digest = ?"
     row = database.execute(query, (plan.digest,)).fetchone()
     opens = None if row is None or row[0] is None else datetime.fromisoformat(row[0])
@@ -144,7 +143,7 @@ def text_of(database: sqlite3.Connection, digest: str) -> str:
     """Return the text of a plan's file, as it was sent.
 
     Raises:
-        KeyError: The plan is not here.
+        KeyError: There is no such plan.
     """
     row = database.execute("SELECT text FROM plans WHERE digest = ?", (digest,)).fetchone()
     if row is None:
@@ -157,8 +156,8 @@ def plans(database: sqlite3.Connection, *, title: str | None = None, most: int =
 
     Args:
         database: The tables.
-        title: Those of this title alone; None: all.
-        most: At most so many.
+        title: Only plans of this title; None for all.
+        most: Maximum number.
     """
     for row in database.execute(
         f"SELECT {_COLUMNS} FROM plans WHERE ? IS NULL OR title = ? "  # noqa: S608 -- our columns
@@ -169,9 +168,9 @@ def plans(database: sqlite3.Connection, *, title: str | None = None, most: int =
 
 
 def approve(database: sqlite3.Connection, decision: Decision) -> bool:
-    """Approve a plan if it is a draft, not the approver's own and not past its end; return whether it was done.
+    """Approve a draft that is not the approver's own and not past its end; return whether it was approved.
 
-    One statement: of many who approve at once, one does. The table refuses a maker's own approval besides.
+    A single statement, so that of concurrent approvals one succeeds; a constraint also refuses the author.
     """
     cursor = database.execute(
         "UPDATE plans SET state = 'approved', decided_by = :by, decided_at = :at, comment = :comment "
@@ -182,7 +181,7 @@ def approve(database: sqlite3.Connection, decision: Decision) -> bool:
 
 
 def deny(database: sqlite3.Connection, decision: Decision) -> bool:
-    """Deny a plan if it is a draft and not one's own; return whether it was done."""
+    """Deny a draft that is not one's own; return whether it was denied."""
     cursor = database.execute(
         "UPDATE plans SET state = 'denied', decided_by = :by, decided_at = :at, comment = :comment "
         "WHERE digest = :digest AND state = 'draft' AND made_by <> :by",
@@ -192,7 +191,7 @@ def deny(database: sqlite3.Connection, decision: Decision) -> bool:
 
 
 def withdraw(database: sqlite3.Connection, decision: Decision) -> bool:
-    """Take a draft or an approved plan back; who approved it stays in its row. Return whether it was done."""
+    """Withdraw a draft or an approved plan; return whether it was withdrawn. The approver stays in its row."""
     cursor = database.execute(
         "UPDATE plans SET state = 'withdrawn', withdrawn_by = :by, withdrawn_at = :at, withdrawn_because = :comment "
         "WHERE digest = :digest AND state IN ('draft', 'approved')",
@@ -215,12 +214,11 @@ class WaveApproval:
     """An approval of a wave of a run.
 
     Attributes:
-        run_id: The run.
-        wave: Up to this wave, from 0.
-        digest: The plan that he read; empty where the run has none.
-        by: Who.
-        at: When, as the tables keep times.
-        comment: What he said to it.
+        wave: Highest approved wave, from 0.
+        digest: Of the plan that was read; empty for none.
+        by: User name.
+        at: As the tables store times.
+        comment: The user's comment.
     """
 
     run_id: str
@@ -232,7 +230,7 @@ class WaveApproval:
 
 
 def add_wave_approval(database: sqlite3.Connection, approval: WaveApproval) -> bool:
-    """Keep a yes to a wave; return whether it is the first one: of many, one counts."""
+    """Store the approval of a wave; return whether it is the first."""
     cursor = database.execute(
         "INSERT INTO wave_approvals (run_id, wave, digest, by, at, comment) VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (run_id, wave) DO NOTHING",
@@ -242,17 +240,17 @@ def add_wave_approval(database: sqlite3.Connection, approval: WaveApproval) -> b
 
 
 def wave_approval(database: sqlite3.Connection, run_id: str, wave: int) -> WaveApproval | None:
-    """Return who said yes to a wave of a run, or None."""
+    """Return the approval of a wave; None for none."""
     row = database.execute(
         "SELECT run_id, wave, digest, by, at, comment FROM wave_approvals WHERE run_id = ? AND wave = ?", (run_id, wave)
     ).fetchone()
     return None if row is None else WaveApproval(**dict(row))
 
 
-def wave_is_wanted(database: sqlite3.Connection, run_id: str, wave: int, at: str) -> bool:
-    """Keep that a wave of a run waits for approval; return whether that is news."""
+def add_waiting_wave(database: sqlite3.Connection, run_id: str, wave: int, at: str) -> bool:
+    """Record that a wave waits for approval; return whether that is new."""
     cursor = database.execute(
-        "INSERT INTO waves_wanted (run_id, wave, at) VALUES (?, ?, ?) ON CONFLICT (run_id, wave) DO NOTHING",
+        "INSERT INTO waiting_waves (run_id, wave, at) VALUES (?, ?, ?) ON CONFLICT (run_id, wave) DO NOTHING",
         (run_id, wave, at),
     )
     return cursor.rowcount == 1

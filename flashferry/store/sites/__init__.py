@@ -1,1 +1,1 @@
-"""What sites and their centre keep beside a journal: the centre's ledger of parts and words, an agent's of orders."""
+"""Databases of distributed runs: the centre's parts and messages, and an agent's orders and unsent messages."""

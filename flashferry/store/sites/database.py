@@ -1,8 +1,8 @@
-"""The tables of the centre's ledger, as the steps that lead from one schema to the next.
+"""The schema of the centre's database of distributed runs, as migration steps.
 
-Times are ISO 8601 in UTC, to the millisecond, so that they sort as text. A part is what one site has to do of a run in
-one round (0: canaries, 1: the others); each device of a run is in exactly one. `whole` is the offset up to which all
-words of a part are here; words that came before earlier ones stand in `early` until the gap is filled.
+Times are ISO 8601 in UTC with milliseconds, so that they sort as text. A part is the work of one site in one round (0:
+canaries, 1: the others) of a run; each device is in exactly one part. `whole` is the offset up to which all messages of
+a part are stored; later ones are in `early` until the gap is closed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ CREATE TABLE runs (
     run TEXT PRIMARY KEY,
     digest TEXT NOT NULL,
     plan TEXT NOT NULL,
-    begun_at TEXT NOT NULL,
-    begun_by TEXT NOT NULL DEFAULT '',
+    started_at TEXT NOT NULL,
+    started_by TEXT NOT NULL DEFAULT '',
     valid_until TEXT NOT NULL,
     approved_wave INTEGER,
     stopped TEXT,
@@ -36,7 +36,7 @@ CREATE TABLE parts (
     whole INTEGER NOT NULL DEFAULT 0,
     end_offset INTEGER,
     changed_at TEXT NOT NULL,
-    heard_at TEXT,
+    last_message_at TEXT,
     PRIMARY KEY (run, site, round)
 );
 CREATE TABLE orders (
@@ -89,13 +89,13 @@ CREATE TABLE agents (
     agent TEXT NOT NULL,
     instance TEXT NOT NULL DEFAULT '',
     release TEXT NOT NULL DEFAULT '',
-    heard_at TEXT NOT NULL,
+    last_message_at TEXT NOT NULL,
     clock_ahead_s REAL,
     depot TEXT,
     other TEXT NOT NULL DEFAULT '',
     contested_at TEXT
 );
-CREATE TABLE wishes (
+CREATE TABLE steer_requests (
     run TEXT NOT NULL REFERENCES runs,
     site TEXT,
     at TEXT NOT NULL,
@@ -105,7 +105,7 @@ CREATE TABLE wishes (
     wave INTEGER,
     reason TEXT NOT NULL DEFAULT ''
 );
-CREATE INDEX wishes_of ON wishes (run);
+CREATE INDEX steer_requests_of ON steer_requests (run);
 """
 
 _LEFT_OUT_AND_FETCHING = """
@@ -124,14 +124,13 @@ ALTER TABLE runs ADD COLUMN is_offered INTEGER NOT NULL DEFAULT 0;
 """
 
 STEPS = (_LEDGER, _LEFT_OUT_AND_FETCHING, _BEATS, _OFFERED)
-
-"""Each a script; a database takes those that it lacks."""
+"""Migration scripts, in order."""
 
 SCHEMA_VERSION = len(STEPS)
 
 
 class SitesDatabase(OwnDatabase):
-    """The ledger's tables in a state folder."""
+    """The centre's database in a state folder."""
 
     file, steps = FILE, STEPS
     called = "the ledger of sites"

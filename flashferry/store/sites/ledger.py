@@ -1,7 +1,6 @@
-"""The ledger of an agent: every order that it was given, once, and what became of it.
+"""The orders of an agent, each once, with their results.
 
-What is in it is known by the order's id, and by the work that it asks for: two orders of different names for the same
-part of the same run are one piece of work, which is done once.
+An order is recognised by its id, and by its work: two orders for the same part of a run are carried out once.
 """
 
 from __future__ import annotations
@@ -15,33 +14,32 @@ from typing import Any
 
 
 class OrderState(StrEnum):
-    """Where an order stands: on disk, in hand, through, or turned away before anything was done."""
+    """State of an order: stored, started, ended, or refused before anything was done."""
 
     OPEN = "open"
-    BEGUN = "begun"
+    STARTED = "started"
     ENDED = "ended"
     REFUSED = "refused"
 
 
-UNFINISHED = (OrderState.OPEN, OrderState.BEGUN)
+UNFINISHED = (OrderState.OPEN, OrderState.STARTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """An order in the ledger.
+    """A stored order.
 
     Attributes:
-        number: Its place: orders are started in this order.
-        order_id: The order's name.
-        job: What it asks for.
+        number: Orders are started in this order.
+        order_id: Its identifier.
+        job: What to do.
         run: The centre's name of the part.
-        work: What it asks for, as one text: the same for orders that ask for the same.
-        body: The order itself, as JSON.
-        state: Where it stands.
-        received_at: When it came.
-        ended_at: When it was through, or None.
-        tries: How often it was started, by this process or one before.
-        answer: What was reported of its end.
+        work: Key of the work; equal for orders that request the same.
+        body: The order as JSON.
+        received_at: When it was received.
+        ended_at: When it ended; None while it is open.
+        tries: How often it was started, by any process.
+        answer: Its reported result.
     """
 
     number: int
@@ -68,16 +66,16 @@ def enter(
     body: str,
     at: str,
 ) -> bool:
-    """Enter an order that is not in the ledger; return whether it was new.
+    """Store an order; return whether it is new.
 
     Args:
         database: A connection that writes.
-        order_id: The order's name.
-        job: What it asks for.
+        order_id: Its identifier.
+        job: What to do.
         run: The centre's name of the part.
-        work: What it asks for, as one text.
-        body: The order, as JSON.
-        at: When it came.
+        work: Key of the work.
+        body: The order as JSON.
+        at: When it was received.
     """
     done = database.execute(
         "INSERT OR IGNORE INTO orders (id, job, run, work, body, received_at) VALUES (?, ?, ?, ?, ?, ?)",
@@ -87,12 +85,12 @@ def enter(
 
 
 def entry_of(database: sqlite3.Connection, order_id: str) -> LedgerEntry | None:
-    """Return an order by its name, or None."""
+    """Return an order by its identifier; None if there is none."""
     return _entry(database.execute("SELECT * FROM orders WHERE id = ?", (order_id,)).fetchone())
 
 
 def first_of_work(database: sqlite3.Connection, work: str) -> LedgerEntry | None:
-    """Return the first order that asked for a piece of work and was not refused, or None."""
+    """Return the first order for a work that was not refused; None for none."""
     found = database.execute(
         "SELECT * FROM orders WHERE work = ? AND state <> 'refused' ORDER BY number LIMIT 1", (work,)
     )
@@ -100,8 +98,8 @@ def first_of_work(database: sqlite3.Connection, work: str) -> LedgerEntry | None
 
 
 def unfinished(database: sqlite3.Connection, jobs: Collection[str]) -> list[LedgerEntry]:
-    """Return the orders of some jobs that are not through, the first first."""
-    rows = database.execute("SELECT * FROM orders WHERE state IN ('open', 'begun') ORDER BY number").fetchall()
+    """Return the open orders of some jobs, in their order."""
+    rows = database.execute("SELECT * FROM orders WHERE state IN ('open', 'started') ORDER BY number").fetchall()
     return [entry for row in rows if (entry := _entry(row)) is not None and entry.job in jobs]
 
 
@@ -112,33 +110,33 @@ def orders_of_run(database: sqlite3.Connection, run: str, job: str) -> list[Ledg
 
 
 def last_entry(database: sqlite3.Connection) -> LedgerEntry | None:
-    """Return the order that came last, or None."""
+    """Return the newest order; None for none."""
     return _entry(database.execute("SELECT * FROM orders ORDER BY number DESC LIMIT 1").fetchone())
 
 
 def begin(database: sqlite3.Connection, order_id: str) -> None:
-    """Note that an order is in hand, once more."""
-    database.execute("UPDATE orders SET state = 'begun', tries = tries + 1 WHERE id = ?", (order_id,))
+    """Record another start of an order."""
+    database.execute("UPDATE orders SET state = 'started', tries = tries + 1 WHERE id = ?", (order_id,))
 
 
 def set_run(database: sqlite3.Connection, order_id: str, run_id: str) -> None:
-    """Note which run of our journal an order is."""
+    """Store the journal's run of an order."""
     database.execute("UPDATE orders SET run_id = ? WHERE id = ?", (run_id, order_id))
 
 
 def close(database: sqlite3.Connection, order_id: str, state: OrderState, answer: dict[str, Any], at: str) -> bool:
-    """Note that an order is through, and what was reported of that; return whether it was not already."""
+    """Store the end of an order and its result; return whether it was open."""
     done = database.execute(
-        "UPDATE orders SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state IN ('open', 'begun')",
+        "UPDATE orders SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state IN ('open', 'started')",
         (state.value, json.dumps(answer), at, order_id),
     )
     return done.rowcount == 1
 
 
 def forget(database: sqlite3.Connection, before: str) -> tuple[str, ...]:
-    """Forget orders that were through, and are not to be started any more, before a time; return their names.
+    """Delete orders that ended and expired before a time; return their identifiers.
 
-    Until when any of them was valid is kept: one that ends no later may be one of them, whatever a clock says.
+    The latest expiry of deleted orders is stored: an order that expires no later may be one of them.
     """
     ended = database.execute("SELECT id, body FROM orders WHERE ended_at IS NOT NULL AND ended_at < ?", (before,))
     until = {row["id"]: str(json.loads(row["body"])["valid_until"]) for row in ended.fetchall()}
@@ -155,7 +153,7 @@ def forget(database: sqlite3.Connection, before: str) -> tuple[str, ...]:
 
 
 def forgotten_until(database: sqlite3.Connection) -> str:
-    """Return until when orders were valid that are forgotten; empty where none is."""
+    """Return the latest expiry of deleted orders; empty for none."""
     row = database.execute("SELECT valid_until FROM forgotten").fetchone()
     return "" if row is None else str(row["valid_until"])
 

@@ -1,4 +1,4 @@
-"""Runs that were given to sites, the part of each site, and what people wanted of them."""
+"""Distributed runs at the centre: the part of each site, the orders for it, and requests to steer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flashferry.store.sites.database import FILE, SitesDatabase
 
 
 class PartState(StrEnum):
-    """How far the part of a site is; HELD: it waits for what others find out, and was not given yet."""
+    """State of a site's part. HELD: not given yet, because it waits for the result of other devices."""
 
     HELD = "held"
     GIVEN = "given"
@@ -28,37 +28,34 @@ class PartState(StrEnum):
 
 
 RANK = {state: rank for rank, state in enumerate(PartState)}
-
-"""A part only goes on: a word that comes late does not take it back. One that was refused may be given again."""
+"""A part only advances: a late message does not move it back. A refused part can be given again."""
 
 OPEN = frozenset({PartState.HELD, PartState.GIVEN, PartState.ACCEPTED, PartState.RUNNING})
-
 """States in which messages of a part are still expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteRun:
-    """A run that was given to sites.
+    """A distributed run.
 
     Attributes:
         run: Its identifier, the same at all sites.
         digest: Of the plan.
-        plan: The text of the plan's file.
-        begun_at: When it was given.
-        begun_by: By whom; empty where unknown.
-        valid_until: After that no site begins its part.
-        approved_wave: Up to which wave sites may begin; None: all waves.
-        stopped: Why nothing new is started, or None.
-        ended_at: When all its parts were seen to have ended; None: not yet.
-        left_out: Devices of the plan that were left out when it was given, by name.
-        is_offered: Whether the centre put the plan's file where agents fetch it, and has not removed it yet.
+        plan: Text of the plan's file.
+        started_by: Who started it; empty if unknown.
+        valid_until: No site starts its part after that.
+        approved_wave: Highest wave that sites can start; None for all.
+        stopped: Why nothing new is started; None if it is not stopped.
+        ended_at: When all its parts had ended; None before.
+        left_out: Devices of the plan that were excluded at the start, by name.
+        is_offered: Whether the plan's file is offered to agents.
     """
 
     run: str
     digest: str
     plan: str
-    begun_at: str
-    begun_by: str = ""
+    started_at: str
+    started_by: str = ""
     valid_until: str
     approved_wave: int | None = None
     stopped: str | None = None
@@ -69,22 +66,19 @@ class SiteRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a site has to do of a run, in one round.
+    """The work of a site in one round of a run.
 
     Attributes:
-        run: The run.
-        site: The site.
         round: 0 for canaries, 1 for the others.
-        from_wave: The first wave that a device of it is in: it is held until that may begin.
-        agent: The key identifier of the agent that it was given to; messages of others are ignored.
-        state: How far it is.
+        from_wave: Lowest wave of its devices; the part is held until that can start.
+        agent: Key identifier of its agent; messages of others are ignored.
         sentence: Why it was refused, or how it ended; else empty.
-        exit_code: With what its run ended; None: not yet.
+        exit_code: Of its run; None before the end.
         is_interrupted: Whether it was stopped.
-        whole: All words up to this offset are here.
-        end_offset: The offset of its last word; None while that is not here.
-        changed_at: When its state changed last.
-        heard_at: When its last message came; None: none did.
+        whole: All messages up to this offset were received.
+        end_offset: Offset of the last message; None if that was not received.
+        changed_at: Last change of its state.
+        last_message_at: When its last message was received; None for none.
     """
 
     run: str
@@ -99,11 +93,11 @@ class Part:
     whole: int = 0
     end_offset: int | None = None
     changed_at: str
-    heard_at: str | None = None
+    last_message_at: str | None = None
 
     @property
     def is_over(self) -> bool:
-        """Return whether nothing of it is still to come: it was refused, or ended and every word of it is here."""
+        """Return whether nothing is missing: it was refused, or it ended and all its messages were received."""
         if self.state is PartState.REFUSED:
             return True
         return self.end_offset is not None and self.whole >= self.end_offset
@@ -111,12 +105,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartDevice:
-    """A device of a run, as it is entered.
+    """A device to be added to a distributed run.
 
     Attributes:
-        host: Inventory name.
-        site: The site whose part it is in.
-        round: That part's round.
+        site: Site of its part.
+        round: Round of its part.
         wave: Number of its wave.
     """
 
@@ -128,17 +121,15 @@ class PartDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptOrder:
-    """An order that is sent until its agent says that it has it.
+    """An order that is sent until its agent confirms it.
 
     Attributes:
-        order_id: Its name, the same each time.
-        run: The run.
-        site: The site.
-        round: The part's round.
-        job: What is wanted.
-        wave: Up to which wave, with what has one.
-        valid_from: From when it holds.
-        valid_until: Until when.
+        order_id: The same at each sending.
+        round: Round of the part.
+        job: What to do.
+        wave: Highest wave, for jobs that have one.
+        valid_from: Start of its validity.
+        valid_until: End of its validity.
     """
 
     order_id: str
@@ -163,10 +154,10 @@ _PART = tuple(field.name for field in fields(Part))
 
 
 def add_run(database: sqlite3.Connection, run: SiteRun, parts: Sequence[Part], devices: Iterable[PartDevice]) -> None:
-    """Enter a run with all its parts and devices.
+    """Add a run with its parts and devices.
 
     Raises:
-        sqlite3.IntegrityError: The run is there already, or a device is in two parts.
+        sqlite3.IntegrityError: The run exists, or a device is in two parts.
     """
     _insert(database, "runs", _RUN, [asdict(run) | {"left_out": json.dumps(run.left_out)}])
     _insert(database, "parts", _PART, [asdict(part) for part in parts])
@@ -175,7 +166,7 @@ def add_run(database: sqlite3.Connection, run: SiteRun, parts: Sequence[Part], d
 
 
 def run_of(database: sqlite3.Connection, run: str) -> SiteRun | None:
-    """Return a run; None where there is none of that identifier."""
+    """Return a run by its identifier; None if there is none."""
     row = database.execute(f"SELECT {', '.join(_RUN)} FROM runs WHERE run = ?", (run,)).fetchone()  # noqa: S608 -- ours
     if row is None:
         return None
@@ -186,33 +177,33 @@ def run_of(database: sqlite3.Connection, run: str) -> SiteRun | None:
 
 def runs_by_age(database: sqlite3.Connection) -> list[str]:
     """Return the identifiers of all runs, the oldest first."""
-    return [row["run"] for row in database.execute("SELECT run FROM runs ORDER BY begun_at, rowid")]
+    return [row["run"] for row in database.execute("SELECT run FROM runs ORDER BY started_at, rowid")]
 
 
 def open_runs(database: sqlite3.Connection) -> list[str]:
     """Return the runs that have not ended, the oldest first."""
-    statement = "SELECT run FROM runs WHERE ended_at IS NULL ORDER BY begun_at, rowid"
+    statement = "SELECT run FROM runs WHERE ended_at IS NULL ORDER BY started_at, rowid"
     return [row["run"] for row in database.execute(statement)]
 
 
 def last_ended(database: sqlite3.Connection) -> str | None:
-    """Return the run that ended last, or None where none did."""
+    """Return the run that ended last; None for none."""
     row = database.execute("SELECT run FROM runs WHERE ended_at IS NOT NULL ORDER BY ended_at DESC, rowid DESC LIMIT 1")
     found = row.fetchone()
     return None if found is None else str(found["run"])
 
 
 def plans_no_longer_needed(database: sqlite3.Connection) -> list[str]:
-    """Return the digests of plans that the centre offers though all their runs have ended, the oldest first."""
+    """Return the digests of offered plans whose runs have all ended, the oldest first."""
     statement = (
         "SELECT digest FROM runs GROUP BY digest HAVING MAX(is_offered) AND COUNT(*) = COUNT(ended_at) ORDER BY "
-        "MIN(begun_at)"
+        "MIN(started_at)"
     )
     return [str(row["digest"]) for row in database.execute(statement)]
 
 
 def set_not_offered(database: sqlite3.Connection, digest: str) -> None:
-    """Keep that the file of a plan was removed."""
+    """Record that a plan's file was removed."""
     database.execute("UPDATE runs SET is_offered = 0 WHERE digest = ?", (digest,))
 
 
@@ -223,40 +214,40 @@ def parts_of(database: sqlite3.Connection, run: str) -> list[Part]:
 
 
 def part_of(database: sqlite3.Connection, run: str, site: str, number: int) -> Part | None:
-    """Return the part of a site in a round; None where the run gave it none."""
+    """Return the part of a site in a round; None for none."""
     statement = f"SELECT {', '.join(_PART)} FROM parts WHERE run = ? AND site = ? AND round = ?"  # noqa: S608 -- ours
     row = database.execute(statement, (run, site, number)).fetchone()
     return None if row is None else _part(row)
 
 
 def open_parts_at(database: sqlite3.Connection, site: str) -> list[Part]:
-    """Return the parts of a site that are not over, of whichever run."""
+    """Return the parts of a site that are not over, of all runs."""
     marks = ", ".join("?" * len(OPEN))
     statement = f"SELECT {', '.join(_PART)} FROM parts WHERE site = ? AND state IN ({marks})"  # noqa: S608 -- ours
     return [_part(row) for row in database.execute(statement, (site, *OPEN))]
 
 
 def add_orders(database: sqlite3.Connection, orders: Sequence[KeptOrder]) -> None:
-    """Keep orders; they are sent from here on until they are taken."""
+    """Store orders to be sent until they are confirmed."""
     _insert(database, "orders", _ORDER, [asdict(order) for order in orders])
 
 
 def orders_to_send(database: sqlite3.Connection, run: str) -> list[KeptOrder]:
-    """Return the orders of a run that no agent has said to have, the oldest first."""
+    """Return the unconfirmed orders of a run, the oldest first."""
     statement = f"SELECT {', '.join(_ORDER)} FROM orders WHERE run = ? AND NOT is_taken ORDER BY rowid"  # noqa: S608 -- ours
     return [KeptOrder(**dict(row)) for row in database.execute(statement, (run,))]
 
 
 def send_later(database: sqlite3.Connection, order_id: str, at: str) -> bool:
-    """Have an order that was refused sent again in a while, under another name; return whether it is.
+    """Queue a refused order again with a delay and a new identifier; return whether it was queued.
 
-    A run that has not started, for images are being fetched, refuses what steers it. What a later order of the part
-    took back, and what was refused again and again, is not.
+    A run that is still fetching images refuses to be steered. An order that a later one revoked, or that was refused
+    too often, is not queued.
 
     Args:
         database: A connection.
-        order_id: The order that was refused.
-        at: What time it is.
+        order_id: The refused order.
+        at: Current time.
     """
     row = database.execute(f"SELECT {', '.join(_ORDER)} FROM orders WHERE order_id = ?", (order_id,)).fetchone()  # noqa: S608 -- ours
     if row is None or row["job"] not in _AGAIN:
@@ -275,24 +266,24 @@ def send_later(database: sqlite3.Connection, order_id: str, at: str) -> bool:
 
 
 def take_order(database: sqlite3.Connection, order_id: str) -> None:
-    """Keep that an order needs no more sending: it is on an agent's disk, or refused."""
+    """Record that an order need not be sent any more: it was stored by its agent, or refused."""
     database.execute("UPDATE orders SET is_taken = 1 WHERE order_id = ?", (order_id,))
 
 
 def hosts_of(database: sqlite3.Connection, run: str, site: str, number: int) -> tuple[str, ...]:
-    """Return the devices of a part, in the order in which they were entered."""
+    """Return the devices of a part in the order of entry."""
     where = "SELECT host FROM devices WHERE run = ? AND site = ? AND round = ? ORDER BY rowid"
     return tuple(row["host"] for row in database.execute(where, (run, site, number)))
 
 
 def waves_of(database: sqlite3.Connection, part: Part) -> tuple[int, ...]:
-    """Return the numbers of the waves that devices of a part are in, ascending."""
+    """Return the numbers of a part's waves, ascending."""
     where = "SELECT DISTINCT wave FROM devices WHERE run = ? AND site = ? AND round = ? ORDER BY wave"
     return tuple(row["wave"] for row in database.execute(where, (part.run, part.site, part.round)))
 
 
 def give(database: sqlite3.Connection, part: Part, *, at: str) -> None:
-    """Keep that a part that was held is given now."""
+    """Record that a held part is given to its agent."""
     database.execute(
         "UPDATE parts SET state = 'given', changed_at = ? WHERE run = ? AND site = ? AND round = ? AND state = 'held'",
         (at, part.run, part.site, part.round),
@@ -300,14 +291,14 @@ def give(database: sqlite3.Connection, part: Part, *, at: str) -> None:
 
 
 def end_held(database: sqlite3.Connection, run: str, why: str, *, at: str, site: str | None = None) -> None:
-    """End the parts that are held: they are never given, so no message of them is expected.
+    """End the held parts of a run, which are then never given.
 
     Args:
         database: A connection.
         run: The run.
-        why: Why, in a sentence.
-        at: What time it is.
-        site: Of this site alone; None: of all.
+        why: Reason, in a sentence.
+        at: Current time.
+        site: Only this site; None for all.
     """
     database.execute(
         "UPDATE parts SET state = 'ended', end_offset = 0, sentence = ?1, changed_at = ?2 "
@@ -317,21 +308,21 @@ def end_held(database: sqlite3.Connection, run: str, why: str, *, at: str, site:
 
 
 def end_run(database: sqlite3.Connection, run: str, *, at: str) -> None:
-    """Keep that all parts of a run have ended, the first time."""
+    """Record the end of a run once all its parts have ended."""
     database.execute("UPDATE runs SET ended_at = ? WHERE run = ? AND ended_at IS NULL", (at, run))
 
 
 def set_approved(database: sqlite3.Connection, run: str, wave: int | None) -> None:
-    """Keep up to which wave sites may begin; None: all."""
+    """Store the highest wave that sites can start; None for all."""
     database.execute("UPDATE runs SET approved_wave = ? WHERE run = ?", (wave, run))
 
 
 def set_stopped(database: sqlite3.Connection, run: str, why: str) -> None:
-    """Keep why a run begins nothing new, the first reason."""
+    """Store the first reason why a run starts nothing new."""
     database.execute("UPDATE runs SET stopped = COALESCE(stopped, ?) WHERE run = ?", (why, run))
 
 
-def add_wish(
+def add_steer_request(
     database: sqlite3.Connection,
     run: str,
     what: str,
@@ -341,24 +332,24 @@ def add_wish(
     site: str | None = None,
     wave: int | None = None,
 ) -> None:
-    """Record a request to steer a run.
+    """Store a request to steer a run.
 
     Args:
         database: A connection.
         run: The run.
-        what: What, by the words of `flashferry.store.control_requests.SteerKind`.
+        what: A value of `flashferry.store.control_requests.SteerKind`.
         asker: Who, and why.
-        at: What time it is.
-        site: Of which site alone; None: of all.
-        wave: With `approve`: up to which wave.
+        at: Current time.
+        site: Only this site; None for all.
+        wave: With `approve`: the highest approved wave.
     """
     row = {"run": run, "site": site, "at": at, "what": what, "wave": wave} | asdict(asker)
-    _insert(database, "wishes", tuple(row), [row])
+    _insert(database, "steer_requests", tuple(row), [row])
 
 
-def wishes_of(database: sqlite3.Connection, run: str) -> list[tuple[str | None, SteerRequest]]:
-    """Return what people wanted of a run, the oldest first, each with the site that was meant; None: all."""
-    rows = database.execute("SELECT * FROM wishes WHERE run = ? ORDER BY rowid", (run,))
+def steer_requests_of(database: sqlite3.Connection, run: str) -> list[tuple[str | None, SteerRequest]]:
+    """Return the requests to steer a run, the oldest first, each with its site; None for all sites."""
+    rows = database.execute("SELECT * FROM steer_requests WHERE run = ? ORDER BY rowid", (run,))
     names = tuple(field.name for field in fields(SteerRequest))
     return [(row["site"], SteerRequest(**{name: row[name] for name in names})) for row in rows]
 
@@ -376,12 +367,10 @@ def _part(row: sqlite3.Row) -> Part:
 
 
 PIECE = 2000
+"""Rows per transaction."""
 
-"""So many rows in one transaction."""
-
-_OF_RUN = ("events", "orders", "early", "wishes", "devices", "parts", "runs")
-
-"""Tables with rows of a run, those that refer to others before these."""
+_OF_RUN = ("events", "orders", "early", "steer_requests", "devices", "parts", "runs")
+"""Tables with rows of a run, in an order that satisfies foreign keys."""
 
 _ENDED = (
     "SELECT run FROM runs WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM devices WHERE devices.run = runs.run "
@@ -392,12 +381,12 @@ _ENDED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """What went with one look.
+    """Result of one pruning of events.
 
     Attributes:
-        runs: The runs that have no events any more, the oldest first.
-        events: How many events went.
-        is_all: Whether nothing that may go is left.
+        runs: Runs that have no events any more, the oldest first.
+        events: Number of deleted events.
+        is_all: Whether nothing is left to delete.
     """
 
     runs: tuple[str, ...] = ()
@@ -406,21 +395,21 @@ class Dropped:
 
 
 def ended_before(database: sqlite3.Connection, before: str) -> list[str]:
-    """Return the runs that ended before a time, all of them, and left no device in hand; the oldest first."""
+    """Return the runs that ended before a time and left no device held, the oldest first."""
     return [str(row[0]) for row in database.execute(f"{_ENDED} ORDER BY ended_at, rowid", (before,))]
 
 
 def drop_events(ledger: SitesDatabase, before: str, *, most: int, piece: int = PIECE) -> Dropped:
-    """Drop events of runs that ended before a time, the oldest first; all else of these runs stays.
+    """Delete events of runs that ended before a time, the oldest first; other data of the runs stays.
 
     Args:
-        ledger: The ledger.
-        before: ISO 8601 in UTC, as the ledger keeps times.
-        most: About so many events at most; what is left belongs to the next time.
-        piece: So many of them in one transaction.
+        ledger: The database.
+        before: ISO 8601, UTC.
+        most: Approximate maximum number of events; the rest is left to the next call.
+        piece: Events per transaction.
 
     Raises:
-        sqlite3.Error: The ledger cannot be written; what went before is gone, and it is whole.
+        sqlite3.Error: The database cannot be written; earlier transactions are complete.
     """
     with ledger.reading() as database:
         waiting = [run for run in ended_before(database, before) if _has_events(database, run)]
@@ -435,18 +424,15 @@ def drop_events(ledger: SitesDatabase, before: str, *, most: int, piece: int = P
 
 
 def remove_runs(directory: Path, before: str, *, is_dry: bool) -> tuple[str, ...]:
-    """Remove runs that ended before a time and left no device in hand, with all that the ledger has of them.
+    """Remove runs that ended before a time and left no device held; return them, the oldest first.
 
     Args:
-        directory: The state folder; nothing is made where it has no ledger.
+        directory: The state folder; no database is created.
         before: As for `drop_events`.
-        is_dry: Whether they are only counted.
-
-    Returns:
-        The runs, the oldest first.
+        is_dry: Only count them.
 
     Raises:
-        ConfigInvalid: The ledger cannot be used, or written; of each run all is gone, or nothing but events.
+        ConfigInvalid: The database cannot be used or written; of each run all is removed, or only events.
     """
     if not (directory / FILE).is_file():
         return ()
@@ -468,7 +454,7 @@ def _has_events(database: sqlite3.Connection, run: str) -> bool:
 
 
 def _drop_piece(ledger: SitesDatabase, run: str, before: str, piece: int) -> int:
-    """Drop some events of a run, unless it is not to be touched any more; return how many."""
+    """Delete some events of a run, unless it must be kept; return how many."""
     with ledger.writing() as database:
         done = database.execute(
             f"DELETE FROM events WHERE run IN ({_ENDED} AND run = ?) AND seq IN "  # noqa: S608 -- our own words
@@ -482,7 +468,7 @@ def _remove(ledger: SitesDatabase, run: str, before: str) -> None:
     while _drop_piece(ledger, run, before, PIECE):
         pass
     with ledger.writing() as database:
-        # Asked again with the lock in hand.
+        # Checked again within the transaction.
         if run in ended_before(database, before):
             for table in _OF_RUN:
                 database.execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608 -- our own words

@@ -1,7 +1,7 @@
-"""The spool of an agent: messages that the centre has not confirmed, in the order in which it takes them.
+"""The messages of an agent that the centre has not confirmed, in sending order.
 
-Each run has offsets of its own, from 1 without a gap. What the centre has on its disk, it says so, and it goes from
-here; all else is sent again when the broker is back, and by a slow timer.
+Each run has its own offsets, from 1 without gaps. Confirmed messages are deleted; others are sent again when the broker
+is back, and periodically.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MOST_AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpooledWord:
-    """A word that waits.
+    """An unconfirmed message.
 
     Attributes:
         run: The run that it is about.
-        offset: Its number there.
-        kind: What it is about.
-        at: When that was.
+        offset: Its number in the run.
+        kind: Its type.
+        at: Time of its subject.
         data: Its content.
     """
 
@@ -35,14 +35,14 @@ class SpooledWord:
 
 
 def add(database: sqlite3.Connection, *, run: str, kind: str, at: str, data: str) -> int:
-    """Put a word into the spool; return its offset.
+    """Store a message; return its offset.
 
     Args:
         database: A connection that writes.
         run: The run that it is about.
-        kind: What it is about.
-        at: When that was.
-        data: Its content, as JSON.
+        kind: Its type.
+        at: Time of its subject.
+        data: Its content as JSON.
     """
     database.execute("INSERT OR IGNORE INTO offsets (run) VALUES (?)", (run,))
     row = database.execute("UPDATE offsets SET said = said + 1 WHERE run = ? RETURNING said", (run,)).fetchone()
@@ -54,25 +54,25 @@ def add(database: sqlite3.Connection, *, run: str, kind: str, at: str, data: str
 
 
 def acknowledge(database: sqlite3.Connection, run: str, offset: int) -> int:
-    """Take what the centre has on disk out of the spool; return how many words went.
+    """Delete the messages of a run up to an offset, which the centre has stored; return how many.
 
-    An offset beyond what was ever said here is no proof of anything: it is taken as what was said.
+    An offset beyond the last assigned one is limited to that.
     """
-    row = database.execute("SELECT said, heard FROM offsets WHERE run = ?", (run,)).fetchone()
+    row = database.execute("SELECT said, acknowledged FROM offsets WHERE run = ?", (run,)).fetchone()
     if row is None:
         return 0
     upto = min(offset, int(row["said"]))
-    database.execute("UPDATE offsets SET heard = MAX(heard, ?) WHERE run = ?", (upto, run))
+    database.execute("UPDATE offsets SET acknowledged = MAX(acknowledged, ?) WHERE run = ?", (upto, run))
     return database.execute("DELETE FROM words WHERE run = ? AND offset <= ?", (run, upto)).rowcount
 
 
 def waiting(database: sqlite3.Connection, sent: dict[str, int], most: int = MOST_AT_ONCE) -> list[SpooledWord]:
-    """Return words that are to be sent, the first of each run first.
+    """Return messages to send, the oldest of each run first.
 
     Args:
         database: A connection.
-        sent: Up to which offset each run was sent already; what is behind that is left out.
-        most: How many at most.
+        sent: Offset up to which each run was already sent.
+        most: Maximum number.
     """
     found: list[SpooledWord] = []
     for row in database.execute("SELECT DISTINCT run FROM words").fetchall():
@@ -87,18 +87,18 @@ def waiting(database: sqlite3.Connection, sent: dict[str, int], most: int = MOST
 
 
 def size(database: sqlite3.Connection) -> int:
-    """Return how many messages wait to be confirmed."""
+    """Return the number of unconfirmed messages."""
     return int(database.execute("SELECT COUNT(*) FROM words").fetchone()[0])
 
 
 def position_of(database: sqlite3.Connection, job: str) -> int:
-    """Return up to which byte the events of a job are in the spool."""
+    """Return the byte offset up to which a job's event file is in the spool."""
     row = database.execute("SELECT position FROM tails WHERE job = ?", (job,)).fetchone()
     return int(row["position"]) if row is not None else 0
 
 
 def set_position(database: sqlite3.Connection, job: str, position: int) -> None:
-    """Note that; in the same transaction as the words that were made of them."""
+    """Store that offset, in the transaction of the messages."""
     database.execute(
         "INSERT INTO tails (job, position) VALUES (?, ?) ON CONFLICT (job) DO UPDATE SET position = excluded.position",
         (job, position),
@@ -106,9 +106,9 @@ def set_position(database: sqlite3.Connection, job: str, position: int) -> None:
 
 
 def is_news(database: sqlite3.Connection, job: str, host: str, digest: str) -> bool:
-    """Note a device's record by its digest; return whether it differs from the one sent before."""
+    """Store the digest of a device's record; return whether it differs from the one sent before."""
     done = database.execute(
-        "INSERT INTO told_records (job, host, digest) VALUES (?, ?, ?) ON CONFLICT (job, host) DO UPDATE "
+        "INSERT INTO sent_records (job, host, digest) VALUES (?, ?, ?) ON CONFLICT (job, host) DO UPDATE "
         "SET digest = excluded.digest WHERE digest <> excluded.digest",
         (job, host, digest),
     )
@@ -116,17 +116,17 @@ def is_news(database: sqlite3.Connection, job: str, host: str, digest: str) -> b
 
 
 def forget(database: sqlite3.Connection, orders: Iterable[str], before: str) -> None:
-    """Forget messages from before a time that were not confirmed, offsets of forgotten orders, and runs without either.
+    """Delete old unconfirmed messages, data of deleted orders, and runs that have neither.
 
     Args:
         database: A connection that writes.
-        orders: The orders, which are gone from the ledger.
-        before: Words from before go.
+        orders: Identifiers of orders that were deleted.
+        before: Messages from before this time are deleted.
     """
     for one in orders:
-        # Tries of an order are jobs of its name with a number behind it.
+        # Attempts of an order are jobs of its name with a number appended.
         database.execute("DELETE FROM tails WHERE job = ? OR job GLOB ? || '.*'", (one, one))
-        database.execute("DELETE FROM told_records WHERE job = ?", (one,))
+        database.execute("DELETE FROM sent_records WHERE job = ?", (one,))
     database.execute("DELETE FROM words WHERE at < ?", (before,))
     database.execute(
         "DELETE FROM offsets WHERE run NOT IN (SELECT run FROM words) AND run NOT IN (SELECT run FROM orders)"

@@ -1,7 +1,7 @@
-"""Which words of a part are here, by their offsets: repeats, gaps, and words before their turn. Pure.
+"""Messages of a part at the centre, by their offsets: duplicates, gaps, and messages out of order.
 
-An agent numbers its words of a part from 1. The engine that carries them delivers at least once and in no certain
-order, and a word may be lost where a centre died with it in hand.
+An agent numbers its messages of a part from 1. The transport delivers at least once, in any order, and a message may be
+lost if a centre crashes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from flashferry.store.sites.runs import RANK, Part, PartState, part_of, send_lat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """Words of a part that are here.
+    """The received messages of a part.
 
     Attributes:
-        whole: All words up to this offset are; 0: none.
-        early: Offsets beyond it that are here before others.
+        whole: All messages up to this offset were received; 0 for none.
+        early: Offsets beyond it that were received.
     """
 
     whole: int = 0
@@ -31,28 +31,23 @@ class Received:
 
     @property
     def has_gap(self) -> bool:
-        """Return whether a word is missing that was sent before one that is here."""
+        """Return whether a message before the newest one is missing."""
         return bool(self.early)
 
     def has(self, offset: int) -> bool:
-        """Return whether the word of an offset is here."""
+        """Return whether the message of an offset was received."""
         return offset <= self.whole or offset in self.early
 
 
 def receive(received: Received, offset: int) -> tuple[Received, bool]:
-    """Return what is here once a word has come, and whether it is news; a repeat changes nothing.
-
-    Args:
-        received: What is here.
-        offset: The word's offset; below 1 it is no word of a run, and no news.
-    """
+    """Return the state after a message, and whether it is new. An offset below 1 is invalid and not new."""
     if offset < 1 or received.has(offset):
         return received, False
     return joined(received.whole, {*received.early, offset}), True
 
 
 def joined(whole: int, early: Collection[int]) -> Received:
-    """Return what is here, with those that follow the whole ones without a gap counted among them."""
+    """Return the state with early messages that close the gap counted as whole."""
     left = set(early)
     while whole + 1 in left:
         whole += 1
@@ -61,31 +56,27 @@ def joined(whole: int, early: Collection[int]) -> Received:
 
 
 PROGRESS = "progress"
-
-"""The status of events of which only the latest of a device is kept."""
+"""Status of progress events, of which only the latest per device is stored."""
 
 
 class Taken(StrEnum):
-    """What became of a word: it is news, was here already, or counts for nothing."""
+    """What was done with a message: stored, known already, or ignored."""
 
     NEWS = "news"
     REPEAT = "repeat"
-    UNKNOWN_PART = "of a part that nobody gave"
+    UNKNOWN_PART = "of a part that the centre did not give"
     OTHER_AGENT = "of an agent to which this part was not given"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartWord:
-    """A word about a part, its signature checked.
+    """A message about a part, with a verified signature.
 
     Attributes:
-        run: The run.
-        site: The site.
-        round: The part's round.
-        agent: Who says it.
-        offset: Its number among the words of that agent about this part, from 1.
-        kind: What it is about: `accepted`, `refused`, `event`, `record`, `ended`, `depot`.
-        at: When it was said, ISO 8601, UTC.
+        agent: The sender.
+        offset: Its number among the agent's messages of this part, from 1.
+        kind: `accepted`, `refused`, `event`, `record`, `ended` or `depot`.
+        at: When it was sent, ISO 8601, UTC.
         data: Its content.
     """
 
@@ -100,12 +91,12 @@ class PartWord:
 
 
 def take_word(database: sqlite3.Connection, word: PartWord, *, at: str) -> Taken:
-    """Take a word into the ledger, unless it is there.
+    """Store a message, unless it is known.
 
     Args:
-        database: A connection with a transaction open for writing.
-        word: The word.
-        at: What time it is here.
+        database: A connection with an open write transaction.
+        word: The message.
+        at: Current time.
     """
     part = part_of(database, word.run, word.site, word.round)
     if part is None:
@@ -124,7 +115,7 @@ def take_word(database: sqlite3.Connection, word: PartWord, *, at: str) -> Taken
 
 
 def received_of(database: sqlite3.Connection, part: Part) -> Received:
-    """Return which words of a part are here."""
+    """Return the received offsets of a part."""
     where = "SELECT offset FROM early WHERE run = ? AND site = ? AND round = ?"
     rows = database.execute(where, (part.run, part.site, part.round))
     return joined(part.whole, {row["offset"] for row in rows})
@@ -133,7 +124,7 @@ def received_of(database: sqlite3.Connection, part: Part) -> Received:
 def _keep_received(database: sqlite3.Connection, part: Part, received: Received, at: str) -> None:
     key = (part.run, part.site, part.round)
     which = "WHERE run = ? AND site = ? AND round = ?"
-    database.execute(f"UPDATE parts SET whole = ?, heard_at = ? {which}", (received.whole, at, *key))  # noqa: S608 -- ours
+    database.execute(f"UPDATE parts SET whole = ?, last_message_at = ? {which}", (received.whole, at, *key))  # noqa: S608 -- ours
     database.execute(f"DELETE FROM early {which} AND offset <= ?", (*key, received.whole))  # noqa: S608 -- our own words
     rows = [(*key, offset) for offset in received.early]
     database.executemany("INSERT OR IGNORE INTO early (run, site, round, offset) VALUES (?, ?, ?, ?)", rows)
@@ -146,7 +137,7 @@ def _accepted(database: sqlite3.Connection, part: Part, word: PartWord, at: str)
 def _refused(database: sqlite3.Connection, part: Part, word: PartWord, at: str) -> None:
     node = Node(dict(word.data))
     if (node.text("job") or "stage") != "stage":
-        # An order of another kind was refused, not the part: it goes on, and what came too early is sent again.
+        # An order to steer was refused, not the part; if it was too early it is sent again.
         if not send_later(database, node.text("order") or "", at):
             why = node.text("sentence") or "it did not say why"
             _keep_note(database, part, f"{node.text('job')} refused: {why}", at)
@@ -188,7 +179,7 @@ def _record(database: sqlite3.Connection, part: Part, word: PartWord, at: str) -
     if not isinstance(host, str) or not isinstance(record, dict):
         return
     _go_on(database, part, PartState.RUNNING, at)
-    # A device that was tried again has several: the last one said counts, in whichever order they come.
+    # Each attempt has a record: the one sent last counts, in whatever order they are received.
     database.execute(
         "UPDATE devices SET record = ?1, record_offset = ?2, changed = ?3, updated_at = ?4, is_held = ?8 "
         "WHERE run = ?5 AND host = ?6 AND site = ?7 AND record_offset < ?2",
@@ -214,7 +205,7 @@ def _ended(database: sqlite3.Connection, part: Part, word: PartWord, at: str) ->
 
 
 def _go_on(database: sqlite3.Connection, part: Part, state: PartState, at: str, sentence: str = "") -> None:
-    """Have a part go on to a state, unless it is as far: a word that comes late takes nothing back."""
+    """Advance a part to a state; a late message never moves it back."""
     if RANK[state] > RANK[part.state]:
         database.execute(
             "UPDATE parts SET state = ?, sentence = ?, changed_at = ? WHERE run = ? AND site = ? AND round = ?",
@@ -229,7 +220,7 @@ def _keep_note(database: sqlite3.Connection, part: Part, text: str, at: str) -> 
 
 
 def _next(database: sqlite3.Connection, run: str) -> int:
-    """Return the number of the next change of a run's devices: followers ask for what came after one."""
+    """Return the next change number of a run's devices, by which followers poll."""
     row = database.execute("SELECT MAX(changed) FROM devices WHERE run = ?", (run,)).fetchone()
     return int(row[0] or 0) + 1
 
@@ -239,12 +230,12 @@ _WRITERS = {"accepted": _accepted, "refused": _refused, "event": _event, "record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What came of a run since the last poll.
+    """Changes of a run since the last poll.
 
     Attributes:
-        lines: Events as JSON objects, each with the site that sent it, in the order in which they came.
-        event_seq: Up to which event these go.
-        changed: Up to which change of devices these go.
+        lines: Site and JSON object of each event, in order of receipt.
+        event_seq: Number of the last event.
+        changed: Number of the last device change.
     """
 
     lines: tuple[tuple[str, dict[str, Any]], ...]
@@ -253,14 +244,14 @@ class News:
 
 
 def news_of(database: sqlite3.Connection, run: str, *, event_seq: int = 0, changed: int = 0, most: int = 5000) -> News:
-    """Return the events of a run behind some, and the latest progress of devices behind some change.
+    """Return the events and the device progress of a run since the given numbers.
 
     Args:
         database: A connection.
         run: The run.
-        event_seq: As the last `News` had it; 0: from the beginning.
+        event_seq: From the last `News`; 0 for all.
         changed: Likewise.
-        most: So many events at most; what is left belongs to the next look.
+        most: Maximum number of events; the rest is left to the next call.
     """
     rows = database.execute(
         "SELECT seq, site, line FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", (run, event_seq, most)
@@ -280,16 +271,14 @@ def news_of(database: sqlite3.Connection, run: str, *, event_seq: int = 0, chang
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceState:
-    """What is known of a device of a run.
+    """A device of a distributed run.
 
     Attributes:
-        host: Inventory name.
-        site: Its site.
-        round: The round of the part that it is in.
+        round: Round of its part.
         wave: Number of its wave.
-        record: JSON of its record; empty while there is none.
-        is_held: Whether its agent has it in hand: once its part is over, it is not proven to be what it was.
-        updated_at: When its last message came, or None.
+        record: JSON of its record; empty for none.
+        is_held: Whether its agent holds it; if its part is over, it is not proven restored.
+        updated_at: Time of its last message; None for none.
     """
 
     host: str
@@ -302,7 +291,7 @@ class DeviceState:
 
 
 def devices_of(database: sqlite3.Connection, run: str) -> list[DeviceState]:
-    """Return the devices of a run, in the order in which they were entered."""
+    """Return the devices of a run in the order of entry."""
     rows = database.execute(
         "SELECT host, site, round, wave, record, is_held, updated_at FROM devices WHERE run = ? ORDER BY rowid", (run,)
     )
@@ -313,7 +302,7 @@ def devices_of(database: sqlite3.Connection, run: str) -> list[DeviceState]:
 
 
 def left_in_hand(database: sqlite3.Connection, run: str) -> list[tuple[str, str]]:
-    """Return site and name of each device that a part left in hand when it ended: it is not proven restored."""
+    """Return site and host of each device that an ended part left held: it is not proven restored."""
     rows = database.execute(
         "SELECT devices.site, host FROM devices JOIN parts USING (run, site, round) WHERE devices.run = ? AND is_held "
         "AND (state = 'refused' OR (end_offset IS NOT NULL AND whole >= end_offset)) ORDER BY devices.rowid",
@@ -324,14 +313,12 @@ def left_in_hand(database: sqlite3.Connection, run: str) -> list[tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceOutcome:
-    """What a device of a run came to.
+    """Result of a device of a distributed run.
 
     Attributes:
-        host: Inventory name.
-        site: Its site.
-        round: The round of the part that it is in.
+        round: Round of its part.
         wave: Number of its wave.
-        outcome: By the words of `flashferry.model.states.Outcome`; None while it is under way, or has not started.
+        outcome: A value of `flashferry.model.states.Outcome`; None before the end.
     """
 
     host: str
@@ -342,10 +329,10 @@ class DeviceOutcome:
 
 
 def outcomes_of(database: sqlite3.Connection, run: str) -> list[DeviceOutcome]:
-    """Return what each device of a run came to, without reading its whole record.
+    """Return the result of each device of a run, without reading whole records.
 
-    A record that came while its device was under way says what became of it so far: it counts once the device, or its
-    part, has ended. A device of a part that is over without a record of it is an error: its end is unknown.
+    A record counts when the device or its part has ended. A device of an ended part without a record is an error,
+    because its end is unknown.
     """
     rows = database.execute(
         "SELECT host, devices.site, devices.round, wave, CASE "

@@ -1,1 +1,1 @@
-"""The databases of a state folder looked after: copied, looked through, rid of what is old."""
+"""Maintenance of a state folder's databases: backup, integrity check, removal of old runs."""

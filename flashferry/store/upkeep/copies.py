@@ -1,27 +1,17 @@
-"""The databases of a state folder copied while they are in use, looked through for damage, and rid of what is old.
+"""Back up, check and prune the databases of a state folder while they are in use.
 
-A copy is of one moment and whole (sqlite.org/backup.html): a run that writes meanwhile is not held up, and no log has
-to be copied beside it. A copy of the file by other means is neither.
+A backup is a consistent copy (sqlite.org/backup.html) that does not hold up writers and needs no log beside it; a plain
+copy of the file is not.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import os
 import sqlite3
-import tarfile
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from datetime import datetime
-from importlib.metadata import version
-from pathlib import Path, PurePosixPath
-from typing import IO
+from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid, reason_of
-from flashferry.core.files import sync_folder
 from flashferry.store import nights, schema
 from flashferry.store.database import OtherSchema, make_private, open_to_read
 from flashferry.store.journal_writer import open_database
@@ -36,8 +26,7 @@ DATABASES = {
     service.FILE: service.SCHEMA_VERSION,
     sites.FILE: sites.SCHEMA_VERSION,
 }
-
-"""Their names, and the newest schema of each that is known here."""
+"""File names, and the newest known schema of each."""
 
 _PAGES = 1024
 
@@ -45,15 +34,15 @@ _MOST_FAULTS = 20
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy a database as it is at one moment; the copy is private and has no log.
+    """Copy a database in one consistent state; the copy is private and has no log.
 
     Args:
-        source: The database's file; it is only read.
-        target: The copy, which is not there yet.
+        source: The database's file; only read.
+        target: The copy; must not exist.
 
     Raises:
-        OSError: The copy cannot be made.
-        ConfigInvalid: The database cannot be read, or the copy not be written.
+        OSError: The copy cannot be created.
+        ConfigInvalid: The database cannot be read, or the copy cannot be written.
     """
     make_private(target)
     try:
@@ -61,7 +50,7 @@ def copy_database(source: Path, target: Path) -> None:
             if found is None:
                 raise FileNotFoundError(f"there is no {source}")
             found.backup(copy, pages=_PAGES, sleep=0.01)
-            # One file: a copy is moved about.
+            # No log beside the copy, which will be moved.
             copy.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
         raise ConfigInvalid(
@@ -70,13 +59,10 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def faults_of(path: Path) -> tuple[str, ...]:
-    """Return what is wrong with a database, a sentence each; none of one that is whole.
+    """Return the faults of a database, one sentence each.
 
-    Pages, indexes and what rows refer to are looked at (sqlite.org/pragma.html, `integrity_check`), and each row of a
-    journal is held against its seal.
-
-    Args:
-        path: The database's file; it is only read.
+    Checks pages, indexes and foreign keys (sqlite.org/pragma.html, `integrity_check`), and the seals of a journal's
+    rows.
     """
     try:
         with open_to_read(path) as database:
@@ -109,11 +95,7 @@ def _unsound(path: Path) -> list[str]:
 
 
 def old_runs(directory: Path, before: str) -> tuple[str, ...]:
-    """Return the runs that ended before a time and hold no device, the oldest first.
-
-    Args:
-        directory: State directory.
-        before: ISO 8601, UTC.
+    """Return the runs that ended before a time (ISO 8601, UTC) and hold no device, the oldest first.
 
     Raises:
         ConfigInvalid: The journal cannot be read.
@@ -123,155 +105,18 @@ def old_runs(directory: Path, before: str) -> tuple[str, ...]:
 
 
 def remove_runs(directory: Path, runs: Sequence[str]) -> None:
-    """Remove runs from the journal, in one transaction; how fast copies went stays, for forecasts are made of it.
+    """Remove runs from the journal in one transaction; their transfer figures stay, for forecasts.
 
     Args:
         directory: State directory.
-        runs: Runs that have ended and hold no device; of another nothing is removed.
+        runs: Runs to remove; one that is not finished, or holds a device, is left.
 
     Raises:
         ConfigInvalid: The journal cannot be used.
     """
     with closing(open_database(directory)) as database, database:
         database.execute("BEGIN IMMEDIATE")
-        # Asked again with the lock in hand: one of them may have been resumed meanwhile.
+        # Checked again within the transaction: one may have been resumed meanwhile.
         still = set(runs_ended_before(database, "9999")) & set(runs)
-        for table in ("wishes", "attempts", "devices", "summaries", "runs"):
+        for table in ("steer_requests", "attempts", "devices", "summaries", "runs"):
             database.executemany(f"DELETE FROM {table} WHERE run_id = ?", [(run,) for run in still])  # noqa: S608 -- ours
-
-
-SCHEMA = "flashferry.backup/1"
-
-MANIFEST = "manifest.json"
-
-DAMAGED = (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, KeyError, TypeError)
-
-"""What an archive raises that is cut, altered, or none of ours."""
-
-_PIECE_BYTES = 1 << 18
-
-_MOST_MANIFEST_BYTES = 64 << 20
-
-"""Of a manifest, which is read as one: some 600,000 files."""
-
-_LEVEL = 6
-
-"""Of compression; 9, which is usual for archives, takes twice the time and saves a hundredth."""
-
-
-def write_archive(target: Path, files: Iterable[tuple[str, Path]], made: datetime) -> tuple[str, ...]:
-    """Write files into a new archive, which is on disk when this returns; return their names in it.
-
-    Args:
-        target: The archive, which is not there yet; its owner alone may read it.
-        files: Name and path of each; one that has gone meanwhile is left out, one that grows has what it had at first.
-        made: The time of the backup.
-
-    Raises:
-        OSError: A file cannot be read, became shorter meanwhile, or the archive cannot be written.
-        tarfile.TarError: Likewise.
-    """
-    sums: dict[str, str] = {}
-    with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:  # noqa: PTH123 -- a descriptor
-        with tarfile.open(fileobj=out, mode="w:gz", compresslevel=_LEVEL, format=tarfile.PAX_FORMAT) as archive:
-            for name, path in files:
-                try:
-                    # What stands in a file's place since it was found is not followed.
-                    content = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")  # noqa: PTH123, SIM115
-                except FileNotFoundError:
-                    continue
-                with content:
-                    sums[name] = _add(archive, name, content, os.fstat(content.fileno()).st_size, made)
-            manifest = {"schema": SCHEMA, "made_at": made.isoformat(), "by": version("flashferry"), "sha256": sums}
-            content_of_manifest = json.dumps(manifest, indent=1, sort_keys=True).encode()
-            _add(archive, MANIFEST, io.BytesIO(content_of_manifest), len(content_of_manifest), made)
-        out.flush()
-        os.fsync(out.fileno())
-    return tuple(sums)
-
-
-def unpack(path: Path, folder: Path) -> tuple[str, ...]:
-    """Unpack an archive into an empty folder; return the names of its files, each of which is what the manifest says.
-
-    Args:
-        path: The archive.
-        folder: The folder; what is in it after an error is of no use. Files are private, and on disk.
-
-    Raises:
-        OSError: The archive cannot be read, or a file not be written; the other errors of `DAMAGED`: it is no backup.
-    """
-    sums: dict[str, str] = {}
-    content_of_manifest = b"{}"
-    with tarfile.open(path, mode="r:gz") as archive:
-        for member in archive:
-            content = _opened(archive, member)
-            if member.name == MANIFEST:
-                content_of_manifest = _manifest(content, member.size)
-            else:
-                sums[member.name] = _write(content, folder / member.name)
-    manifest = json.loads(content_of_manifest)
-    if manifest.get("schema") != SCHEMA:
-        raise ValueError(f"expected the schema {SCHEMA}, found {manifest.get('schema') or 'none'}")
-    if sums != manifest["sha256"]:
-        raise ValueError("its files are not those that its manifest names")
-    for inside in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
-        sync_folder(inside)
-    return tuple(sums)
-
-
-class _Hashed:
-    """A file as it is read or written, with the digest of all that went through."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._sum = file, hashlib.sha256()
-
-    def read(self, most: int) -> bytes:
-        """Return the next bytes; none at the end."""
-        piece = self._file.read(most)
-        self._sum.update(piece)
-        return piece
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of what was read, in hexadecimal digits."""
-        return self._sum.hexdigest()
-
-
-def _add(archive: tarfile.TarFile, name: str, content: IO[bytes], size_bytes: int, made: datetime) -> str:
-    """Add a file of a size; return its digest."""
-    member = tarfile.TarInfo(name)
-    member.size, member.mode, member.mtime = size_bytes, 0o600, int(made.timestamp())
-    hashed = _Hashed(content)
-    try:
-        archive.addfile(member, hashed)  # type: ignore[arg-type]  # it is read, and no more
-    except tarfile.ReadError:
-        raise OSError(f"{name} became shorter while it was read") from None
-    return hashed.digest
-
-
-def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    parts = PurePosixPath(member.name).parts
-    if not member.isreg() or not parts or parts[0] == "/" or ".." in parts:
-        raise ValueError(f"expected plain files below a folder, found {member.name!r}")
-    found = archive.extractfile(member)
-    assert found is not None
-    return found
-
-
-def _manifest(content: IO[bytes], size_bytes: int) -> bytes:
-    if size_bytes > _MOST_MANIFEST_BYTES:
-        raise ValueError(f"expected a manifest of {_MOST_MANIFEST_BYTES} bytes at most, found {size_bytes}")
-    return content.read()
-
-
-def _write(content: IO[bytes], path: Path) -> str:
-    """Write a file that is not there yet; return its digest."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    hashed = _Hashed(content)
-    # A name that comes twice is refused: one of the two would be lost.
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:  # noqa: PTH123
-        while piece := hashed.read(_PIECE_BYTES):
-            out.write(piece)
-        out.flush()
-        os.fsync(out.fileno())
-    return hashed.digest

@@ -245,9 +245,9 @@ def test_the_page_of_sites_is_looked_at_again_by_itself_and_leaves_the_reader_wh
         link = page.get_by_role("link", name=re.compile("a7f3")).first
         link.focus()
         page.evaluate("window.scrollTo(0, 150)")
-        run = SiteRun(run="20301231-000000-beef", digest="d" * 64, plan="{}", begun_at="2030-12-31T00:00:00.000Z",
+        run = SiteRun(run="20301231-000000-beef", digest="d" * 64, plan="{}", started_at="2030-12-31T00:00:00.000Z",
                       valid_until="2030-12-31T00:00:00.000Z")  # fmt: skip
-        part = Part(run=run.run, site="ams", round=1, from_wave=0, agent="a", changed_at=run.begun_at)
+        part = Part(run=run.run, site="ams", round=1, from_wave=0, agent="a", changed_at=run.started_at)
         with ledger.writing() as database:
             take_fetching(database, "gva", None)
             add_run(database, run, [part], [PartDevice(host="ams-sw00", site="ams", round=1, wave=0)])

@@ -8,8 +8,8 @@ import pytest
 
 from flashferry.api.runs import approve, device_history, history, status, steer, stored_run
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.states import RunState
 from flashferry.store.journal import Journal
-from flashferry.store.status import RunState
 
 
 def entered(journal: Journal, waves: int = 3) -> str:

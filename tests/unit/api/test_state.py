@@ -21,7 +21,7 @@ from flashferry.store.history import History
 from flashferry.store.journal import Journal
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.status import read_status
-from flashferry.store.upkeep import copies
+from flashferry.store.upkeep import archive as module
 from tests.unit.store.test_status import begin, touch
 
 
@@ -330,8 +330,8 @@ def test_a_file_that_grows_has_what_it_had(tmp_path: Path) -> None:
         return Growing(file, mode)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(copies, "open", opened, raising=False)
-        copies.write_archive(tmp_path / "a.tar.gz", [("events.jsonl", path)], made)
+        patch.setattr(module, "open", opened, raising=False)
+        module.write_archive(tmp_path / "a.tar.gz", [("events.jsonl", path)], made)
     (tmp_path / "out").mkdir()
-    copies.unpack(tmp_path / "a.tar.gz", tmp_path / "out")
+    module.unpack(tmp_path / "a.tar.gz", tmp_path / "out")
     assert (tmp_path / "out" / "events.jsonl").read_bytes() == b"one\n" * 300_000

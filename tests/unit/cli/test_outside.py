@@ -85,7 +85,7 @@ from flashferry.store.control_requests import Asker
 from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.sites.agents import AgentBeat, take_beat, take_depot
 from flashferry.store.sites.database import SitesDatabase
-from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run, add_wish
+from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run, add_steer_request
 from flashferry.store.sites.words import PartWord, take_word
 from flashferry.store.transfer_row import TransferEntry
 from inventory.nornir_loader import open_inventory
@@ -859,8 +859,8 @@ def sites_in_the_ledger(ground: Path, *, is_over: bool) -> Path:
         run=SITES_RUN,
         digest=made.digest,
         plan=plan_text(made),
-        begun_at=AT,
-        begun_by=HOSTILE,
+        started_at=AT,
+        started_by=HOSTILE,
         valid_until=AT,
         approved_wave=0,
     )
@@ -869,8 +869,10 @@ def sites_in_the_ledger(ground: Path, *, is_over: bool) -> Path:
     with ledger.writing() as database:
         devices = [PartDevice(host=one, site="ams", round=1, wave=wave) for wave, one in enumerate((host, "r2"))]
         add_run(database, run, [part], devices)
-        add_wish(database, SITES_RUN, "pause", Asker(actor=HOSTILE, reason=HOSTILE), at=AT, site="ams")
-        beat = AgentBeat(site="ams", agent="agent-ams", instance="1", release="0.0.1", heard_at=AT, clock_ahead_s=900.0)
+        add_steer_request(database, SITES_RUN, "pause", Asker(actor=HOSTILE, reason=HOSTILE), at=AT, site="ams")
+        beat = AgentBeat(
+            site="ams", agent="agent-ams", instance="1", release="0.0.1", last_message_at=AT, clock_ahead_s=900.0
+        )
         take_beat(database, beat)
         take_depot(database, "ams", [HOSTILE])
         event = {"host": host, "step": "pull", "status": "failed", "text": HOSTILE, "at_s": 1.0}

@@ -12,11 +12,10 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import Interrupted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.record import DeviceRecord, Failure
-from flashferry.model.states import Outcome, Restored
+from flashferry.model.states import Outcome, Restored, RunState
 from flashferry.run.recover import RecoveryRecord
 from flashferry.run.request import FleetRequest, RunOptions, to_stored
 from flashferry.store.journal import Journal
-from flashferry.store.reader import RunState
 from flashferry.store.stored_run import read_run
 from tests.unit.conftest import take
 from tests.unit.run.test_resume import offered

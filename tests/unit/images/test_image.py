@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import Digests, published_digests
-from flashferry.planning.local_images import wanted_image
+from flashferry.planning.local_images import target_image
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def image(tmp_path):
 def test_the_published_file_is_taken(image):
     """Both hashes fit, blanks and capitals apart."""
     md5, sha512 = (hashlib.new(kind, b"an image", usedforsecurity=False).hexdigest() for kind in ("md5", "sha512"))
-    wanted = wanted_image(image, published_digests(f" {md5.upper()}\n", sha512))
+    wanted = target_image(image, published_digests(f" {md5.upper()}\n", sha512))
     assert wanted.image.digests == Digests(md5=md5, sha512=sha512)
 
 
@@ -29,7 +29,7 @@ def test_the_published_file_is_taken(image):
 def test_a_damaged_download_is_refused(image, md5, sha512, kind):
     """The published hash and the file's own stand in one sentence, with what to do."""
     with pytest.raises(ConfigInvalid, match=f"expected the published {kind} 0+, the file has") as caught:
-        wanted_image(image, published_digests(md5, sha512))
+        target_image(image, published_digests(md5, sha512))
     assert "fetch it again" in caught.value.hint
 
 
@@ -42,4 +42,4 @@ def test_what_is_no_md5_is_refused(given):
 
 def test_nothing_published_is_nothing_compared(image):
     """Without published hashes every file is taken as it is."""
-    assert wanted_image(image, published_digests()).image.size_bytes == 8
+    assert target_image(image, published_digests()).image.size_bytes == 8

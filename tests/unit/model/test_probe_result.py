@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from flashferry.model.probe_result import (
+from flashferry.model.ssh_sweep import (
     CIPHERS,
     MACS,
     SweepCopy,

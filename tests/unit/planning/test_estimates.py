@@ -69,7 +69,7 @@ def _found(name: str, action: Action = Action.STAGE, **view: object) -> Found:
     planned = PlannedDevice(host=name, address="192.0.2.1", site=device.site, model="ISR", action=action)
     wanted = TargetImage(image=Image(name="new.bin", size_bytes=100_000_000, md5="0" * 32, sha512="0" * 128))
     rate = LinkRate(rate_bps=80e6, source=STATED)
-    return Found(planned=planned, view=device, platform="ios-xe", wanted=wanted, link_rate=rate)
+    return Found(planned=planned, view=device, platform="ios-xe", target=wanted, link_rate=rate)
 
 
 def _sites(*found: Found) -> dict[str, Site]:

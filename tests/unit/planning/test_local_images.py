@@ -19,7 +19,7 @@ from flashferry.monitor.events import Event
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.planning.hashing import HashProgress
 from flashferry.planning.image_hasher import image_hasher
-from flashferry.planning.local_images import wanted_image
+from flashferry.planning.local_images import target_image
 from flashferry.run.make_request import request_for_image
 from inventory.image_rules import ImageRules, rules_beside
 from inventory.nornir_loader import open_inventory
@@ -126,7 +126,7 @@ def test_nothing_is_waited_for(ground: Path, kind: str):
     """What is no regular file is refused at once, whoever names it, and never opened."""
     path = ground / "images" / "odd.bin"
     make_odd(path, kind)
-    for attempt in (lambda: staged(ground, "odd.bin"), lambda: wanted_image(path)):
+    for attempt in (lambda: staged(ground, "odd.bin"), lambda: target_image(path)):
         with pytest.raises(ConfigInvalid, match=rf"image .*odd\.bin: expected a file, found a .*{kind}"):
             attempt()
     if kind != "folder":
@@ -146,8 +146,8 @@ def make_odd(path: Path, kind: str) -> None:
 def test_the_folders_of_a_plan_are_those_of_its_images(ground: Path):
     """Links followed, each once: what a reader of the plan holds its paths against."""
     with image_hasher((ground / "images", ground / "inventory", ground / "outside")) as hasher:
-        hasher.wanted(ground / "images" / "own.bin")
-        hasher.wanted(ground / "images" / "sub" / "deep.bin")
+        hasher.target(ground / "images" / "own.bin")
+        hasher.target(ground / "images" / "sub" / "deep.bin")
         assert hasher.folders_of(hasher.images()) == (str((ground / "images").resolve()),)
 
 
@@ -204,11 +204,11 @@ def test_every_way_to_an_image_reports_how_far_it_is(ground: Path, monkeypatch: 
     events: list[Event] = []
     read_image(path, emit=events.append)
     with image_hasher((path.parent,), emit=events.append) as hasher:
-        hasher.wanted(path)
+        hasher.target(path)
     assert [one.text.split(",")[0] for one in events if one.status == "done"] == ["hashed large.bin"] * 2
     assert all("large.bin" in one.text for one in events)
 
     def fails(event: Event) -> None:
         raise OSError("the terminal is gone")
 
-    assert wanted_image(path, emit=fails).image.size_bytes == 3 << 20
+    assert target_image(path, emit=fails).image.size_bytes == 3 << 20

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from flashferry.model.states import RunState
 from flashferry.reports.build import build_report
 from flashferry.reports.model import Report, Speed
-from flashferry.store.reader import RunState
 from flashferry.store.stored_run import StoredDevice, StoredRun, transfers_in
 
 RECORDS = Path(__file__).parent / "records"

@@ -17,6 +17,7 @@ import pytest
 
 from flashferry.cli.view.report_table import report_text
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.states import RunState
 from flashferry.reports.as_csv import COLUMNS, report_csv, safe
 from flashferry.reports.as_html import MOST_OPENED, report_html
 from flashferry.reports.as_json import report_document, report_json, report_schema
@@ -24,7 +25,6 @@ from flashferry.reports.headline import configuration_line, state_line
 from flashferry.reports.junit import report_junit
 from flashferry.reports.model import Speed
 from flashferry.reports.thresholds import Status, checks_of, parse_threshold, worst
-from flashferry.store.reader import RunState
 from tests.pages import Page
 from tests.some import some
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flashferry.reports.device import IN_PROGRESS, LEFT, NOT_BEGUN
+from flashferry.model.states import RunState
+from flashferry.reports.device import IN_PROGRESS, LEFT, NOT_STARTED
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
-from flashferry.reports.model import Proof, Speed, Standing
+from flashferry.reports.model import Proof, Severity, Speed
 from flashferry.reports.sites import covered_s
-from flashferry.store.reader import RunState
 from tests.some import some
 
 BEFORE = Speed(bytes_per_s=160_000.0, source="speed test to null:", to_flash=False)
@@ -20,7 +20,7 @@ def test_three_real_devices_come_out_as_they_were(three, report):
     """Staged, slow and wrong: outcome, proof, hash, verdict and failure are those of the records."""
     found = report(three)
     xe1, ios1, xe2 = found.devices
-    assert [one.standing for one in found.devices] == [Standing.GOOD, Standing.GOOD, Standing.FAILED]
+    assert [one.standing for one in found.devices] == [Severity.GOOD, Severity.GOOD, Severity.FAILED]
     assert [one.needs_attention for one in found.devices] == [False, False, True]
     assert {one.restore.proof for one in found.devices} == {Proof.PROVEN}
     assert (xe1.verdict.kind, ios1.verdict.kind) == ("cap", "slow receiver")
@@ -81,11 +81,11 @@ def test_a_probe_has_both_arms(run, device, record, report):
 @pytest.mark.parametrize(
     ("state", "begun", "outcome"),
     [
-        (RunState.ALIVE, "planned", NOT_BEGUN),
+        (RunState.ALIVE, "planned", NOT_STARTED),
         (RunState.ALIVE, "copying", IN_PROGRESS),
-        (RunState.DIED, "planned", NOT_BEGUN),
+        (RunState.DIED, "planned", NOT_STARTED),
         (RunState.DIED, "copying", LEFT),
-        (RunState.FINISHED, "planned", NOT_BEGUN),
+        (RunState.FINISHED, "planned", NOT_STARTED),
     ],
 )
 def test_devices_of_a_run_that_did_not_end(run, device, report, state, begun, outcome):
@@ -103,14 +103,14 @@ def test_why_devices_had_no_turn_is_told_once(run, device, report):
     found = report(run(device(), *(device(f"r{number}", waiting, state="planned") for number in range(5))))
     assert state_line(found) == "5 devices not started: 2 of 3 devices failed in wave 0."
     assert found.summary.needing_attention == 0
-    assert [one.standing for one in found.devices][1:] == [Standing.OPEN] * 5
+    assert [one.standing for one in found.devices][1:] == [Severity.OPEN] * 5
 
 
 def test_a_device_that_a_dead_run_holds_is_not_proven_restored(run, device, report):
     """The lease outweighs whatever the record says."""
     found = report(run(device(state="copying", is_held=True), state=RunState.DIED, finished_at=None))
     assert found.devices[0].restore.proof is Proof.NOT_PROVEN
-    assert found.devices[0].standing is Standing.UNRESTORED
+    assert found.devices[0].standing is Severity.UNRESTORED
     assert "flashferry recover" in state_line(found)
 
 
@@ -145,7 +145,7 @@ def test_somebody_elses_change_is_named(run, device, record, report):
     staged = record("xe_staged", restored="restored but for somebody else's change")
     staged["restore"] |= {"foreign": [changed], "running": {"lines": ["ip tcp window-size 80000"]}}
     found = report(run(device(record=staged))).devices[0]
-    assert (found.standing, found.needs_attention, found.restore.proof) == (Standing.GOOD, True, Proof.FOREIGN)
+    assert (found.standing, found.needs_attention, found.restore.proof) == (Severity.GOOD, True, Proof.FOREIGN)
     assert "80000" in found.restore.foreign[0]
     assert found.restore.lines[0].is_as_before is False
 
@@ -201,7 +201,7 @@ _KEYS = (
 def test_no_record_however_damaged_ends_a_report(run, device, record, report, wrong):
     """A field of another kind than expected is missing, and nothing else."""
     found = report(run(device(record=record("xe_staged") | wrong, transfers=()), device("xe2")))
-    assert found.devices[1].standing is Standing.GOOD
+    assert found.devices[1].standing is Severity.GOOD
 
 
 def test_a_speed_test_that_was_too_short_has_no_gain(run, device, record, report):

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 from flashferry.model.probe_result import ProbeResult
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
-from flashferry.store.history import History, Measurement
+from flashferry.store.history import History
+from flashferry.store.measurements import Measurement
 from flashferry.store.transfer_row import STAGE
 from flashferry.tcp.verdict_rules import VerdictKind
 

@@ -14,7 +14,8 @@ from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.run import probe
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
-from flashferry.store.history import History, Measurement
+from flashferry.store.history import History
+from flashferry.store.measurements import Measurement
 from flashferry.store.transfer_row import PROBE_AS_IS
 from flashferry.tcp.speed_test_size import PILOT_BYTES, too_short
 from flashferry.tcp.verdict import Verdict

@@ -15,7 +15,7 @@ from flashferry.devices.credentials import Credentials, apply_credentials
 from flashferry.devices.session import Facts
 from flashferry.model.states import ACCEPTED_LABEL, Restored
 from flashferry.reports.build import build_report
-from flashferry.reports.model import Standing
+from flashferry.reports.model import Severity
 from flashferry.reports.thresholds import Status, checks_of
 from flashferry.run.recover import forget, pending, recover
 from flashferry.store.journal import Journal
@@ -330,7 +330,7 @@ def test_a_difference_of_unproven_authorship_keeps_the_lease_until_it_is_accepte
     (device,) = build_report(stored, written_at="", written_by="", before={}).devices
     words = (device.restore.label, device.restore.proof.value)
     assert words == (ACCEPTED_LABEL, "restored but for somebody else's change")
-    assert device.standing is not Standing.UNRESTORED
+    assert device.standing is not Severity.UNRESTORED
     assert checks_of(device, "recover", ())[-1].status is Status.SKIPPED
     ((status,),) = (run.devices for run in read_status(journal.directory).runs)
     assert (status.configuration, status.is_accepted) == (ACCEPTED_LABEL, True)

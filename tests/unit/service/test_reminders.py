@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from flashferry.model.states import RunState
 from flashferry.service.live.presenters import action_items
 from flashferry.service.notices import NoticeKind
 from flashferry.service.reminders import Reminding, remind
@@ -17,7 +18,6 @@ from flashferry.store.journal import Journal
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.hooks import HookRow, add_hook, notices_of
 from flashferry.store.service.jobs import Job, JobKind
-from flashferry.store.status import RunState
 from tests.unit.conftest import take
 from tests.unit.service.live.made import NOW, device, run, scene
 

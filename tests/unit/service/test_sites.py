@@ -36,7 +36,7 @@ def a_centre(state: Path) -> None:
         f'[centre]\nkey = "k"\nplans_folder = "p"\n[broker]\nurl = "redis://127.0.0.1/0"\n'
         f'[sites.ams]\nagent_key = "{key}"\n[sites.lima]\nagent_key = "{key}"\ninventory_sites = ["LIM"]\n'
     )
-    beat = AgentBeat(site="lima", agent="agent-1", instance="1", release="0.0.1", heard_at=AT, clock_ahead_s=2.0)
+    beat = AgentBeat(site="lima", agent="agent-1", instance="1", release="0.0.1", last_message_at=AT, clock_ahead_s=2.0)
     with SitesDatabase(state).writing() as database:
         take_beat(database, beat)
         take_depot(database, "lima", ["image.bin"])

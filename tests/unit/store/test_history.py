@@ -9,8 +9,9 @@ import pytest
 
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome
-from flashferry.store.history import History, Measurement, ProbeWord, age
+from flashferry.store.history import History
 from flashferry.store.journal import Journal
+from flashferry.store.measurements import Measurement, ProbeWord, age
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED, STAGE
 from flashferry.tcp.tuning_benefit import nothing_to_tune
 
@@ -137,7 +138,7 @@ def test_another_model_says_nothing():
 
 def test_a_device_that_needs_no_tuning_is_expected_as_it_is():
     """Its speed test has no tuned arm, for there was nothing to tune."""
-    word = ProbeWord(at=NOW.isoformat(), is_worth=False, reason=nothing_to_tune().reason)
+    word = ProbeWord(at=NOW.isoformat(), is_useful=False, reason=nothing_to_tune().reason)
     assert expected(probed(PROBE_AS_IS, 5.0), tuned=True, probes={"r1": word})[0] == 5.0
     assert expected(probed(PROBE_AS_IS, 5.0), tuned=True) == (None, "")
 
@@ -217,10 +218,10 @@ def test_a_device_that_does_not_keep_up_as_it_is_gains_nothing():
 def test_the_speed_tests_word_counts_where_no_flash_was_written():
     """Its reason is told, with its age; that tuning is worth it is no reason."""
     word = ProbeWord(
-        at=(NOW - timedelta(hours=5)).isoformat(), is_worth=False, reason="1.05 times the speed is no gain"
+        at=(NOW - timedelta(hours=5)).isoformat(), is_useful=False, reason="1.05 times the speed is no gain"
     )
     assert why(probes={"r1": word}) == "its speed test 5 hours ago: 1.05 times the speed is no gain"
-    assert why(probes={"r1": replace(word, is_worth=True)}) is None
+    assert why(probes={"r1": replace(word, is_useful=True)}) is None
     assert why() is None
 
 
@@ -291,7 +292,7 @@ def test_a_copy_by_one_transport_tells_nothing_of_another():
     by = {name: history.expected("r1", tuned=True, size_bytes=IMAGE_BYTES, transport=name) for name in ("ftp", "scp")}
     assert {name: one.bytes_per_s / MB for name, one in by.items()} == {"ftp": 2.0, "scp": 0.2}
     assert history.expected("r1", tuned=True, size_bytes=IMAGE_BYTES, transport="http") is None
-    word = ProbeWord(at=NOW.isoformat(), is_worth=False, reason="no gain", transport="scp")
+    word = ProbeWord(at=NOW.isoformat(), is_useful=False, reason="no gain", transport="scp")
     history = History((measured(),), probes={"r1": word}, now=NOW)
     assert history.shown_not_to_gain("r1") is None
     assert "no gain" in history.shown_not_to_gain("r1", "scp")

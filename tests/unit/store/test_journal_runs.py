@@ -220,7 +220,7 @@ def test_it_is_kept_who_wanted_what_of_a_run(journal):
     journal.set_waiting_wave(run_id, 3)
     journal.finish_run(run_id)
     journal.reopen_run(run_id)
-    wishes = read_run(journal.directory, run_id).wishes
+    wishes = read_run(journal.directory, run_id).steer_requests
     assert [(one.what, one.wave, one.actor, one.via, one.reason) for one in wishes] == [
         ("pause", None, "anna", "session", "core link is down"),
         ("continue", None, "ben", "token", ""),
@@ -237,7 +237,7 @@ def test_a_secret_in_a_reason_is_masked(journal):
     keep_secret("verysecretindeed")
     run_id = journal.begin_run("stage")
     journal.set_control(run_id, paused=True, asker=Asker(reason="its password is verysecretindeed"))
-    (wish,) = read_run(journal.directory, run_id).wishes
+    (wish,) = read_run(journal.directory, run_id).steer_requests
     assert "verysecretindeed" not in wish.reason
 
 

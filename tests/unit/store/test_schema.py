@@ -79,7 +79,7 @@ def test_a_death_in_the_middle_leaves_all_tables_or_none(tmp_path, statement):
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path), str(statement)], check=False)
     assert done.returncode == -signal.SIGKILL
     tables = {name for (name,) in rows(tmp_path, "sqlite_master", "name")}
-    assert (version(tmp_path), "wishes" in tables) in {(0, False), (SCHEMA_VERSION, True)}
+    assert (version(tmp_path), "steer_requests" in tables) in {(0, False), (SCHEMA_VERSION, True)}
     with Journal(tmp_path) as journal:
         assert journal.begin_run("stage")
 

@@ -9,10 +9,10 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import DeviceRecord, Failure
-from flashferry.model.states import Outcome, Restored, State
+from flashferry.model.states import Outcome, Restored, RunState, State
 from flashferry.store.database import make_private
 from flashferry.store.journal import Journal
-from flashferry.store.status import RunState, last_as_is, last_hash_speeds, read_status
+from flashferry.store.status import last_as_is, last_hash_speeds, read_status
 from tasks.read_config import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines

@@ -8,10 +8,10 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import DeviceRecord
-from flashferry.model.states import Outcome, Restored, State
+from flashferry.model.states import Outcome, Restored, RunState, State
 from flashferry.store.control import ControlRequest, control_request, may_approve
 from flashferry.store.journal import Journal
-from flashferry.store.reader import RunState, chosen, find_run
+from flashferry.store.reader import chosen, find_run
 from flashferry.store.stored_run import read_run
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 

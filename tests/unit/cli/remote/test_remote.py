@@ -20,14 +20,14 @@ from flashferry.cli.terminal.output import remember_service, result_document
 from flashferry.core.codec import to_json
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.plan_file import plan_text
+from flashferry.model.states import RunState
 from flashferry.planning.inspection import CheckRecord
 from flashferry.reports.as_json import report_document
 from flashferry.reports.model import Report
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
 from flashferry.service.client.client import ServiceClient
-from flashferry.store.history import Measurement
-from flashferry.store.reader import RunState
+from flashferry.store.measurements import Measurement
 from flashferry.store.status import DeviceStatus, RunStatus, Status
 from tests.component.service.calls import World
 from tests.unit.cli.hostile import HOSTILE, assert_harmless, known, secrets_in, texts_in

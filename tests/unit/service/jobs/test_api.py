@@ -300,11 +300,11 @@ def test_a_run_is_steered_with_a_reason(call, service, run_id, journal):
     ]
     steps = [(what, outcome) for what in ("pause", "continue", "stop") for outcome in ("asked", "done")]
     assert audit(service) == [(f"run.{what}", outcome, f"run:{run_id}") for what, outcome in steps]
-    assert read_run(service.state, run_id).wishes[0].reason == "link down"
+    assert read_run(service.state, run_id).steer_requests[0].reason == "link down"
 
 
 JOURNAL_IS_FULL = (
-    "CREATE TRIGGER full BEFORE INSERT ON wishes BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+    "CREATE TRIGGER full BEFORE INSERT ON steer_requests BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
 )
 AUDIT_IS_FULL = (
     "CREATE TRIGGER full BEFORE INSERT ON audit WHEN NEW.outcome <> 'asked' "

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import UTC, datetime
 
+from flashferry.model.states import RunState
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, run_now
-from flashferry.store.status import DeviceStatus, FollowedRun, RunState, RunStatus
+from flashferry.store.status import DeviceStatus, FollowedRun, RunStatus
 from flashferry.store.tables import RunRow
 
 NOW = datetime(2026, 11, 22, 2, 14, tzinfo=UTC)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from flashferry.model.states import RunState
 from flashferry.service.live.presenters import (
     Urgency,
     action_items,
@@ -17,7 +18,7 @@ from flashferry.service.live.presenters import (
 )
 from flashferry.service.live.snapshot import EventView
 from flashferry.store.service.figures import WaitingPlan
-from flashferry.store.status import LostDevice, RunState
+from flashferry.store.status import LostDevice
 from tests.unit.service.live.made import NOW, RUN, device, run, scene
 from tests.unit.service.live.test_snapshot import copying
 

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from flashferry.api.state import back_up
 from flashferry.core.redaction import forget_secrets, keep_secret
-from flashferry.model.states import Phase
+from flashferry.model.states import Phase, RunState
 from flashferry.monitor.metrics.instruments import MetricKind
 from flashferry.service.background import BackgroundTasks, PeriodicTask
 from flashferry.service.live.collect import SnapshotReader
@@ -22,7 +22,7 @@ from flashferry.service.metrics.exposition import Sheet, put_snapshot, state_of
 from flashferry.service.settings import MetricsSettings, ProxySettings, ServiceSettings
 from flashferry.store.journal import Journal
 from flashferry.store.service.hooks import HookRow, OutboxRow, add_hook, put_out
-from flashferry.store.status import LostDevice, RunState
+from flashferry.store.status import LostDevice
 from flashferry.store.upkeep.copies import remove_runs
 from tests.patience import PATIENCE_S, until
 from tests.served import serve

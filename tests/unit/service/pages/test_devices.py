@@ -9,8 +9,8 @@ import pytest
 
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.service.trends import device_graph, fleet_graph, site_speeds
-from flashferry.store.history import Measurement
 from flashferry.store.journal import Journal
+from flashferry.store.measurements import Measurement
 from flashferry.store.service.jobs import latest_jobs
 from tests.contract import stored
 from tests.served import serve

@@ -201,12 +201,12 @@ def test_an_approval_falls_with_the_image_on_disk(service, who, plan, offered, i
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"state": "mismatch", "told": "told"}, "is not what the vendor published (told)"),
+        ({"state": "mismatch", "state_reason": "told"}, "is not what the vendor published (told)"),
         ({"state": "hidden", "state_before_hidden": "published", "hidden_at": "2026"}, "was removed"),
         ({"state": "arriving"}, "is not completely uploaded"),
         ({"state": "unknown"}, "is unknown: no published digest is known"),
         ({"sha512": "0" * 128}, "in the image store is not the one"),
-        ({"state": "vouched", "vouched_by": "eve"}, ""),
+        ({"state": "vouched", "approved_by": "eve"}, ""),
         (None, "is not in the image store"),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_run_is_told_and_remembers_who_said_yes(service, who, run, digest):
     """Up to that wave, with the comment, in the journal as in the audit."""
     approve_wave(service, who("ann"), run, 1, digest=digest, comment="looks good")
     assert control_request(service.state, run).approved_wave == 1
-    (wish,) = read_run(service.state, run).wishes
+    (wish,) = read_run(service.state, run).steer_requests
     assert (wish.what, wish.wave, wish.actor, wish.via, wish.reason) == ("approve", 1, "ann", "session", "looks good")
     assert audit(service, "done") == [("ann", f"run:{run}")]
 

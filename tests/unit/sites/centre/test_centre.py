@@ -12,10 +12,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.plan_file import plan_text
-from flashferry.model.states import Outcome
+from flashferry.model.states import Outcome, RunState
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Event
-from flashferry.reports.model import RunStanding
 from flashferry.sites.broker import BrokerUnreachable
 from flashferry.sites.centre.centre import ReadPlan, our_release, wave_to_approve
 from flashferry.sites.centre.collecting import now
@@ -254,7 +253,7 @@ def test_a_canary_that_fails_leaves_the_rest_as_it_is(ground: Ground) -> None:
     assert any("no site begins anything more: 1 of the first devices" in text for text in view.said)
     assert states(ground, run) == {"ams 0": "ended", "ams 1": "ended", "lim 1": "ended"}
     report = run_report(merged(ground.ledger, ground.centre.run_named(run)))
-    assert [one.outcome for one in report.devices] == [Outcome.FAILED, *[Outcome.NOT_BEGUN] * 5]
+    assert [one.outcome for one in report.devices] == [Outcome.FAILED, *[Outcome.NOT_STARTED] * 5]
     assert report.devices[5].failure is not None
     assert "site lim: not given: 1 of the first devices" in report.devices[5].failure.reason
     assert ground.broker.jobs(OrderJob.STAGE) == []
@@ -350,11 +349,11 @@ def test_who_follows_an_ended_run_sees_when_things_happened(ground: Ground) -> N
     """By the times in the ledger since the run began: in order whatever a site's clock has, and none later than now."""
     run = ground.begin(plan([*AMS, *LIM]))
     with ground.ledger.writing() as database:
-        database.execute("UPDATE runs SET begun_at = ?", (moment(now() - timedelta(seconds=600)),))
-    begun = moment_of(ground.centre.run_named(run).begun_at)
+        database.execute("UPDATE runs SET started_at = ?", (moment(now() - timedelta(seconds=600)),))
+    started = moment_of(ground.centre.run_named(run).started_at)
 
     def copied(site: str, after_s: float) -> None:
-        at = moment(begun + timedelta(seconds=after_s))
+        at = moment(started + timedelta(seconds=after_s))
         event = {"host": f"{site}-r0", "step": "pull", "status": "done", "text": "copied", "at_s": 1.0, "at": at}
         ground.say(site, f"{run}.{site}", WordKind.EVENT, {"events": [event]})
 
@@ -365,7 +364,7 @@ def test_who_follows_an_ended_run_sees_when_things_happened(ground: Ground) -> N
     ground.do_all("ams", f"{run}.ams", [one.host for one in AMS])
     ground.do_all("lim", f"{run}.lim", [one.host for one in LIM])
     with ground.ledger.writing() as database:
-        ended = moment(begun + timedelta(seconds=300))
+        ended = moment(started + timedelta(seconds=300))
         database.execute("UPDATE parts SET changed_at = ?", (ended,))
     events = look(ground, run).events
     assert [round(one.at_s, 1) for one in events if one.host][:3] == [100.0, 100.0, 250.5]
@@ -391,7 +390,7 @@ def test_a_run_is_followed_to_its_end_and_reported_as_one(ground: Ground) -> Non
     assert [one.outcome for one in report.devices].count(Outcome.DONE) == 6
     assert not report.interrupted
     told = report_of_sites(found)
-    assert told.standing is RunStanding.FINISHED
+    assert told.standing is RunState.FINISHED
     assert [one.host for one in told.devices] == [one.host for one in report.devices]
 
 
@@ -401,12 +400,12 @@ def test_a_report_before_the_end_says_what_is_not_known(ground: Ground) -> None:
     ground.record("ams", f"{run}.ams", "ams-r0")
     found = merged(ground.ledger, ground.centre.run_named(run))
     report = run_report(found)
-    assert [one.outcome for one in report.devices] == [Outcome.DONE, *[Outcome.NOT_BEGUN] * 5]
+    assert [one.outcome for one in report.devices] == [Outcome.DONE, *[Outcome.NOT_STARTED] * 5]
     failure = report.devices[3].failure
     assert failure is not None
     assert failure.reason == "site lim has it in hand, or will: no report of it came yet"
     assert failure.hint == f"'flashferry sites follow {run}' collects it once the site answers"
-    assert report_of_sites(found).standing is RunStanding.ALIVE
+    assert report_of_sites(found).standing is RunState.ALIVE
 
 
 def test_a_record_that_cannot_be_read_is_an_error_and_hides_no_other(ground: Ground) -> None:

@@ -49,7 +49,9 @@ class Ground:
         ]
         devices = [PartDevice(host=f"{name}-r1", site=name, round=1, wave=0) for name in keys]
         with self.ledger.writing() as database:
-            add_run(database, SiteRun(run="run-1", digest="d", plan="{}", begun_at=at, valid_until=at), parts, devices)
+            add_run(
+                database, SiteRun(run="run-1", digest="d", plan="{}", started_at=at, valid_until=at), parts, devices
+            )
 
     def hear(self, *words: str) -> None:
         self.collector.take(words)
@@ -101,8 +103,14 @@ def test_a_word_of_a_sites_own_agent_counts(ground: Ground) -> None:
         (lambda: said("ams", WordKind.RECORD, record("ams-r1"), key=LIM), "a word about ams by another site's agent"),
         (lambda: said("cuz", WordKind.RECORD, record("ams-r1")), "a word of a site that is not in the settings"),
         (lambda: said("ams", WordKind.RECORD, record("ams-r1"), agent="agent-x"), "of an agent to which this part was"),
-        (lambda: said("ams", WordKind.RECORD, record("ams-r1"), run="run-2.ams"), "of a part that nobody gave"),
-        (lambda: said("ams", WordKind.RECORD, record("ams-r1"), run="run-1.lim"), "of a part that nobody gave"),
+        (
+            lambda: said("ams", WordKind.RECORD, record("ams-r1"), run="run-2.ams"),
+            "of a part that the centre did not give",
+        ),
+        (
+            lambda: said("ams", WordKind.RECORD, record("ams-r1"), run="run-1.lim"),
+            "of a part that the centre did not give",
+        ),
         (lambda: "no envelope", "envelope: expected a JSON object"),
         (
             lambda: said("ams", WordKind.RECORD, record("ams-r1")).replace("ams-r1", "ams-r2"),
@@ -175,7 +183,7 @@ def test_a_beat_that_lay_somewhere_tells_when_its_agent_lived(ground: Ground, ol
     ground.hear(said("ams", WordKind.BEAT, at=moment_text(NOW - old)))
     found = ground.agent()
     assert found is not None
-    assert (found.heard_at, found.clock_ahead_s) == (moment(NOW - old), None)
+    assert (found.last_message_at, found.clock_ahead_s) == (moment(NOW - old), None)
 
 
 def test_beats_that_are_played_again_keep_nobody_alive(ground: Ground) -> None:
@@ -189,7 +197,7 @@ def test_beats_that_are_played_again_keep_nobody_alive(ground: Ground) -> None:
         ground.hear(one)
     before = ground.agent()
     assert before is not None
-    assert (before.heard_at, before.instance, before.contested_at) == (moment(ground.now), "2", None)
+    assert (before.last_message_at, before.instance, before.contested_at) == (moment(ground.now), "2", None)
     for seconds in (1, 10, 29, 3600):
         ground.now = NOW + timedelta(seconds=40 + seconds)
         ground.hear(*beats, *reversed(beats))
@@ -204,7 +212,7 @@ def test_a_word_of_a_part_that_is_played_again_keeps_nobody_alive(ground: Ground
     ground.hear(said("ams", WordKind.ACCEPTED), said("ams", WordKind.RECORD, record("ams-r1"), offset=2))
     found = ground.agent()
     assert found is not None
-    assert found.heard_at == moment(NOW)
+    assert found.last_message_at == moment(NOW)
     assert ground.recorded() == {"ams-r1"}
 
 
@@ -230,7 +238,7 @@ def test_an_answer_tells_how_far_a_clock_is_off(
     ground.hear(said("ams", WordKind.DEPOT, {"images": ["image.bin"]}, run="look-1", at=at))
     found = ground.agent()
     assert found is not None
-    assert (found.heard_at, found.images) == (moment(ground.now), ("image.bin",))
+    assert (found.last_message_at, found.images) == (moment(ground.now), ("image.bin",))
     assert (found.clock_ahead_s, found.clock_within_s) == clock
     assert ground.collector.answers() == {"ams": ("look-1", 1)}
     assert ground.collector.answers() == {}, "each answer is acknowledged once"

@@ -27,20 +27,20 @@ from flashferry.store.sites.runs import (
     SiteRun,
     add_orders,
     add_run,
-    add_wish,
+    add_steer_request,
     end_held,
     end_run,
     open_parts_at,
     open_runs,
     orders_to_send,
     part_of,
-    wishes_of,
+    steer_requests_of,
 )
 from flashferry.store.sites.words import PartWord, Taken, devices_of, news_of, outcomes_of, received_of, take_word
 from flashferry.store.upkeep.copies import DATABASES
 
 AT = "2026-11-26T12:00:00.000Z"
-RUN = SiteRun(run="run-1", digest="d" * 64, plan="{}", begun_at=AT, valid_until=AT)
+RUN = SiteRun(run="run-1", digest="d" * 64, plan="{}", started_at=AT, valid_until=AT)
 
 
 def part_at(site: str, run: str = "run-1") -> Part:
@@ -211,7 +211,7 @@ def test_a_device_is_in_one_part_alone(ledger: SitesDatabase) -> None:
     with pytest.raises(sqlite3.IntegrityError), ledger.writing() as database:
         add_run(
             database,
-            SiteRun(run="run-2", digest="d", plan="{}", begun_at=AT, valid_until=AT),
+            SiteRun(run="run-2", digest="d", plan="{}", started_at=AT, valid_until=AT),
             [part_at(site, "run-2") for site in ("ams", "lim")],
             [PartDevice(host="r1", site=site, round=1, wave=0) for site in ("ams", "lim")],
         )
@@ -220,9 +220,11 @@ def test_a_device_is_in_one_part_alone(ledger: SitesDatabase) -> None:
 def test_wishes_are_kept_with_who_and_when(ledger: SitesDatabase) -> None:
     """Who wanted what of which site, and why."""
     with ledger.writing() as database:
-        add_wish(database, "run-1", "pause", Asker(actor="ann", via="command-line", reason="link"), at=AT, site="ams")
+        add_steer_request(
+            database, "run-1", "pause", Asker(actor="ann", via="command-line", reason="link"), at=AT, site="ams"
+        )
     with look(ledger) as database:
-        ((site, wish),) = wishes_of(database, "run-1")
+        ((site, wish),) = steer_requests_of(database, "run-1")
     assert (site, wish.actor, wish.what, wish.reason, wish.at) == ("ams", "ann", "pause", "link", AT)
 
 
@@ -243,7 +245,9 @@ def beat(ledger: SitesDatabase, agent: str, instance: str, at: str = AT) -> None
     with ledger.writing() as database:
         take_beat(
             database,
-            AgentBeat(site="ams", agent=agent, instance=instance, release="1.0.0", heard_at=at, clock_ahead_s=1.5),
+            AgentBeat(
+                site="ams", agent=agent, instance=instance, release="1.0.0", last_message_at=at, clock_ahead_s=1.5
+            ),
         )
 
 

@@ -43,7 +43,7 @@ def enter(
 ) -> None:
     """Enter a run of one device, through but for what is said."""
     is_over = ended_at is not None
-    run = SiteRun(run=name, digest="d" * 64, plan="{}", begun_at=OLD, valid_until=OLD)
+    run = SiteRun(run=name, digest="d" * 64, plan="{}", started_at=OLD, valid_until=OLD)
     state = PartState.ENDED if is_over else PartState.RUNNING
     part = Part(run=name, site="ams", round=1, from_wave=0, agent="a", changed_at=OLD, state=state, whole=9)
     with ledger.writing() as database:

@@ -43,7 +43,13 @@ def settings(*sites: SiteSettings) -> CentreSettings:
 
 
 def agent(name: str, **more: object) -> AgentState:
-    usual = {"site": name, "agent": f"agent-{name}", "instance": "1", "release": "1.0.0", "heard_at": moment(NOW)}
+    usual = {
+        "site": name,
+        "agent": f"agent-{name}",
+        "instance": "1",
+        "release": "1.0.0",
+        "last_message_at": moment(NOW),
+    }
     return AgentState(**{**usual, "clock_ahead_s": 0.0, **more})
 
 
@@ -162,7 +168,7 @@ def test_a_plan_with_nothing_to_stage_is_refused() -> None:
     [
         (None, "site ams: expected its agent to answer, found that it never has"),
         (
-            agent("ams", heard_at=moment(NOW - timedelta(minutes=12))),
+            agent("ams", last_message_at=moment(NOW - timedelta(minutes=12))),
             "site ams: expected its agent to answer, found it silent; last message 12 min ago",
         ),
         (agent("ams", release="0.9.0"), "site ams: expected an agent of release 1.0.0, found 0.9.0"),
@@ -198,7 +204,7 @@ def test_an_agent_that_is_well_is_given_its_part() -> None:
 
 def test_who_was_heard_but_did_not_answer_is_silent() -> None:
     """Asked just now, an agent heard a minute ago has not answered."""
-    agents = {"ams": agent("ams", heard_at=moment(NOW - timedelta(seconds=60)))}
+    agents = {"ams": agent("ams", last_message_at=moment(NOW - timedelta(seconds=60)))}
     found = refusals(["ams"], agents, settings(site("ams")), release="1.0.0", now=NOW, asked_at=NOW)
     assert found == ("site ams: expected its agent to answer, found it silent; last message 1 min ago",)
 

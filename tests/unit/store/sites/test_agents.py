@@ -159,4 +159,4 @@ def test_what_nobody_hears_is_forgotten_with_its_orders(tmp_path: Path) -> None:
         assert [one.run for one in spool.waiting(database, {})] == ["new"]
         assert [spool.position_of(database, f"order-{run}") for run in ("old", "new")] == [0, 7]
         assert [row["run"] for row in database.execute("SELECT run FROM offsets")] == ["new"]
-        assert [row["job"] for row in database.execute("SELECT job FROM told_records")] == ["order-new"]
+        assert [row["job"] for row in database.execute("SELECT job FROM sent_records")] == ["order-new"]
