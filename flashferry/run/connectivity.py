@@ -1,4 +1,4 @@
-"""`check --reach`: look at each device, then have it fetch a tiny file, in the same session. Changes nothing."""
+"""`check --reach`: check each device, then have it fetch a small file in the same session. Changes nothing."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ from tasks.fetch_check import own_addresses
 from tasks.tcp_config import plan_tune
 
 REACH_BYTES = 16_384
-"""Enough to need a data connection that takes more than one packet; a second at most on the slowest device."""
+"""Enough for several packets on the data connection; a second at most on the slowest device."""
 
 _LIFETIME_S = 120.0
 
 _ENDS = frozenset({Kind.DEVICE_UNREACHABLE, Kind.INTERRUPTED, Kind.COPY_STOPPED, Kind.QUESTION_LEFT})
-"""After these no other transport is tried: the session is gone, or the run is stopped."""
+"""After these failures no other transport is tried: the session is lost, or the run stops."""
 
 _OF_TRANSPORT = frozenset({Kind.NO_CLIENT, Kind.NO_LOGIN, Kind.NO_DATA})
-"""With these another transport may get through."""
+"""Failures after which another transport may get through."""
 
 
 def reach_fleet(
@@ -69,15 +69,15 @@ def reach_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[CheckRecord, ...]:
-    """Return a CheckRecord per device, in the order of the inventory; fit ones with a `Connectivity`.
+    """Check every device and have it fetch a small file; return a CheckRecord per device, in inventory order.
 
     Args:
         nornir: The devices, with credentials.
-        wanted: The image that they are to have, or None for a look without one.
-        options: Where our server is reached.
-        state: Folder where it stands which devices runs have in hand, read only; None: the usual one.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop.
+        wanted: The image that they are checked for, or None.
+        options: Where our server listens, and which transports may be used.
+        state: State folder with the leases of runs, read only; None: the default one.
+        emit: Receives events, from several threads.
+        interrupted: Whether the operator stops.
 
     Raises:
         ConfigInvalid: The inventory is wrong, or our server cannot start; no device was touched.
@@ -113,7 +113,7 @@ def reach_fleet(
 
 
 Reached = tuple[Connectivity | None, Failure | None]
-"""What a transport showed, and why the device is not reached by it."""
+"""The result by one transport, and the failure if the device cannot fetch by it."""
 
 
 def try_each(
@@ -123,13 +123,13 @@ def try_each(
     *,
     any_will_do: bool,
 ) -> CheckRecord:
-    """Try transports; the device is out of reach where that fails which a run would take.
+    """Try transports in turn; the device fails if the transport that a run would use fails.
 
     Args:
-        record: What is known of the device already.
-        transports: In the order in which a run would take them.
-        reach: Has the device fetch by one.
-        any_will_do: A run would go on to the next where one fails.
+        record: The check's record so far.
+        transports: The transports, in the order in which a run would use them.
+        reach: Has the device fetch by one transport.
+        any_will_do: Whether a run would try the next transport if one fails.
     """
     found: list[Connectivity] = []
     failures: list[Failure | None] = []
@@ -193,7 +193,7 @@ class _ReachTask:
         return try_each(record, transports, reach, any_will_do=self.options.policy.transport == AUTO)
 
     def _reach_by(self, task: Task, report: CheckReport, transport: Transport, *, is_alone: bool) -> Reached:
-        """Have the device fetch the file by one transport; return what that showed, and why it is not reached."""
+        """Have the device fetch the file by one transport; return the result and the failure, if any."""
         device = view(task.host)
         try:
             session = session_of(task)
@@ -217,7 +217,7 @@ class _ReachTask:
                     interrupted=self.interrupted,
                 )
                 if found.copied is not None:
-                    # The device may be back at its prompt before the server has its last acknowledgement.
+                    # The device may be at its prompt before the server has its last acknowledgement.
                     self.server.wait_final(lookout.ticket.ticket_id, 2.0)
                 not_set = _not_set(device, report, session.platform, transport)
                 return _reached(found, lookout, transport, not_set, recent_of(task).lines())
@@ -241,15 +241,15 @@ class _ReachTask:
 def with_other_transports(
     record: CheckRecord, device: HostView, options: RunOptions, tried: Sequence[Transport]
 ) -> CheckRecord:
-    """Return what a look found with what it left out, and where the one way is blocked with how to try others. Pure.
+    """Add to a record which transports were not tried, and a hint to try others if the only one is blocked. Pure.
 
-    Who asked for a transport by name knows that there are others.
+    No hint is added if the operator named a transport.
 
     Args:
-        record: What the look found.
-        device: The device, with what its inventory allows.
-        options: What was asked for, and what our side serves with.
-        tried: By what the device was to fetch.
+        record: The record of the check.
+        device: The inventory's values.
+        options: The transport asked for, and what our side can serve.
+        tried: The transports that were tried.
     """
     record = replace(record, not_tried=left_out(device, options))
     failure, others = record.failure, [one for one in allowed(device.transport_policy) if one not in tried]
@@ -293,7 +293,7 @@ def _reached(
 
 
 def _not_set(device: HostView, report: CheckReport, platform: Platform, transport: Transport) -> str:
-    """Return what a staging run would set and this look, which changes nothing, did not; empty where nothing."""
+    """Return a hint if a staging run would set a line that this check, which changes nothing, did not; else empty."""
     planned = plan_tune(
         report.running,
         platform=platform,
@@ -309,11 +309,11 @@ def _not_set(device: HostView, report: CheckReport, platform: Platform, transpor
 
 
 class _Lookout:
-    """Collects what the server sees of one device; called on the server's thread.
+    """Collects what the server sees of one device. Called on the server's thread.
 
-    The device's ticket is good from any address, so that where it comes from is found out rather than refused. A
-    second ticket, which is never used, is bound to the expected addresses: the server attributes to it a client that
-    connects and never logs in.
+    The device's ticket is valid from any address, so that an unexpected source address is reported rather than refused.
+    A second, unused ticket is bound to the expected addresses: the server attributes to it a client that connects and
+    never logs in.
     """
 
     def __init__(self, server: ServerClient, ticket: Ticket, marker: Ticket, expected: tuple[str, ...]) -> None:
@@ -327,11 +327,11 @@ class _Lookout:
 
     @property
     def record(self) -> TransferRecord | None:
-        """Return the server's account of the copy, once it ended."""
+        """Return the server's record of the copy once it has ended, else None."""
         return self._server.progress(self.ticket.ticket_id).record
 
     def server_view(self) -> ServerView:
-        """Return what was seen so far."""
+        """Return what the server has seen so far."""
         others = {
             failure.username_masked
             for failure in self._server.unattributed_failures
@@ -341,13 +341,13 @@ class _Lookout:
             return replace(self._seen, other_users=tuple(sorted(others)))
 
     def take(self, event: ServerEvent) -> None:
-        """Take note of an event that concerns this device."""
+        """Store what a server event says about this device."""
         seen = event.progress
         if seen is None:
             return
         with self._lock:
             if seen.ticket_id == self._marker_id:
-                # Also what kept it from logging in stands here: with the lists of SSH's algorithms, for example.
+                # The last error may say why the login failed, for example with the lists of SSH algorithms.
                 self._seen = replace(self._seen, client_seen=True, failure=seen.last_error or self._seen.failure)
                 self.control_syn = seen.control_syn or self.control_syn
             elif seen.ticket_id == self.ticket.ticket_id:
@@ -366,10 +366,10 @@ class _Lookout:
 def _lookout(
     server: ServerClient, image: str, expected: tuple[str, ...], transport: Transport, release: str
 ) -> Iterator[_Lookout]:
-    """Issue the tickets and watch them for as long as the block lasts."""
+    """Issue the two tickets and collect their events while the block runs."""
     base = TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, transports=(transport.name,))
     ticket = server.issue_ticket(base)
-    # Old algorithms are offered to the addresses that are expected, and to no others.
+    # Old SSH algorithms are offered only to the expected addresses.
     marker = server.issue_ticket(replace(base, source_addresses=expected, ssh=ssh_offer(transport, release)))
     lookout = _Lookout(server, ticket, marker, expected)
     unsubscribe = server.events(lookout.take)

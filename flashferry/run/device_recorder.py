@@ -21,14 +21,11 @@ class DeviceRecorder:
 
     Args:
         task: The Nornir task of the device.
-        record: The record to start with.
-        emit: Takes events.
+        record: The record to start with; change it with `update`.
+        emit: Receives events.
         started_s: Start of the run, by the monotonic clock.
         site: The device's site, or None.
         wave: Number of its wave, or None.
-
-    Attributes:
-        record: The record so far; change it with `update`.
     """
 
     def __init__(
@@ -45,7 +42,7 @@ class DeviceRecorder:
         """Emit an event, and write it to the session's transcript unless it is progress.
 
         Args:
-            step: The event word of a step.
+            step: The step's name in events.
             status: `started`, `done`, `failed`, `queued`, `progress`, `waiting` or `note`.
             text: What happened.
             more: Further fields of the event.
@@ -67,7 +64,7 @@ class DeviceRecorder:
 
     @contextmanager
     def timed(self, word: str) -> Iterator[None]:
-        """Emit the start and the end of a step, and add its time to the record."""
+        """Emit the start and the end of a step, and add its duration to the record."""
         started_s = time.monotonic()
         self.event(word, "started", "")
         try:
@@ -81,7 +78,7 @@ class DeviceRecorder:
         self.event(word, "done", f"{time.monotonic() - started_s:.1f} s")
 
     def drop_session(self) -> None:
-        """Close the session without a dialogue, so that the next step logs in again; see `drop_session`."""
+        """Close the session without a dialogue, so that the next step logs in again."""
         drop_session(self.task)
 
 

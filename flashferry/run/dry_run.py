@@ -1,6 +1,6 @@
-"""`stage --dry-run`: what a run would do to each device, from the check, the lines as they are, and the run's own plan.
+"""`stage --dry-run`: what a run would do to each device, by the run's own check and plan. Changes nothing.
 
-Nothing is changed, no server is started and no journal is written.
+No server is started and no journal is written.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ class DryRecord:
     """What a run would do to one device.
 
     Attributes:
-        host: Inventory name.
         outcome: DONE: it would be staged as planned; ALREADY_THERE; REFUSED; FAILED or ERROR.
-        plan: The lines and the command, or None where nothing would be done.
-        link_rate: Its link's rate and the source of that, or None where it is unknown.
-        notes: What the check noticed.
+        plan: Lines and commands, or None if nothing would be done.
+        link_rate: Its link's rate and where that is from, or None if unknown.
+        notes: Notes of the check.
         failure: Why it would not be staged.
     """
 
@@ -61,7 +60,7 @@ class DryRecord:
 
 
 def excluded_dry_record(record: DeviceRecord) -> DryRecord:
-    """Return what a dry run says of a device that its plan does not stage."""
+    """Return the record of a device that the plan does not stage."""
     return DryRecord(
         host=record.host,
         outcome=record.outcome,
@@ -81,15 +80,15 @@ def dry_run_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[DryRecord, ...]:
-    """Return what `run_fleet` would do, one record per device in the order of the inventory.
+    """Return what `run_fleet` would do, one record per device in inventory order.
 
     Args:
         nornir: The devices, with credentials.
-        request: Which of them get which image; others are left out.
+        request: Which devices get which image; others are left out.
         options: How the run is to be done.
-        state_directory: Where learned link rates are; read only.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop.
+        state_directory: State folder with learned link rates, read only.
+        emit: Receives events, from several threads.
+        interrupted: Whether the operator stops.
 
     Raises:
         ConfigInvalid: The inventory or the image is wrong.
@@ -193,7 +192,7 @@ DEAD_MAN_NOTE = (
 
 
 def _after_the_restore(task: Task, check: CheckReport, target: str, *, adds: bool) -> tuple[str, ...]:
-    """Return what would be done once the device is restored, in words."""
+    """Return what would be done after the restore, in words."""
     if not adds or without_add(check.version, target) is not None:
         return ()  # for an older train the check reports it
     if mode_of(check.version) is Mode.INSTALL:

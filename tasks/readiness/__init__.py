@@ -1,4 +1,4 @@
-"""Whether a device is ready to boot an image: a check that changes nothing, one condition each, and the answer."""
+"""Whether a device is ready to boot an image: one condition for each requirement, and a verdict. Changes nothing."""
 
 from __future__ import annotations
 

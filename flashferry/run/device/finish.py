@@ -1,7 +1,6 @@
-"""What follows the restore of a device that has the image: copies for its members, `install add`, the readiness check.
+"""The steps after the restore: copies for stack members, `install add`, the readiness check.
 
-No lease is held by then. If the run is killed here, the device is staged; the next run finds the image and does the
-rest.
+The lease has ended by then. If the run is killed here, the next run finds the image and does the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tasks.readiness.check import READY, ready
 
 
 def finish(run: DeviceRun) -> None:
-    """Carry out the steps; the first that fails is the device's failure, and the device stays restored."""
+    """Run the steps. The first failure is the device's failure; the device stays restored."""
     if not _has_image(run) or run.context.to_null:
         return
     policy = run.context.policy
@@ -38,7 +37,7 @@ def finish(run: DeviceRun) -> None:
 
 
 def _has_image(run: DeviceRun) -> bool:
-    """Return whether the device has the image and was restored: otherwise it is recovered first."""
+    """Return whether the device has the image and is restored."""
     record = run.record
     return record.outcome.is_good and record.failure is None and record.restore_failure is None
 
@@ -68,7 +67,7 @@ def _check_readiness(run: DeviceRun) -> None:
 
 
 def _distribute(run: DeviceRun) -> None:
-    """Copy the image to the other members; a member check that fails only adds a note."""
+    """Copy the image to the other members; if they cannot be determined, only a note is added."""
     try:
         run.connect_again()
         if not has_members(run.session(), run.image_path):
@@ -111,7 +110,7 @@ def _failed_before(run: DeviceRun) -> str | None:
 
 
 def _proven(record: DeviceRecord) -> dict[str, str]:
-    """Return the digests that the device computed in this run, by path: its own file, and those of its members."""
+    """Return the digests that the device computed in this run, by path, members' files included."""
     own = record.verify or (record.check.proof if record.check is not None else None)
     found = {own.path: own.digest} if own is not None else {}
     return found | {one.path: one.digest for one in (record.distribution.copies if record.distribution else ())}
