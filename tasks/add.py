@@ -331,7 +331,7 @@ def add_image(
     *,
     size_bytes: int | None = None,
     failed_before: str | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> AddReport:
     """Have a device add an image on its flash, which its hash has proven, unless that was done before.
 
@@ -341,7 +341,7 @@ def add_image(
         release: The image's release, or None if unknown.
         size_bytes: Its size; without it no speed is reported.
         failed_before: Why the image may lack parts although it is listed as added, or None.
-        tell: Receives the device's lines of progress.
+        notify: Receives the device's lines of progress.
 
     Raises:
         InstallRefused: The device does not add it now, its release has no command that only adds, another version is
@@ -368,20 +368,20 @@ def add_image(
         return AddReport(outcome=AddOutcome.NOT_APPLICABLE, lines=booted)
     if (reason := objection(session.name, state, release)) is not None:
         raise reason
-    answer = _run_add(session, session.platform.add_command(path), tell)
+    answer = _run_add(session, session.platform.add_command(path), notify)
     report = judge(session.name, answer, before=state, after=read_software(session), release=release)
     if size_bytes is None or report.duration_s < MEASURABLE_S:
         return report
     return replace(report, bytes_per_s=size_bytes / report.duration_s)
 
 
-def _run_add(session: DeviceSession, command: str, tell: Callable[[str], None]) -> InstallAnswer:
+def _run_add(session: DeviceSession, command: str, notify: Callable[[str], None]) -> InstallAnswer:
     """Send the command; output from before a lost session counts too."""
     printed: list[str] = []
 
     def take(line: str) -> None:
         printed.append(line)
-        tell(line)
+        notify(line)
 
     try:
         return run_install(session, command, step=STEP, report=take)

@@ -39,7 +39,6 @@ class ConnectivityReport:
 
     Attributes:
         copied: The device's own line, or None if the copy failed.
-        hindrance: The cause of the failure, or None.
         sentence: The cause with what was expected and seen; empty without a failure.
         hint: What to do about it, or None.
         came_from: Source address of the device's login, or None.
@@ -116,12 +115,12 @@ def check_connectivity(
 def _report(
     seen: ServerView, copied: CopyResult | None, said: str, expected: tuple[str, ...], words: Messages
 ) -> ConnectivityReport:
-    hindrance, finding = failure_cause(seen, words, expected=expected, is_copied=copied is not None)
+    cause, finding = failure_cause(seen, words, expected=expected, is_copied=copied is not None)
     quoted = f" ({said})" if said else ""
     return ConnectivityReport(
         copied=copied,
-        hindrance=hindrance,
-        sentence=f"{hindrance.value}: {finding}{quoted}" if hindrance else "",
-        hint=(words.hint_for(seen.failure) or words.hints[hindrance]) if hindrance else None,
+        hindrance=cause,
+        sentence=f"{cause.value}: {finding}{quoted}" if cause else "",
+        hint=(words.hint_for(seen.failure) or words.hints[cause]) if cause else None,
         came_from=seen.came_from,
     )

@@ -83,18 +83,18 @@ class DistributionReport:
 
 
 def distribute(task: Task, **given: Any) -> Result:
-    """Nornir task: return a DistributionReport, or None for a device without members. See `hand_on`."""
-    return Result(host=task.host, result=hand_on(session_of(task), **given))
+    """Nornir task: return a DistributionReport, or None for a device without members. See `copy_to_members`."""
+    return Result(host=task.host, result=copy_to_members(session_of(task), **given))
 
 
-def hand_on(
+def copy_to_members(
     session: DeviceSession,
     path: str,
     image: Image,
     *,
     remove_partial: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> DistributionReport | None:
     """Copy the proven image to every other member and prove it there; None for a device without members.
 
@@ -104,7 +104,7 @@ def hand_on(
         image: Its name, size and digests.
         remove_partial: Whether a shorter file of the image's name on a member is removed.
         interrupted: Whether the operator stops; asked before each member, and while it copies.
-        tell: Receives a sentence for each step done.
+        notify: Receives a sentence for each step done.
 
     Raises:
         DeviceRefused: A member does not take part, has no space, or joined or left meanwhile.
@@ -120,8 +120,8 @@ def hand_on(
         return DistributionReport(mode=state.mode.value) if places else None
     for place in places:
         _check(session, place)
-    work = _Work(session, path, image, remove_partial, interrupted, tell)
-    copies = tuple(work.hand_to(place) for place in places)
+    work = _Work(session, path, image, remove_partial, interrupted, notify)
+    copies = tuple(work.copy_to_member(place) for place in places)
     _check_same(session.name, places, other_places(read_software(session), listing, active))
     return DistributionReport(mode=state.mode.value, copies=copies, bytes_per_s=_speed(copies, image.size_bytes))
 
@@ -185,9 +185,9 @@ class _Work:
     image: Image
     remove_partial: bool
     interrupted: Callable[[], bool]
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
 
-    def hand_to(self, place: Place) -> MemberCopy:
+    def copy_to_member(self, place: Place) -> MemberCopy:
         """Copy the image to one member and prove it there."""
         if self.interrupted():
             raise Interrupted("stopped by the operator before this member", host=self.session.name, step=STEP)
@@ -196,13 +196,13 @@ class _Work:
         duration_s = 0.0
         if not was_there:
             self._check_space(place)
-            self.tell(f"{place}: copying inside the box to {path}")
+            self.notify(f"{place}: copying inside the box to {path}")
             duration_s = self._copy(path)
             self._check_size(place, path)
         report = verify_image(
             self.session, path, self.image.digests, size_bytes=self.image.size_bytes, interrupted=self.interrupted
         )
-        self.tell(f"{place}: {path} is proven by its {report.algorithm}")
+        self.notify(f"{place}: {path} is proven by its {report.algorithm}")
         return MemberCopy(
             place=place.place, path=path, digest=report.digest, duration_s=round(duration_s, 3), was_there=was_there
         )
@@ -227,7 +227,7 @@ class _Work:
             return found is not None
         if found < self.image.size_bytes and self.remove_partial:
             remove_file(self.session, path, no_larger_than_bytes=self.image.size_bytes)
-            self.tell(f"{place}: removed {path}, which had {found:,} bytes of {self.image.size_bytes:,}")
+            self.notify(f"{place}: removed {path}, which had {found:,} bytes of {self.image.size_bytes:,}")
             return False
         raise FileExists(
             f"{path} has {found:,} bytes, the image {self.image.size_bytes:,}: another file, or a broken copy",

@@ -208,7 +208,7 @@ def apply_plan(
     if not plan.changes:
         return TuneReport(running=read_running(session).tcp, not_shown=())
     _check_restorable(session.name, plan)
-    return _Tuning(session, before, remember, reads_first=reads_first or before is not None).through(plan)
+    return _Tuning(session, before, remember, reads_first=reads_first or before is not None).apply(plan)
 
 
 class _Tuning:
@@ -221,7 +221,7 @@ class _Tuning:
         self._remember = remember if remember is not None else _forget
         self._refusals: list[str] = []
 
-    def through(self, plan: TunePlan) -> TuneReport:
+    def apply(self, plan: TunePlan) -> TuneReport:
         wants_channel = any(change.is_channel for change in plan.changes)
         plan, seen = self._sent(plan)
         matched, seen, late_s = self._matched(plan.changes, seen)

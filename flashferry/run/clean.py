@@ -97,7 +97,7 @@ def clean_fleet(
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     work = _Cleaning(cleaning, views, never_failing(emit), interrupted)
     runner = nornir.with_runner(ThreadedRunner(num_workers=cleaning.at_a_time))
-    looked = runner.run(task=work.look, name=STEP)
+    looked = runner.run(task=work.find, name=STEP)
     records: dict[str, CleanRecord] = {name: looked[name][0].result for name in views}
     if not cleaning.only_shown:
         open_ones = {name: one for name, one in records.items() if one.look is not None and one.look.files}
@@ -123,7 +123,7 @@ class _Cleaning:
         self._cleaning, self._views, self._emit, self._interrupted = cleaning, views, emit, interrupted
         self._started_s = time.monotonic()
 
-    def look(self, task: Task) -> Result:
+    def find(self, task: Task) -> Result:
         """Nornir task: return a CleanRecord with the removable files."""
         began_s = time.monotonic()
         device = self._views[task.host.name]

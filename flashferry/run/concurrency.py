@@ -202,7 +202,7 @@ class SlotPool:
             self._take_out(key)
             self._admit()
 
-    def enter_beside(self, key: str | None = None) -> None:
+    def enter_beyond_limit(self, key: str | None = None) -> None:
         """Take a slot at once, even beyond the limit. Others wait until the count is below the limit again."""
         with self._lock:
             self._let_in(key, self._gate.claim(key, self._most_of(key)) if self._gate is not None else None)

@@ -62,7 +62,7 @@ _OF_TRANSPORT = frozenset({Kind.NO_CLIENT, Kind.NO_LOGIN, Kind.NO_DATA})
 
 def reach_fleet(
     nornir: Nornir,
-    wanted: TargetImage | None,
+    target: TargetImage | None,
     options: RunOptions,
     *,
     state: Path | None = None,
@@ -73,7 +73,7 @@ def reach_fleet(
 
     Args:
         nornir: The devices, with credentials.
-        wanted: The image that they are checked for, or None.
+        target: The image that they are checked for, or None.
         options: Where our server listens, and which transports may be used.
         state: State folder with the leases of runs, read only; None: the default one.
         emit: Receives events, from several threads.
@@ -99,7 +99,7 @@ def reach_fleet(
         reach_task = _ReachTask(
             server=server,
             image=image,
-            wanted=wanted,
+            target=target,
             options=options,
             emit=never_failing(emit),
             interrupted=interrupted,
@@ -157,7 +157,7 @@ class _ReachTask:
 
     server: ServerClient
     image: Path
-    wanted: TargetImage | None
+    target: TargetImage | None
     options: RunOptions
     emit: Emit
     interrupted: Callable[[], bool]
@@ -169,7 +169,7 @@ class _ReachTask:
 
     def __call__(self, task: Task) -> Result:
         self._event(task, "check", "started", "")
-        record = look(task, self.wanted, self.interrupted, held=self.held, doubted=self.doubted)
+        record = look(task, self.target, self.interrupted, held=self.held, doubted=self.doubted)
         self._event_end(task, "check", record.failure)
         if record.check is not None and record.failure is None:
             tried = self.choices[task.host.name]
@@ -198,12 +198,12 @@ class _ReachTask:
         try:
             session = session_of(task)
             expected = own_addresses(session)
-            with _lookout(self.server, self.image.name, expected, transport, report.version.release) as lookout:
+            with _observer(self.server, self.image.name, expected, transport, report.version.release) as observer:
                 offer = offer_to(
                     device,
                     report,
                     self.options.server.address,
-                    ticket=lookout.ticket,
+                    ticket=observer.ticket,
                     port=self.server.port_of(transport.name),
                     transport=transport,
                     fingerprints=self.fingerprints,
@@ -213,14 +213,14 @@ class _ReachTask:
                     offer=offer,
                     size_bytes=REACH_BYTES,
                     expected=expected,
-                    server_view=lookout.server_view,
+                    server_view=observer.server_view,
                     interrupted=self.interrupted,
                 )
                 if found.copied is not None:
                     # The device may be at its prompt before the server has its last acknowledgement.
-                    self.server.wait_final(lookout.ticket.ticket_id, 2.0)
+                    self.server.wait_final(observer.ticket.ticket_id, 2.0)
                 not_set = _not_set(device, report, session.platform, transport)
-                return _reached(found, lookout, transport, not_set, recent_of(task).lines())
+                return _reached(found, observer, transport, not_set, recent_of(task).lines())
         except FlashferryError as error:
             failure = failure_of("reach", error, recent_of(task).lines())
             if is_alone:
@@ -264,20 +264,24 @@ def with_other_transports(
     return replace(record, failure=replace(failure, hint=f"{failure.hint}. {another}" if failure.hint else another))
 
 
-def _data_mode(lookout: _Lookout, transport: Transport) -> str | None:
-    seen = lookout.record
+def _data_mode(observer: _ServerObserver, transport: Transport) -> str | None:
+    seen = observer.record
     return transport.data_mode(seen.commands) if seen else None
 
 
 def _reached(
-    found: ConnectivityReport, lookout: _Lookout, transport: Transport, not_set: str, transcript: tuple[str, ...]
+    found: ConnectivityReport,
+    observer: _ServerObserver,
+    transport: Transport,
+    not_set: str,
+    transcript: tuple[str, ...],
 ) -> tuple[Connectivity, Failure | None]:
-    seen = lookout.record
+    seen = observer.record
     reached = Connectivity(
         report=found,
-        syn=(seen.data_syn if seen else None) or lookout.control_syn,
+        syn=(seen.data_syn if seen else None) or observer.control_syn,
         rtt_s=seen.min_rtt_s if seen else None,
-        mode=_data_mode(lookout, transport),
+        mode=_data_mode(observer, transport),
         transport=transport.name,
     )
     if found.hindrance is None:
@@ -308,7 +312,7 @@ def _not_set(device: HostView, report: CheckReport, platform: Platform, transpor
     )
 
 
-class _Lookout:
+class _ServerObserver:
     """Collects what the server sees of one device. Called on the server's thread.
 
     The device's ticket is valid from any address, so that an unexpected source address is reported rather than refused.
@@ -363,18 +367,18 @@ class _Lookout:
 
 
 @contextmanager
-def _lookout(
+def _observer(
     server: ServerClient, image: str, expected: tuple[str, ...], transport: Transport, release: str
-) -> Iterator[_Lookout]:
+) -> Iterator[_ServerObserver]:
     """Issue the two tickets and collect their events while the block runs."""
     base = TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, transports=(transport.name,))
     ticket = server.issue_ticket(base)
     # Old SSH algorithms are offered only to the expected addresses.
     marker = server.issue_ticket(replace(base, source_addresses=expected, ssh=ssh_offer(transport, release)))
-    lookout = _Lookout(server, ticket, marker, expected)
-    unsubscribe = server.events(lookout.take)
+    observer = _ServerObserver(server, ticket, marker, expected)
+    unsubscribe = server.events(observer.take)
     try:
-        yield lookout
+        yield observer
     finally:
         unsubscribe()
         for one in (ticket, marker):

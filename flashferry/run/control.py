@@ -96,7 +96,7 @@ class RunControl:
         """End everything under way: the run itself cannot continue."""
         self._is_stopped = True
 
-    def may_begin(self, wave: Wave, over: Callable[[], Hold | None] = lambda: None) -> Hold | None:
+    def await_approval(self, wave: Wave, over: Callable[[], Hold | None] = lambda: None) -> Hold | None:
         """Wait until a wave is approved; return why it may not start, or None.
 
         At a terminal the operator is asked; elsewhere `flashferry run approve` approves. `over` returns why waiting is

@@ -95,9 +95,9 @@ def dry_run_fleet(
     """
     policy, images = options.policy, request.images
     files = dict.fromkeys(images.values())
-    wanted = {path: wanted_image(path, policy.vendor, is_insisted=policy.any_image, emit=emit) for path in files}
+    targets = {path: wanted_image(path, policy.vendor, is_insisted=policy.any_image, emit=emit) for path in files}
     given = GivenImages()
-    for one_image in wanted.values():
+    for one_image in targets.values():
         checked_name(one_image.image.name)
     chosen = nornir.filter(filter_func=lambda host: host.name in images)
     choices = transports_of([view(host) for host in chosen.inventory.hosts.values()], options, first=request.transports)
@@ -113,7 +113,7 @@ def dry_run_fleet(
         )
         mine = replace(options, policy=its)
         transport = choices[name][0]
-        image = replace(wanted[images[name]], adds=its.add)
+        image = replace(targets[images[name]], adds=its.add)
         port = ports.get(transport.name, 0)
         record = _planned(task, image, mine, links, transport, port, interrupted, held, doubted, given)
         task.host.close_connections()
@@ -133,7 +133,7 @@ def _port(transport: Transport, options: RunOptions) -> int:
 
 def _planned(
     task: Task,
-    wanted: TargetImage,
+    target: TargetImage,
     options: RunOptions,
     links: LinkRates,
     transport: Transport,
@@ -143,10 +143,10 @@ def _planned(
     doubted: Doubted,
     given: GivenImages,
 ) -> DryRecord:
-    seen = look(task, wanted, interrupted, held=held, doubted=doubted)
+    seen = look(task, target, interrupted, held=held, doubted=doubted)
     if seen.outcome is not Outcome.DONE or seen.check is None:
         return _without_plan(seen, seen.failure)
-    shared = None if wanted.is_insisted else given.refusal(wanted.image.name, seen.host, seen.check.image)
+    shared = None if target.is_insisted else given.refusal(target.image.name, seen.host, seen.check.image)
     if shared is not None:
         failure = Failure(step="check", reason=shared, hint=ONE_PLATFORM, kind=Kind.POLICY_VIOLATION)
         return _without_plan(replace(seen, outcome=Outcome.REFUSED), failure)
@@ -162,10 +162,10 @@ def _planned(
             to_null=options.to_null,
             server_address=options.server.address,
             link=link,
-            image=wanted.image.name,
+            image=target.image.name,
             port=port,
             transport=transport,
-            expected=None if options.to_null else wanted.image.digests,
+            expected=None if options.to_null else target.image.digests,
             mark=mark_line("RUN", local_owner()),
         )
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plans
@@ -178,7 +178,7 @@ def _planned(
         notes=(
             *seen.check.notes,
             *((DEAD_MAN_NOTE,) if options.policy.dead_man and plan.tune.changes else ()),
-            *_after_the_restore(task, seen.check, plan.target, adds=wanted.adds),
+            *_after_the_restore(task, seen.check, plan.target, adds=target.adds),
         ),
         failure=None,
     )

@@ -266,15 +266,15 @@ class SpeedTest:
         if found.tuned is not None and as_is is not None and tuned is not None:
             limit = self._flash_limit()
             is_held_back = limit is not None and limit.bytes_per_s < found.tuned.steady_bytes_per_s
-            worth = decide_tuning(
+            benefit = decide_tuning(
                 as_is_bytes_per_s=as_is,
                 tuned_bytes_per_s=tuned,
                 tuned_kind=VerdictKind.SLOW_RECEIVER if is_held_back else found.tuned.verdict.kind,
                 image_bytes=found.image_bytes,
             )
             if limit is not None and is_held_back:
-                worth = replace(worth, reason=f"{worth.reason}; {limit.source}")
-            self.set_result(worth=worth)
+                benefit = replace(benefit, reason=f"{benefit.reason}; {limit.source}")
+            self.set_result(worth=benefit)
 
 
 _OF_TRANSPORT = (CopyFailed, TransferStalled, DeviceRefused, OutputNotUnderstood)

@@ -76,7 +76,7 @@ def check_configs_again(
 
     The run must be marked as ended in the journal. If the operator stops, the devices stay there.
     """
-    waiting = {host for host, record in records.items() if _is_to_be_seen_again(record)}
+    waiting = {host for host, record in records.items() if _is_to_be_restored_again(record)}
     if not waiting or interrupted():
         return dict(records)
     try:
@@ -88,7 +88,7 @@ def check_configs_again(
     return {host: _with(record, recovered.get(host)) for host, record in records.items()}
 
 
-def _is_to_be_seen_again(record: DeviceRecord) -> bool:
+def _is_to_be_restored_again(record: DeviceRecord) -> bool:
     report = record.restore
     return (
         record.restored is Restored.INCOMPLETE and report is not None and report.held_by is not None and report.passes
@@ -186,7 +186,7 @@ def run_waves(
         raise_soft_limit()
         share_arenas(len(views))
         run = _Run(nornir, request, options, journal, never_failing(emit), views, choices, depot, note)
-        return run.through(interrupted, device_task, approve)
+        return run.execute(interrupted, device_task, approve)
 
 
 def _helpers(nornir: Nornir, request: FleetRequest) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ class _Run:
         self._links = LinkRates(journal.directory)
         self._started, self._since = time.monotonic(), now_utc()
 
-    def through(
+    def execute(
         self,
         interrupted: Callable[[], bool],
         device_task: Callable[[Task, RunContext], Result],
@@ -253,7 +253,7 @@ class _Run:
                 self._event("server", "note", f"note: {self._note}")
             images = self._offered(server)
             self._set_caps(server)
-            run_id = self._begin(images)
+            run_id = self._enter_in_journal(images)
             for notice in port_notices(server, options, served):
                 self._event("server", "note", f"note: {notice}")
             ports = ", ".join(f"{one.title} port {server.port_of(one.name)}" for one in served)
@@ -312,7 +312,7 @@ class _Run:
         for site, cap in self._links.learned_site_caps(self._views.values()).items():
             server.set_site_cap(site, cap.bytes_per_s, cap.source)
 
-    def _begin(self, images: dict[str, ImageFile]) -> str:
+    def _enter_in_journal(self, images: dict[str, ImageFile]) -> str:
         """Enter the run and its devices in the journal, or resume it; return its identifier."""
         resumed = self._request.resumed
         stored = to_stored(self._request, self._options, images)

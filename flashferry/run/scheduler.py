@@ -116,7 +116,7 @@ class WaveScheduler:
         waves = self._request.in_waves
         for place, wave in enumerate(waves):
             if self._stopped is None and self._is_asked_for(wave, place):
-                self._stopped = self._control.may_begin(wave, self._deadline.over)
+                self._stopped = self._control.await_approval(wave, self._deadline.over)
             if self._stopped is None:
                 self._run_wave(wave, is_last=place == len(waves) - 1)
             else:

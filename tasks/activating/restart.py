@@ -34,14 +34,16 @@ _PROCEED = Question(name="proceed", pattern=re.compile(r"Proceed with reload\? ?
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class Restarting:
     """The device accepted the command and is restarting."""
 
     command: str
     lines: tuple[str, ...] = ()
 
 
-def activate_added(session: DeviceSession, *, timer_min: int, tell: Callable[[str], None] = lambda _: None) -> Gone:
+def activate_added(
+    session: DeviceSession, *, timer_min: int, notify: Callable[[str], None] = lambda _: None
+) -> Restarting:
     """Have a device in install mode activate the added image, and follow it until the session ends.
 
     After `timer_min` minutes the device restores the old image unless the new one is committed.
@@ -55,30 +57,30 @@ def activate_added(session: DeviceSession, *, timer_min: int, tell: Callable[[st
 
     def keep(line: str) -> None:
         lines.append(line)
-        tell(line)
+        notify(line)
 
     try:
         answer = run_install(session, command, step=STEP, report=keep)
     except DeviceUnreachable:
-        return Gone(command=command, lines=tuple(lines[-_SHOWN_LINES:]))
+        return Restarting(command=command, lines=tuple(lines[-_SHOWN_LINES:]))
     if answer.outcome is InstallOutcome.DONE:
         # The prompt came back briefly; the restart follows.
         session.abandon()
-        return Gone(command=command, lines=answer.lines)
+        return Restarting(command=command, lines=answer.lines)
     raise _refusal(session.name, answer)
 
 
-def commit_active(session: DeviceSession, *, tell: Callable[[str], None] = lambda _: None) -> InstallAnswer:
+def commit_active(session: DeviceSession, *, notify: Callable[[str], None] = lambda _: None) -> InstallAnswer:
     """Commit the running image, which ends the timer.
 
     Raises:
         OutputNotUnderstood: The device asks something, or a limit was reached.
         DeviceUnreachable: The session was lost. In both cases `show install summary` shows whether it is committed.
     """
-    return run_install(session, session.platform.commands.install_commit, step="commit", report=tell)
+    return run_install(session, session.platform.commands.install_commit, step="commit", report=notify)
 
 
-def reload_device(session: DeviceSession) -> Gone:
+def reload_device(session: DeviceSession) -> Restarting:
     """Restart a device whose configuration is saved, and wait until the session ends.
 
     Raises:
@@ -100,7 +102,7 @@ def reload_device(session: DeviceSession) -> Gone:
     except DeviceUnreachable:
         if not dialogue.answered:
             raise
-        return Gone(command=command, lines=tuple(dialogue.text.split("\n")[-_SHOWN_LINES:]))
+        return Restarting(command=command, lines=tuple(dialogue.text.split("\n")[-_SHOWN_LINES:]))
     raise OutputNotUnderstood(
         f"'{command}': expected the session to end, found the prompt",
         host=session.name,

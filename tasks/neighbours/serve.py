@@ -73,8 +73,8 @@ def open_service(task: Task, plan: ServicePlan) -> Result:
 
 
 def admit(task: Task, plan: ServicePlan, entries: tuple[Change, ...]) -> Result:
-    """Nornir task: return a ServiceReport. See `let_in`."""
-    return Result(host=task.host, result=let_in(session_of(task), plan, entries), changed=True)
+    """Nornir task: return a ServiceReport. See `permit`."""
+    return Result(host=task.host, result=permit(session_of(task), plan, entries), changed=True)
 
 
 def service_plan(
@@ -145,7 +145,7 @@ def set_service(session: DeviceSession, plan: ServicePlan) -> ServiceReport:
     return ServiceReport(changes=_as_shown(plan.changes, seen))
 
 
-def let_in(session: DeviceSession, plan: ServicePlan, entries: tuple[Change, ...]) -> ServiceReport:
+def permit(session: DeviceSession, plan: ServicePlan, entries: tuple[Change, ...]) -> ServiceReport:
     """Permit further addresses; the caller has the entries on disk before.
 
     Raises:

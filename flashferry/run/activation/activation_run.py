@@ -30,13 +30,13 @@ class DeviceActivation:
 
     Attributes:
         host: The inventory's values.
-        wanted: The image to activate.
+        target: The image to activate.
         identity: Serial number and host name at the time of the plan, or None.
         wave: Number of its round.
     """
 
     host: HostView
-    wanted: TargetImage
+    target: TargetImage
     identity: str | None
     wave: int
 
@@ -73,7 +73,7 @@ class ActivationRun(DeviceRecorder):
     """
 
     def __init__(self, task: Task, device: DeviceActivation, context: ActivationContext) -> None:
-        record = DeviceRecord(host=device.host.name, image=device.wanted.image.name, seconds_by_step={})
+        record = DeviceRecord(host=device.host.name, image=device.target.image.name, seconds_by_step={})
         super().__init__(
             task,
             record,

@@ -63,7 +63,7 @@ class _Work:
     def execute(self) -> DeviceRecord:
         """Carry out all steps and return the record."""
         try:
-            self._go()
+            self._run_steps()
         except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others'
             self.run.fail(error)
         finally:
@@ -71,7 +71,7 @@ class _Work:
                 self._task.host.close_connections()
         return self.run.record
 
-    def _go(self) -> None:
+    def _run_steps(self) -> None:
         with self.run.timed("connect"):
             session = session_of(self._task)
             remark(self._task, f"run {self._context.run_id}, activate")
@@ -85,7 +85,7 @@ class _Work:
             snapshot = take_snapshot(session)
         self._check_comparable(session, before)
         activation = self._planned(session, software, before)
-        self._stop_here()
+        self._check_stop()
         self._acquire(session, activation, snapshot)
         with self.run.timed(STEP):
             self._activate(activation, snapshot)
@@ -120,16 +120,16 @@ class _Work:
                 "Activate it when the window of its site is open (key 'windows' in the inventory)",
                 step="check",
             )
-        self._stop_here()
+        self._check_stop()
 
     def _is_ready(self, session: DeviceSession) -> bool:
         """Return whether the device is ready to boot the image. Checked again, since staging may be long ago."""
         with self.run.timed("ready"):
-            image, names = self._device.wanted.image.name, (self._name, identity_of(session.facts()))
+            image, names = self._device.target.image.name, (self._name, identity_of(session.facts()))
             known = doubts_about(doubts(self._context.journal.directory, *names), *names, image)
             found = check_readiness(
                 session,
-                self._device.wanted,
+                self._device.target,
                 false_copy=known.of_hash,
                 failed_add=known.of_add,
                 signature=self._context.signature,
@@ -164,7 +164,7 @@ class _Work:
 
     def _planned(self, session: DeviceSession, software: SoftwareState, before: ServiceState) -> Activation:
         """Return the activation to journal. Raises where it is not possible or the boot mode is unknown."""
-        name = self._device.wanted.image.name
+        name = self._device.target.image.name
         file_system = file_system_of_image(software.version, session.platform.file_systems)
         if software.mode is Mode.UNKNOWN or file_system is None:
             raise self._unknown_mode(software)
@@ -194,11 +194,11 @@ class _Work:
     def _added(self, software: SoftwareState) -> str:
         """Return the image's version as 'show install summary' lists it."""
         found = self.run.record.readiness
-        wanted = release_in(found.version or "") if found is not None else None
-        versions = [one for one in software.versions("I") if wanted is not None and release_in(one) == wanted]
+        release = release_in(found.version or "") if found is not None else None
+        versions = [one for one in software.versions("I") if release is not None and release_in(one) == release]
         if len(versions) != 1:
             raise self._refusal(
-                f"expected {self._device.wanted.image.name} to be added, found "
+                f"expected {self._device.target.image.name} to be added, found "
                 f"{', '.join(software.versions('I')) or 'nothing'} added",
                 "Stage it with --add first",
             )
@@ -287,7 +287,7 @@ class _Work:
         gone = activate_added(
             session,
             timer_min=self._context.limits.timer_min,
-            tell=lambda line: self.run.event(STEP, "progress", line),
+            notify=lambda line: self.run.event(STEP, "progress", line),
         )
         following.commands.append(gone.command)
         self.run.event(STEP, "note", f"restarting: '{gone.command}'")
@@ -302,7 +302,7 @@ class _Work:
             )
         save(session, expected=order.wanted)
         following.commands.append(session.platform.commands.save)
-        self._stop_here()
+        self._check_stop()
         following.enter(Phase.RELOADING)
         following.commands.append(reload_device(session).command)
         self.run.event(STEP, "note", "restarting: reload confirmed")
@@ -329,7 +329,7 @@ class _Work:
     def _refusal(self, reason: str, hint: str, *, step: str = STEP) -> DeviceRefused:
         return DeviceRefused(reason, host=self._name, step=step, hint=hint)
 
-    def _stop_here(self) -> None:
+    def _check_stop(self) -> None:
         if self._context.interrupted():
             raise Interrupted("stopped by the operator before it was restarted", host=self._name, step=STEP)
 

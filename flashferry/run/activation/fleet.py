@@ -100,7 +100,7 @@ def activate_fleet(
     """
     check_limits(request.limits)
     run = _Run(nornir, request, journal, never_failing(emit))
-    return run.through(interrupted)
+    return run.execute(interrupted)
 
 
 class _Run:
@@ -112,7 +112,7 @@ class _Run:
         self._started_s = time.monotonic()
         self._stopped: str | None = None
 
-    def through(self, interrupted: Callable[[], bool]) -> RunReport:
+    def execute(self, interrupted: Callable[[], bool]) -> RunReport:
         """Activate all rounds and return the report."""
         run_id = self._start()
         control = RunControl(
@@ -137,7 +137,7 @@ class _Run:
         at_s = time.monotonic() - self._started_s
         self._emit(Event(host=None, step="run", status="started", text=run_id, at_s=at_s, run_id=run_id))
         rounds = {host: one.number for one in self._request.rounds for host in one.hosts}
-        images = {host: wanted.image.name for host, wanted in self._request.images.items()}
+        images = {host: target.image.name for host, target in self._request.images.items()}
         devices = (NewDevice.of(one, wave=rounds[name], image=images[name]) for name, one in self._views.items())
         self._journal.add_devices(run_id, devices)
         return run_id
@@ -188,7 +188,7 @@ class _Run:
             name = task.host.name
             given = DeviceActivation(
                 host=self._views[name],
-                wanted=self._request.images[name],
+                target=self._request.images[name],
                 identity=self._request.identities.get(name),
                 wave=one.number,
             )
@@ -205,7 +205,7 @@ class _Run:
         reason = "the run was stopped before this device" if is_stopped or self._stopped is None else self._stopped
         kind = Kind.STOPPED if is_stopped else Kind.TOO_MANY_FAILED
         failure = Failure(step=STEP, reason=reason, hint=None, kind=kind)
-        images = {name: wanted.image.name for name, wanted in self._request.images.items() if name not in records}
+        images = {name: target.image.name for name, target in self._request.images.items() if name not in records}
         none = DeviceRecord(host="", outcome=Outcome.NOT_BEGUN, failure=failure, seconds_by_step={})
         left = {name: replace(none, host=name, image=image) for name, image in images.items()}
         with suppress(JournalUnusable):
@@ -213,7 +213,7 @@ class _Run:
         return left
 
     def _report(self, run_id: str, records: Mapping[str, DeviceRecord], *, is_stopped: bool) -> RunReport:
-        images = tuple(dict.fromkeys(wanted.image for wanted in self._request.images.values()))
+        images = tuple(dict.fromkeys(target.image for target in self._request.images.values()))
         return RunReport(
             run_id=run_id,
             verb=VERB,

@@ -325,7 +325,7 @@ class Following:
         for attempt in range(COMMITS):
             time.sleep(COMMIT_PAUSE_S if attempt else 0.0)
             try:
-                answer = commit_active(self.session(), tell=lambda line: self._notify("progress", line))
+                answer = commit_active(self.session(), notify=lambda line: self._notify("progress", line))
                 self.commands.append(answer.command)
                 said = "; ".join(answer.lines[-2:])
             except (DeviceUnreachable, OutputNotUnderstood) as error:

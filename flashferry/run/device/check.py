@@ -69,14 +69,14 @@ def decide(run: DeviceRun, report: CheckReport) -> None:
 
 
 def _checked(run: DeviceRun) -> CheckReport:
-    context, wanted = run.context, None
+    context, target = run.context, None
     if not context.to_null:
-        wanted = TargetImage.of(context.image, is_insisted=context.policy.any_image, adds=context.policy.add)
-        wanted = replace(wanted, proven=_proven(run))
+        target = TargetImage.of(context.image, is_insisted=context.policy.any_image, adds=context.policy.add)
+        target = replace(target, proven=_proven(run))
     report: CheckReport = run.run_step(
         CHECK,
         check_task,
-        target=wanted,
+        target=target,
         signature=context.policy.verify_signature,
         interrupted=context.interrupted,
         hashing=lambda: hash_slot_in_check(run),

@@ -82,7 +82,7 @@ def _distribute(run: DeviceRun) -> None:
         image=run.context.image.of_record(),
         remove_partial=run.context.policy.remove_partial,
         interrupted=run.context.interrupted,
-        tell=lambda line: run.event(DISTRIBUTE.word, "note", line),
+        notify=lambda line: run.event(DISTRIBUTE.word, "note", line),
     )
     run.keep(DISTRIBUTE, report)
 
@@ -97,7 +97,7 @@ def _add(run: DeviceRun) -> None:
         release=release,
         size_bytes=image.size_bytes,
         failed_before=_failed_before(run),
-        tell=lambda line: run.event(ADD.word, "note", line),
+        notify=lambda line: run.event(ADD.word, "note", line),
     )
     run.keep(ADD, report)
     run.note_fact(ADD.word, "added", report)

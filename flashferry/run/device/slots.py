@@ -68,7 +68,7 @@ def retake_copy_slot(run: DeviceRun) -> None:
 
 def take_extra_copy_slot(run: DeviceRun) -> None:
     """Take a slot beyond the limit: the device is tuned, and a tuned device never waits."""
-    run.context.slots.copies.enter_beside(run.host.site)
+    run.context.slots.copies.enter_beyond_limit(run.host.site)
     run.slot = SlotState.HELD
 
 

@@ -149,10 +149,10 @@ def fall_back(run: DeviceRun, error: FlashferryError, before: Snapshot) -> Devic
     """
     if not run.next_transports or not _may_fall_back(run, error):
         return None
-    return go_on(run, error, before)
+    return use_next_transport(run, error, before)
 
 
-def go_on(run: DeviceRun, error: FlashferryError, before: Snapshot) -> DevicePlan:
+def use_next_transport(run: DeviceRun, error: FlashferryError, before: Snapshot) -> DevicePlan:
     """Return the plan for the next transport, with its lines in force. Arguments and errors as `fall_back`."""
     is_lost = isinstance(error, DeviceUnreachable)
     while run.next_transports:

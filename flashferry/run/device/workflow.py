@@ -65,7 +65,7 @@ def _tune(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
         tune(run, plan.tune, before)
 
 
-def bring(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
+def transfer(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
     """Copy from a neighbour or from us, by one transport after the other if that is allowed."""
     image, left = run.context.image, plan
     if run.served_by is not None:
@@ -98,7 +98,7 @@ def _prove(run: DeviceRun, plan: DevicePlan, _before: Snapshot) -> None:
 
 _SPECIAL: dict[str, Callable[[DeviceRun, DevicePlan, Snapshot], None]] = {
     TUNE.word: _tune,
-    COPY.word: bring,
+    COPY.word: transfer,
     VERIFY.word: _prove,
 }
 

@@ -18,7 +18,7 @@ from flashferry.run.device.copy_recovery import LostCopy, recover_copy, remove_c
 from flashferry.run.device.device_run import CopyOrder, DeviceRun
 from flashferry.run.device.slots import PATIENCE_S, take_extra_copy_slot
 from flashferry.run.device.transports import STEP as TRANSPORT
-from flashferry.run.device.transports import go_on, take_neighbour
+from flashferry.run.device.transports import take_neighbour, use_next_transport
 from flashferry.run.device.tune import hold_lines, replace_lines
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.neighbours.board import SiteBoard, objection
@@ -172,7 +172,7 @@ def _give_up(run: DeviceRun, order: CopyOrder, error: FlashferryError, before: S
     if found.decision is Decision.REMOVE_AND_AGAIN:
         remove_copy(run, order.target)
     take_extra_copy_slot(run)
-    return go_on(run, error, before)
+    return use_next_transport(run, error, before)
 
 
 def _recover(run: DeviceRun, order: CopyOrder, error: FlashferryError) -> RecoveryDecision:
