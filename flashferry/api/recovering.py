@@ -58,7 +58,7 @@ def recover(
     fleet: FleetOptions | Nornir,
     *,
     run: str | None = None,
-    vouched: Iterable[str] = (),
+    confirmed: Iterable[str] = (),
     accepted: Iterable[str] = (),
     state: Journal | Path | str | None = None,
     ask: Source | None = None,
@@ -72,7 +72,7 @@ def recover(
         fleet: Where credentials come from: an inventory, of which only the devices to recover are asked about, or a
             Nornir object that has them. A device that has left it is reached at the address in the journal.
         run: Only what this dead run left, its beginning or end where that is unique, or `latest`; None: all of them.
-        vouched: Names of devices of which the caller says that what answers there is the one that is meant, and that
+        confirmed: Names of devices of which the caller says that what answers there is the one that is meant, and that
             its run is not alive elsewhere.
         accepted: Names of devices that the caller takes as they are, once what is ours was taken back.
         state: An open journal, the folder that it is in, or None: where the command line has it.
@@ -82,8 +82,8 @@ def recover(
         interrupted: Whether the caller wants to stop: devices in hand are finished, others left for the next time.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, another recovery is running, no dead run left a device that was confirmed
-            for or accepted, or the run is unknown or alive.
+        ConfigInvalid: The inventory is wrong, another recovery is running, no dead run left a device that is confirmed
+            or accepted, or the run is unknown or alive.
         JournalUnusable: The journal cannot be opened.
     """
     taken = frozenset(accepted)
@@ -102,7 +102,7 @@ def recover(
             interrupted=interrupted,
             unusable=unusable,
             only=only,
-            vouched=frozenset(vouched),
+            confirmed=frozenset(confirmed),
             accepted=taken,
         )
     # Untouched: the configuration of a device whose activation came to its end with the new image.

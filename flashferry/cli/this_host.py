@@ -192,7 +192,7 @@ class ThisHost(RunsOfThisHost):
                 found = api.recover(
                     which,
                     run=asked.run,
-                    vouched=asked.device_is or (),
+                    confirmed=asked.device_is or (),
                     accepted=asked.accepted or (),
                     state=self._state,
                     ask=prompt(),

@@ -87,7 +87,7 @@ def recover(
     interrupted: Callable[[], bool] = lambda: False,
     unusable: Mapping[str, FlashferryError] = MappingProxyType({}),
     only: str | None = None,
-    vouched: frozenset[str] = frozenset(),
+    confirmed: frozenset[str] = frozenset(),
     accepted: frozenset[str] = frozenset(),
     patience_s: float = PATIENCE_S,
 ) -> tuple[RecoveryRecord, ...]:
@@ -103,7 +103,7 @@ def recover(
         interrupted: Whether the operator stops: devices under way are finished, the others left for the next recovery.
         unusable: Why there is no login for a device, by inventory name; these devices are skipped.
         only: The one run to recover; None: all killed runs.
-        vouched: Devices that the operator confirms to be the right ones, whose run is not alive elsewhere.
+        confirmed: Devices that the operator confirms to be the right ones, whose run is not alive elsewhere.
         accepted: Devices that the operator accepts as they are, once our lines are removed as far as possible.
         patience_s: Longest wait in seconds for a rollback or a lock to end; 0: none.
 
@@ -113,7 +113,7 @@ def recover(
     with journal.recovery_lock():
         devices = _by_key(pending(journal, only))
         known = {device.host for device in devices.values()}
-        for option, names in (("--device-is", vouched), ("--accept", accepted)):
+        for option, names in (("--device-is", confirmed), ("--accept", accepted)):
             if strange := sorted(names - known):
                 raise ConfigInvalid(
                     f"{option} {strange[0]}: expected a device that a dead run left in its hands, found no such device",
@@ -129,7 +129,7 @@ def recover(
             emit=never_failing(emit),
             interrupted=interrupted,
             unusable=unusable,
-            vouched=vouched,
+            confirmed=confirmed,
             accepted=accepted,
             patience_s=patience_s,
         )
@@ -144,7 +144,7 @@ class _Job:
     emit: Emit
     interrupted: Callable[[], bool]
     unusable: Mapping[str, FlashferryError]
-    vouched: frozenset[str]
+    confirmed: frozenset[str]
     accepted: frozenset[str]
     patience_s: float
     started_s: float = field(default_factory=time.monotonic)
@@ -246,7 +246,7 @@ def _activation_ended(task: Task, device: LeasedDevice, activation: Activation, 
 def _restored(session: DeviceSession, device: LeasedDevice, job: _Job) -> RestoreReport:
     """Restore a device; restore it again when what could undo the restore has ended."""
     doubt = None
-    if device.host not in job.vouched and not job.journal.is_original(device):
+    if device.host not in job.confirmed and not job.journal.is_original(device):
         doubt = (
             f"this journal is a copy, or was put back from a backup: run {device.run_id} may be alive where it was "
             f"taken from, or over ('flashferry recover --device-is {device.host}' if neither is so)"
@@ -289,7 +289,7 @@ def _restored_state(report: RestoreReport) -> Restored:
 
 def _check_is_meant(session: DeviceSession, *, device: LeasedDevice, job: _Job) -> None:
     """Raise if another device answers, before anything is sent, unless the operator confirmed the device."""
-    if device.host in job.vouched:
+    if device.host in job.confirmed:
         return
     found = session.facts()
     expected = device.identity

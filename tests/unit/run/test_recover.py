@@ -273,7 +273,7 @@ def test_a_device_that_the_operator_vouches_for_is_restored(nornir, journal, mon
     for host in ("r1", "r2"):
         left_by_a_dead_run(journal, host, "192.0.2.1", f"FGL1/{host}")
     Answering("FGL9/new", monkeypatch)
-    records = recover(nornir, journal, vouched=frozenset({"r1"}))
+    records = recover(nornir, journal, confirmed=frozenset({"r1"}))
     assert [record.restored for record in records] == [Restored.RESTORED, Restored.INCOMPLETE]
 
 
@@ -281,7 +281,7 @@ def test_nobody_vouches_for_a_device_that_no_run_left(nornir, journal):
     """A name that is mistyped is told before anything is sent."""
     left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
     with pytest.raises(ConfigInvalid, match="--device-is r9: expected a device that a dead run left"):
-        recover(nornir, journal, vouched=frozenset({"r9"}))
+        recover(nornir, journal, confirmed=frozenset({"r9"}))
 
 
 def test_a_rollback_that_is_pending_is_waited_for(nornir, journal, monkeypatch):
@@ -362,17 +362,17 @@ def test_no_device_is_accepted_that_no_run_left(nornir, journal):
         recover(nornir, journal, accepted=frozenset({"r9"}))
 
 
-@pytest.mark.parametrize("vouched", [frozenset(), frozenset({"r1"})])
-def test_a_copied_journal_types_nothing_but_by_name(nornir, journal, monkeypatch, tmp_path, vouched):
+@pytest.mark.parametrize("confirmed", [frozenset(), frozenset({"r1"})])
+def test_a_copied_journal_types_nothing_but_by_name(nornir, journal, monkeypatch, tmp_path, confirmed):
     """Its run may be alive where it was copied from."""
     left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
     shutil.copytree(journal.directory, tmp_path / "copied")
     box = Answering("FGL1/r1", monkeypatch)
     with Journal(tmp_path / "copied") as copied:
-        recover(nornir, copied, vouched=vouched)
+        recover(nornir, copied, confirmed=confirmed)
     recover(nornir, journal)
-    assert [doubt is None for doubt in box.doubts] == [bool(vouched), True]
-    assert vouched or "--device-is r1" in box.doubts[0]
+    assert [doubt is None for doubt in box.doubts] == [bool(confirmed), True]
+    assert confirmed or "--device-is r1" in box.doubts[0]
 
 
 def test_a_run_that_the_journal_lost_is_told(nornir, journal):
