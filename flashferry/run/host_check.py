@@ -54,7 +54,7 @@ class Finding:
     advice: str = ""
 
 
-def look_at_host(
+def check_host(
     lab_reason: str | None,
     *,
     certificate: Path | None = None,
