@@ -229,7 +229,7 @@ def _answer(record: ReadyRecord, site: str) -> JunitCase:
         status, message = Status.ERROR, failure.reason if failure is not None else "not looked at"
     elif not found.is_good:
         status = Status.FAILED if found.verdict is Verdict.NO else Status.ERROR
-        message = "; ".join(one.sentence for one in found.in_the_way)
+        message = "; ".join(one.sentence for one in found.blocking)
     return JunitCase(
         classname=f"{site}.{record.host}",
         name=f"{record.host}: ready",

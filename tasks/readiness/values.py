@@ -110,7 +110,7 @@ class Readiness:
         return self.verdict in {Verdict.YES, Verdict.RUNS_IT}
 
     @property
-    def in_the_way(self) -> tuple[Condition, ...]:
+    def blocking(self) -> tuple[Condition, ...]:
         """Return the conditions that keep the device from being ready, those that are not met first."""
         return tuple(one for met in (Met.NOT_MET, Met.UNKNOWN) for one in self.conditions if one.met is met)
 

@@ -95,7 +95,7 @@ class ActivationRun(DeviceRecorder):
 
     def refuse(self, found: Readiness) -> None:
         """Record that the device is not ready."""
-        why = "; ".join(one.sentence for one in found.in_the_way[:3]) or found.verdict.value
+        why = "; ".join(one.sentence for one in found.blocking[:3]) or found.verdict.value
         failure = Failure(
             step="ready",
             reason=f"not ready to boot {found.image}: {why}",

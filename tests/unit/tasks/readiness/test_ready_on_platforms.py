@@ -196,7 +196,7 @@ def test_whatever_condition_is_broken_the_answer_is_never_yes(tmp_path, platform
     """Each alone, at each place; and no condition of the page is left out that the platform has."""
     name, _, expected = PLATFORMS[platform]
     answers, ready = recorded(tmp_path, platform)
-    assert ready.verdict is expected, [(one.name.value, one.sentence) for one in ready.in_the_way]
+    assert ready.verdict is expected, [(one.name.value, one.sentence) for one in ready.blocking]
     assert check_readiness(Replaying(answers), wanted(name)).verdict is expected
     false, broken = [], set()
     for asked, what, changed in breaks(answers, name):
