@@ -286,7 +286,7 @@ class SimulatedAgent:
     def _record(self, host: str, *, is_stopped: bool, is_begun: bool = True) -> DeviceRecord:
         outcome = Outcome.FAILED if host in self.conduct.fails else Outcome.DONE
         if is_stopped:
-            outcome = Outcome.INTERRUPTED if is_begun else Outcome.NOT_BEGUN
+            outcome = Outcome.INTERRUPTED if is_begun else Outcome.NOT_STARTED
         return DeviceRecord(
             host=host,
             state=State.DONE if outcome is Outcome.DONE else State.FAILED,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flashferry.depot.catalogue.folder import CatalogueSummary
     from flashferry.store.status import DeviceStatus, RunStatus, Status
 
-_LEFT_OUT = frozenset({Outcome.INTERRUPTED.value, Outcome.NOT_BEGUN.value})
+_LEFT_OUT = frozenset({Outcome.INTERRUPTED.value, Outcome.NOT_STARTED.value})
 _FEW = 5
 """A run of more devices has a row only for those that need attention; its line counts all."""
 _MOST = 20

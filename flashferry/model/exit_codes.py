@@ -266,7 +266,7 @@ def exit_code(outcomes: Iterable[Outcome], *, restored: Iterable[Restored] = (),
         return ExitCode.INTERNAL
     if Outcome.FAILED in found:
         return ExitCode.DEVICES_FAILED
-    if found & {Outcome.INTERRUPTED, Outcome.NOT_BEGUN}:
+    if found & {Outcome.INTERRUPTED, Outcome.NOT_STARTED}:
         return ExitCode.UNFINISHED
     return ExitCode.REFUSED if Outcome.REFUSED in found else ExitCode.OK
 

@@ -207,7 +207,7 @@ class DeviceRecord:
     @property
     def is_left_by_plan(self) -> bool:
         """Return whether its plan leaves it as it is by rule: it was to get nothing, so nothing of it is open."""
-        return self.outcome is Outcome.NOT_BEGUN and self.state is State.DONE
+        return self.outcome is Outcome.NOT_STARTED and self.state is State.DONE
 
     def after_serving(self, found: DeviceRecord) -> DeviceRecord:
         """Return the record of a device that was taken in hand once more, only to serve others of its site.

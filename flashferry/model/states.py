@@ -77,7 +77,7 @@ class Phase(StrEnum):
     REFUSED = "refused"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-    NOT_BEGUN = "not begun"
+    NOT_STARTED = "not begun"
 
     @property
     def label(self) -> str:
@@ -96,7 +96,7 @@ class Phase(StrEnum):
 
 
 _OPEN = frozenset({Phase.QUEUED, Phase.IN_PROGRESS})
-_LABELS = {Phase.NOT_BEGUN: "not started"}
+_LABELS = {Phase.NOT_STARTED: "not started"}
 _TONES = {
     Phase.QUEUED: Tone.QUIET,
     Phase.IN_PROGRESS: Tone.QUIET,
@@ -104,10 +104,10 @@ _TONES = {
     Phase.REFUSED: Tone.WARN,
     Phase.FAILED: Tone.BAD,
     Phase.INTERRUPTED: Tone.WARN,
-    Phase.NOT_BEGUN: Tone.WARN,
+    Phase.NOT_STARTED: Tone.WARN,
 }
 
-NOT_DONE = (Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED, Phase.NOT_BEGUN)
+NOT_DONE = (Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED, Phase.NOT_STARTED)
 """How a device ends that has not got what it was to get, the gravest first."""
 
 
@@ -119,7 +119,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-    NOT_BEGUN = "not begun"
+    NOT_STARTED = "not begun"
     ERROR = "error"
 
     @property
@@ -191,9 +191,9 @@ OUTCOMES: Mapping[Outcome, OutcomeRow] = {
         meaning="the run was stopped or killed while the device was being staged",
         remedy="'flashferry stage --resume RUN', which restores first what a killed run left",
     ),
-    Outcome.NOT_BEGUN: OutcomeRow(
-        label=Phase.NOT_BEGUN.label,
-        phase=Phase.NOT_BEGUN,
+    Outcome.NOT_STARTED: OutcomeRow(
+        label=Phase.NOT_STARTED.label,
+        phase=Phase.NOT_STARTED,
         meaning="the run did not touch the device: it ended before, or a rule of its plan leaves the device as it is",
         remedy="'flashferry stage --resume RUN' where the run ended before; else nothing",
     ),
@@ -232,7 +232,7 @@ def phase_of(outcome: str | None, state: str, *, is_alive: bool) -> Phase:
     if outcome is not None and outcome in set(Outcome):
         return Outcome(outcome).phase
     if state == State.PLANNED:
-        return Phase.QUEUED if is_alive else Phase.NOT_BEGUN
+        return Phase.QUEUED if is_alive else Phase.NOT_STARTED
     if is_alive:
         return Phase.IN_PROGRESS
     return Phase.DONE if state == State.DONE else Phase.INTERRUPTED

@@ -10,7 +10,7 @@ from flashferry.model.states import GOOD_OUTCOMES, Outcome, Phase, Restored, Sta
 from flashferry.reports.model import (
     IN_PROGRESS,
     LEFT,
-    NOT_BEGUN,
+    NOT_STARTED,
     AttemptReport,
     DeviceReport,
     LineReport,
@@ -222,11 +222,11 @@ def _outcome(device: StoredDevice, record: Node, run: RunStanding) -> str:
     """Return the outcome; of a device in a live run only what its last step left."""
     recorded, ended = record.text("outcome"), device.state in {State.DONE.value, State.FAILED.value}
     if run is RunStanding.ALIVE and not ended:
-        return NOT_BEGUN if device.state == State.PLANNED.value and not recorded else IN_PROGRESS
+        return NOT_STARTED if device.state == State.PLANNED.value and not recorded else IN_PROGRESS
     if recorded is not None and (run is RunStanding.FINISHED or ended):
         return recorded
     if device.state == State.PLANNED.value:
-        return recorded or NOT_BEGUN
+        return recorded or NOT_STARTED
     return LEFT
 
 
@@ -250,7 +250,7 @@ def _needs_attention(outcome: str, restore: RestoreReport) -> bool:
     if restore.proof in {Proof.NOT_PROVEN, Proof.FOREIGN} and not restore.is_accepted:
         return True
     is_good = _STANDINGS.get(outcome) is Standing.GOOD
-    return not is_good and outcome not in {IN_PROGRESS, NOT_BEGUN}
+    return not is_good and outcome not in {IN_PROGRESS, NOT_STARTED}
 
 
 def _steps(record: Node) -> tuple[StepTime, ...]:

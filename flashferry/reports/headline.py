@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from flashferry.model.states import Phase
-from flashferry.reports.model import NOT_BEGUN, Proof, Report, RunStanding
+from flashferry.reports.model import NOT_STARTED, Proof, Report, RunStanding
 from flashferry.reports.sites import counts
 from flashferry.reports.words import devices, duration
 
@@ -55,9 +55,9 @@ def _what_next(report: Report) -> str:
 
 def _why_not_started(report: Report) -> str:
     """Return why devices of an ended run had no turn, by how many each reason kept; empty where all had theirs."""
-    found = Counter(one.reason for one in report.devices if one.outcome == NOT_BEGUN and one.reason)
+    found = Counter(one.reason for one in report.devices if one.outcome == NOT_STARTED and one.reason)
     reasons = [
-        f"{devices(count)} {Phase.NOT_BEGUN.label}: {reason}" for reason, count in found.most_common(_MOST_REASONS)
+        f"{devices(count)} {Phase.NOT_STARTED.label}: {reason}" for reason, count in found.most_common(_MOST_REASONS)
     ]
     return f"{'; '.join(reasons)}." if reasons else ""
 

@@ -24,7 +24,7 @@ from inventory.transport_policy import USUAL
 __all__ = [
     "IN_PROGRESS",
     "LEFT",
-    "NOT_BEGUN",
+    "NOT_STARTED",
     "SCHEMA",
     "AttemptReport",
     "Count",
@@ -237,7 +237,7 @@ class AttemptReport:
 
 IN_PROGRESS = Phase.IN_PROGRESS.value
 
-NOT_BEGUN = Outcome.NOT_BEGUN.value
+NOT_STARTED = Outcome.NOT_STARTED.value
 
 """Outcomes of a device that has none of its own yet, had no turn, or was in a run's hands when that died."""
 

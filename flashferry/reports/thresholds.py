@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import Outcome, Phase
-from flashferry.reports.model import IN_PROGRESS, LEFT, NOT_BEGUN, DeviceReport, Proof, Report
+from flashferry.reports.model import IN_PROGRESS, LEFT, NOT_STARTED, DeviceReport, Proof, Report
 from flashferry.reports.words import duration, rate, share
 from flashferry.tcp.verdict_rules import VerdictKind
 
@@ -113,7 +113,7 @@ def _measured(device: DeviceReport) -> Check:
 
 
 def _not_done(name: str, device: DeviceReport) -> Check:
-    if device.outcome in {NOT_BEGUN, IN_PROGRESS}:
+    if device.outcome in {NOT_STARTED, IN_PROGRESS}:
         return Check(name=name, status=Status.SKIPPED, message=device.label)
     reason = f"{device.step}: {device.reason}" if device.reason else f"the run says no more than '{device.label}'"
     wrong = device.outcome in {Outcome.FAILED, Outcome.REFUSED}

@@ -32,7 +32,7 @@ class CleanRecord:
     """The result for one device.
 
     Attributes:
-        outcome: DONE: all confirmed files were deleted, there were none, or they were only listed. NOT_BEGUN: not
+        outcome: DONE: all confirmed files were deleted, there were none, or they were only listed. NOT_STARTED: not
             confirmed. REFUSED: the removable files are unknown, or the device may not be touched. FAILED, ERROR or
             INTERRUPTED: incomplete, see `deleted`.
         look: The removable files found, or None if the device could not be read.
@@ -102,7 +102,7 @@ def clean_fleet(
     if not cleaning.only_shown:
         open_ones = {name: one for name, one in records.items() if one.look is not None and one.look.files}
         agreed = {name for name, one in open_ones.items() if not interrupted() and _agrees(confirm, name, one)}
-        records |= {name: replace(open_ones[name], outcome=Outcome.NOT_BEGUN) for name in open_ones.keys() - agreed}
+        records |= {name: replace(open_ones[name], outcome=Outcome.NOT_STARTED) for name in open_ones.keys() - agreed}
         if agreed:
             deleting = runner.filter(filter_func=lambda host: host.name in agreed)
             done = deleting.run(task=work.delete, name=STEP, looked=records)

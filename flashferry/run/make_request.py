@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _EXCLUDED = {
     Action.ALREADY_THERE: (Outcome.ALREADY_THERE, State.DONE),
-    Action.STAYS: (Outcome.NOT_BEGUN, State.DONE),
+    Action.STAYS: (Outcome.NOT_STARTED, State.DONE),
     Action.REFUSED: (Outcome.REFUSED, State.FAILED),
     Action.UNREACHABLE: (Outcome.FAILED, State.FAILED),
 }

@@ -367,7 +367,7 @@ class WaveScheduler:
         return DeviceRecord(
             host=host,
             image=self._fleet.images[host].name,
-            outcome=Outcome.NOT_BEGUN,
+            outcome=Outcome.NOT_STARTED,
             failure=Failure(
                 step="wave",
                 reason=hold.reason,

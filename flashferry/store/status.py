@@ -92,7 +92,7 @@ class DeviceStatus:
     @property
     def is_left_by_plan(self) -> bool:
         """Return whether its run's plan leaves it as it is by rule: it ended where it began, and nothing is open."""
-        return self.outcome == Outcome.NOT_BEGUN and self.state == State.DONE
+        return self.outcome == Outcome.NOT_STARTED and self.state == State.DONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

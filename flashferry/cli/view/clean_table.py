@@ -67,7 +67,7 @@ def _about(record: CleanRecord, asked: Collection[str]) -> None:
             record.host,
             f"{found.file_system} {_free_space(record.free_bytes_after)}, {_free_space(found.free_bytes)} before",
         )
-    if record.outcome is Outcome.NOT_BEGUN:
+    if record.outcome is Outcome.NOT_STARTED:
         line(record.host, "not confirmed: nothing was deleted")
     print_error(record.host, record.failure)
 

@@ -63,9 +63,9 @@ MOST_ROWS = 60
 
 MOST_DETAILED = 10
 
-_FINE = GOOD_OUTCOMES | {Outcome.NOT_BEGUN}
+_FINE = GOOD_OUTCOMES | {Outcome.NOT_STARTED}
 
-_LEFT = frozenset({Outcome.NOT_BEGUN, Outcome.INTERRUPTED})
+_LEFT = frozenset({Outcome.NOT_STARTED, Outcome.INTERRUPTED})
 
 
 def in_order(devices: Sequence[DeviceRecord]) -> tuple[DeviceRecord, ...]:
@@ -119,7 +119,7 @@ def _urgency(device: DeviceRecord) -> int:
         return 0
     if needs_attention(device):
         return 1
-    return 2 if device.outcome is Outcome.NOT_BEGUN else 3
+    return 2 if device.outcome is Outcome.NOT_STARTED else 3
 
 
 def _complaints(device: DeviceRecord) -> list[Failure]:

@@ -239,7 +239,7 @@ class LiveTable:
                 self._say_above(f"{event.step}: {event.text}")
         elif event.status == "failed" and event.step not in {"device", "transfer"}:
             self._say_above(f"{event.host}: {event.step}: {event.text}", style=_style(event))
-        elif event.status == "failed" and event.step == "device" and is_news and event.outcome != Outcome.NOT_BEGUN:
+        elif event.status == "failed" and event.step == "device" and is_news and event.outcome != Outcome.NOT_STARTED:
             # No step of it failed, and yet it did not end well: as one that is not ready, or that was rolled back.
             self._say_above(f"{event.host}: {event.text}", style=_style(event))
         elif event.status == "note":

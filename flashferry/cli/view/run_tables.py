@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice, StoredRun
 
 STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
-BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_BEGUN)
+BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_STARTED)
 
 MANY = 20
 """A run of more devices has rows only for those that need attention."""

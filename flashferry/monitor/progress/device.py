@@ -226,7 +226,7 @@ class Device:
         self.phase = Phase.FAILED if self.has_failed else Phase.DONE
         if outcome in set(Outcome):
             self.phase = Outcome(outcome).phase
-        if self.phase is Phase.NOT_BEGUN:
+        if self.phase is Phase.NOT_STARTED:
             self.has_failed = False
 
     def _no_copy(self) -> None:

@@ -206,7 +206,7 @@ class _Run:
         kind = Kind.STOPPED if is_stopped else Kind.TOO_MANY_FAILED
         failure = Failure(step=STEP, reason=reason, hint=None, kind=kind)
         images = {name: target.image.name for name, target in self._request.images.items() if name not in records}
-        none = DeviceRecord(host="", outcome=Outcome.NOT_BEGUN, failure=failure, seconds_by_step={})
+        none = DeviceRecord(host="", outcome=Outcome.NOT_STARTED, failure=failure, seconds_by_step={})
         left = {name: replace(none, host=name, image=image) for name, image in images.items()}
         with suppress(JournalUnusable):
             self._journal.record_all(run_id, left)

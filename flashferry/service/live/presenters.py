@@ -185,12 +185,13 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             since=run.heard_at if is_dead else run.finished_at or "",
             path=path,
         )
-    elif run.state is RunState.DIED and any(one.phase is Phase.NOT_BEGUN for one in run.devices):
+    elif run.state is RunState.DIED and any(one.phase is Phase.NOT_STARTED for one in run.devices):
+        left = f"{counted(run.whole.not_begun, 'device')} {Phase.NOT_STARTED.label}"
         yield ActionItem(
             key=f"died {run.run_id}",
             urgency=Urgency.HELD,
             what=run.run_id,
-            sentence=f"died; nothing is left changed, {counted(run.whole.not_begun, 'device')} {Phase.NOT_BEGUN.label}",
+            sentence=f"died; nothing is left changed, {left}",
             path=path,
         )
     if run.is_alive:
@@ -550,7 +551,7 @@ _ORDER = (
     Phase.INTERRUPTED,
     Phase.IN_PROGRESS,
     Phase.QUEUED,
-    Phase.NOT_BEGUN,
+    Phase.NOT_STARTED,
     Phase.DONE,
 )
 

@@ -145,7 +145,7 @@ class Totals:
             Phase.FAILED: self.failed,
             Phase.REFUSED: self.refused,
             Phase.INTERRUPTED: self.interrupted,
-            Phase.NOT_BEGUN: self.not_begun,
+            Phase.NOT_STARTED: self.not_begun,
         }
         return counts[phase]
 
@@ -285,7 +285,7 @@ def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float 
         failed=counts[Phase.FAILED],
         refused=counts[Phase.REFUSED],
         interrupted=counts[Phase.INTERRUPTED],
-        not_begun=counts[Phase.NOT_BEGUN],
+        not_begun=counts[Phase.NOT_STARTED],
         copying=copying,
         under_way=counts[Phase.IN_PROGRESS],
         waiting=counts[Phase.QUEUED],

@@ -94,7 +94,7 @@ def device_record(found: Merged, planned: PlannedDevice) -> DeviceRecord:
     """Return what became of a device: by its agent's record, else by what is known of its part or of the plan."""
     state = found.devices.get(planned.host)
     if state is None and planned.action is Action.STAGE:
-        return _without(planned, Outcome.NOT_BEGUN, "it was not among the devices that were asked for", None)
+        return _without(planned, Outcome.NOT_STARTED, "it was not among the devices that were asked for", None)
     if state is None:
         return excluded_record(planned, found.plan.created_at)
     part = found.parts[state.site, state.round]
@@ -125,12 +125,12 @@ def _silent(part: Part, planned: PlannedDevice) -> DeviceRecord:
         return _without(planned, Outcome.REFUSED, f"site {part.site} refused its part: {part.sentence}", None)
     if part.is_over:
         if not part.end_offset:
-            return _without(planned, Outcome.NOT_BEGUN, f"site {part.site}: {part.sentence}", None)
+            return _without(planned, Outcome.NOT_STARTED, f"site {part.site}: {part.sentence}", None)
         why = f"site {part.site} ended without a word of it: {part.sentence or 'it did not say why'}"
         return _without(planned, Outcome.FAILED, why, "Look into the journal of the site's agent")
     hint = f"'flashferry sites follow {part.run}' collects it once the site answers"
     return _without(
-        planned, Outcome.NOT_BEGUN, f"site {part.site} has it in hand, or will: no report of it came yet", hint
+        planned, Outcome.NOT_STARTED, f"site {part.site} has it in hand, or will: no report of it came yet", hint
     )
 
 

@@ -92,7 +92,7 @@ def test_a_device_that_never_began_has_not_failed():
     """The window closed before its turn came."""
     seen = fleet("a1")
     seen.take(told("a1", "device", "failed", "not begun: the window closes", outcome="not begun"), 1.0)
-    assert seen.devices["a1"].phase is Phase.NOT_BEGUN
+    assert seen.devices["a1"].phase is Phase.NOT_STARTED
     assert (seen.whole.over, seen.whole.todo_bytes) == (1, 0)
 
 

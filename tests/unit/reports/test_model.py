@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flashferry.reports.device import IN_PROGRESS, LEFT, NOT_BEGUN
+from flashferry.reports.device import IN_PROGRESS, LEFT, NOT_STARTED
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
 from flashferry.reports.model import Proof, Speed, Standing
 from flashferry.reports.sites import covered_s
@@ -81,11 +81,11 @@ def test_a_probe_has_both_arms(run, device, record, report):
 @pytest.mark.parametrize(
     ("state", "begun", "outcome"),
     [
-        (RunState.ALIVE, "planned", NOT_BEGUN),
+        (RunState.ALIVE, "planned", NOT_STARTED),
         (RunState.ALIVE, "copying", IN_PROGRESS),
-        (RunState.DIED, "planned", NOT_BEGUN),
+        (RunState.DIED, "planned", NOT_STARTED),
         (RunState.DIED, "copying", LEFT),
-        (RunState.FINISHED, "planned", NOT_BEGUN),
+        (RunState.FINISHED, "planned", NOT_STARTED),
     ],
 )
 def test_devices_of_a_run_that_did_not_end(run, device, report, state, begun, outcome):

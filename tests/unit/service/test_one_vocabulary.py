@@ -45,7 +45,7 @@ WORDS = {
     Outcome.REFUSED: "refused",
     Outcome.FAILED: "failed",
     Outcome.INTERRUPTED: "interrupted",
-    Outcome.NOT_BEGUN: "not started",
+    Outcome.NOT_STARTED: "not started",
     Outcome.ERROR: "failed",
 }
 COUNTS = {"done": 2, "refused": 1, "failed": 2, "interrupted": 1, "not started": 1}
@@ -53,7 +53,7 @@ COUNTS = {"done": 2, "refused": 1, "failed": 2, "interrupted": 1, "not started":
 
 def record(host: str, outcome: Outcome) -> DeviceRecord:
     failure = Failure(step="check", reason="no room", hint=None, kind="DeviceRefused")
-    state = State.PLANNED if outcome is Outcome.NOT_BEGUN else State.DONE if outcome.is_good else State.FAILED
+    state = State.PLANNED if outcome is Outcome.NOT_STARTED else State.DONE if outcome.is_good else State.FAILED
     return DeviceRecord(
         host=host,
         state=state,
@@ -89,7 +89,7 @@ def journal_of():
                 journal.add_device(found, host=host, address="192.0.2.1", port=22, platform="ios", site="AMS")
                 kept = record(host, outcome)
                 for state in (State.CHECKED, State.DONE) if outcome.is_good else (State.FAILED,):
-                    if outcome is not Outcome.NOT_BEGUN:
+                    if outcome is not Outcome.NOT_STARTED:
                         journal.move(found, host, state)
                 journal.record(found, host, kept)
             journal.finish_run(found)

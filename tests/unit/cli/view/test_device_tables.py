@@ -84,7 +84,7 @@ def test_of_very_many_devices_not_all_have_a_row(told):
 def test_a_run_that_stopped_says_why_and_how_it_goes_on(told):
     """Devices without a turn are no failures, and their reason stands once."""
     waiting = Failure(step="wave", reason="1 of 1 devices failed in wave 0", hint=None, kind="Stopped")
-    left = [device(f"r{number}", Outcome.NOT_BEGUN, failure=waiting) for number in range(7)]
+    left = [device(f"r{number}", Outcome.NOT_STARTED, failure=waiting) for number in range(7)]
     found = told(run(*left, device("bad", Outcome.FAILED, failure=LOST), stopped="1 of 1 devices failed in wave 0"))
     assert "the run started nothing new: 1 of 1 devices failed in wave 0" in found
     assert "resume with: flashferry stage --resume 20261122-000000-abcd" in found

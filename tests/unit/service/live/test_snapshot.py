@@ -62,13 +62,13 @@ def test_what_is_changed_and_nobody_is_at_it_is_not_restored(state, more, expect
     ("state", "device_state", "outcome", "phase"),
     [
         (RunState.ALIVE, "planned", None, Phase.QUEUED),
-        (RunState.DIED, "planned", None, Phase.NOT_BEGUN),
+        (RunState.DIED, "planned", None, Phase.NOT_STARTED),
         (RunState.ALIVE, "checked", None, Phase.IN_PROGRESS),
         (RunState.DIED, "checked", None, Phase.INTERRUPTED),
         (RunState.FINISHED, "done", "already there", Phase.DONE),
         (RunState.FINISHED, "failed", "refused", Phase.REFUSED),
         (RunState.FINISHED, "failed", "interrupted", Phase.INTERRUPTED),
-        (RunState.FINISHED, "planned", "not begun", Phase.NOT_BEGUN),
+        (RunState.FINISHED, "planned", "not begun", Phase.NOT_STARTED),
     ],
 )
 def test_where_a_device_stands_by_its_journal(state, device_state, outcome, phase):

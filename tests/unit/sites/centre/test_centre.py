@@ -254,7 +254,7 @@ def test_a_canary_that_fails_leaves_the_rest_as_it_is(ground: Ground) -> None:
     assert any("no site begins anything more: 1 of the first devices" in text for text in view.said)
     assert states(ground, run) == {"ams 0": "ended", "ams 1": "ended", "lim 1": "ended"}
     report = run_report(merged(ground.ledger, ground.centre.run_named(run)))
-    assert [one.outcome for one in report.devices] == [Outcome.FAILED, *[Outcome.NOT_BEGUN] * 5]
+    assert [one.outcome for one in report.devices] == [Outcome.FAILED, *[Outcome.NOT_STARTED] * 5]
     assert report.devices[5].failure is not None
     assert "site lim: not given: 1 of the first devices" in report.devices[5].failure.reason
     assert ground.broker.jobs(OrderJob.STAGE) == []
@@ -401,7 +401,7 @@ def test_a_report_before_the_end_says_what_is_not_known(ground: Ground) -> None:
     ground.record("ams", f"{run}.ams", "ams-r0")
     found = merged(ground.ledger, ground.centre.run_named(run))
     report = run_report(found)
-    assert [one.outcome for one in report.devices] == [Outcome.DONE, *[Outcome.NOT_BEGUN] * 5]
+    assert [one.outcome for one in report.devices] == [Outcome.DONE, *[Outcome.NOT_STARTED] * 5]
     failure = report.devices[3].failure
     assert failure is not None
     assert failure.reason == "site lim has it in hand, or will: no report of it came yet"
