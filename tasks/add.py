@@ -41,22 +41,18 @@ from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
 from flashferry.images.file_name import FileName, ImageRelease, read_file_name, release_in
 from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, mode_of, read_software
-from tasks.step import Step
-from tasks.verify import MEASURABLE_S
+from tasks.step import MEASURABLE_S, Step
 from templates.version import SoftwareVersion
 
 TOTAL_LIMIT_S = 2400.0
-
 """No install command takes longer than 40 minutes; the result of a longer one counts as unknown."""
 
 _LIMITS = WaitLimits(start_s=60.0, silence_s=900.0, total_s=TOTAL_LIMIT_S)
-
 """An install command may be silent while it unpacks an image; Genie waits as long."""
 
 _SHOWN_LINES = 6
 
 _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
-
 """`03.06.05E`, `16.5.1a`, `16.4.20170410:165034` (a developers' build), `15.5(3)S` (a router with 3.16)."""
 
 _FIRST_WITH_ADD = (16, 6, 2)
@@ -106,14 +102,12 @@ _REFUSALS = tuple(
         ),
     )
 )
-
 """The first match counts: a reason that prevents the operation outweighs other output."""
 
 _FAILED = re.compile(
     r"(?:^|\s)FAILED:|\bError:|^%|(?i:^\s*failed\b|^\s*\w+: failed on (?!\[\s*\])|^\s*\[\s*\w+\s*\].*\bfailed\b)",
     re.MULTILINE,
 )
-
 """Failure of the whole, of a list of members that is not empty, or in the row of one member (`[2] ...`)."""
 
 _ADDED_VERSION = re.compile(r"^Image added\. Version: (\S+)", re.MULTILINE)
@@ -282,7 +276,6 @@ STEP = "add"
 ADD = Step(word=STEP, label="the device runs `install add` (`--add`)", doing="adding", record_field="added")
 
 NOTHING_TO_ADD_TO = "nothing is added: it does not boot from packages"
-
 """Note before the copy to a device in bundle mode that is to add its image."""
 
 
@@ -510,7 +503,6 @@ def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:
 
 
 _FAILURES = frozenset({InstallOutcome.FAILED, InstallOutcome.NO_SPACE})
-
 """The device had started: its tables may show an image that lacks parts."""
 
 _PENDING = "An upgrade is not over: have it committed or aborted, then stage again with --add"

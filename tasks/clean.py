@@ -19,7 +19,6 @@ from tasks.partial_file import delete_file, removable
 from tasks.read_config import read_running, read_startup
 from tasks.software_state import SoftwareState, read_software
 from tasks.step import Step
-from templates.rows import DirFile
 
 STEP = "clean"
 CLEAN = Step(word=STEP, label="old images are listed or removed (`flashferry clean`)")
@@ -85,7 +84,15 @@ def find_old_images(session: DeviceSession, *, kept: Iterable[str], only: Collec
     if not found.reason:
         _check_asked(session, listing, only, {row.name for row in found.files})
     asked = [row for row in found.files if not only or row.name in only]
-    old = tuple(_old(file_system, row, software.version.release) for row in asked)
+    old = tuple(
+        OldFile(
+            path=f"{file_system}{row.name}",
+            size_bytes=row.size_bytes,
+            modified=" ".join(row.modified.split()),
+            reason=_reason(row.name, software.version.release),
+        )
+        for row in asked
+    )
     free, note = free_bytes(listing), _unseen(software)
     return RemovableImages(
         serial_number=serial, file_system=file_system, free_bytes=free, files=old, reason=found.reason, note=note
@@ -129,14 +136,10 @@ def _check_asked(session: DeviceSession, listing: str, only: Collection[str], ol
         )
 
 
-def _old(file_system: str, row: DirFile, running: str) -> OldFile:
-    release = release_of_image(row.name)
-    return OldFile(
-        path=f"{file_system}{row.name}",
-        size_bytes=row.size_bytes,
-        modified=" ".join(row.modified.split()),
-        reason=f"{release} is older than {running}, which runs; no boot variable, no line of a configuration and no "
-        "packages.conf names it, and no run of this journal staged it",
+def _reason(name: str, running: str) -> str:
+    return (
+        f"{release_of_image(name)} is older than {running}, which runs; no boot variable, no line of a configuration "
+        "and no packages.conf names it, and no run of this journal staged it"
     )
 
 

@@ -5,6 +5,7 @@ Progress is what the device prints and what our server counts as acknowledged.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +29,6 @@ from flashferry.devices.errors import (
     TransferStalled,
 )
 from flashferry.devices.platforms import PLATFORMS
-from flashferry.devices.platforms.platform import Defaults, Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome
 from flashferry.transports.transport import FailureCause, Messages, Offer, ServerView, copy_command
@@ -38,11 +38,9 @@ from templates.rows import CopyResult, Refusal, first
 STEP = COPY_WORD
 
 SLOWEST_BYTES_PER_S = min(platform.defaults.flash_bytes_per_s for platform in PLATFORMS)
-
 """Slowest flash of any platform, for waits for a device that is not known yet."""
 
 MEASURED_AFTER_S = 30.0
-
 """After so many seconds of data flow, slow start is over and the mean rate shows how long the rest takes."""
 
 
@@ -72,19 +70,19 @@ def copy_limits(*, size_bytes: int, expected_bytes_per_s: float) -> CopyLimits:
 
 
 def least_rate_bytes_per_s(
-    defaults: Defaults, *, rtt_s: float, tuned: bool, channel_window_bytes: int | None = None
+    *, flash_bytes_per_s: float, window_bytes: int, rtt_s: float, tuned: bool, channel_window_bytes: int | None = None
 ) -> float:
     """Return the lowest rate of a healthy copy: that of slow flash, or of a small window on a long path.
 
     Args:
-        defaults: Expected values of the platform.
+        flash_bytes_per_s: Speed of slow flash.
+        window_bytes: The smallest default window.
         rtt_s: Round-trip time in seconds, > 0.
         tuned: Whether the window is ours; otherwise it may be the smallest default.
         channel_window_bytes: Window of the SSH channel if we did not widen it, or None: half of it may be all that a
             round trip carries.
     """
-    slow_flash = defaults.flash_bytes_per_s
-    least = slow_flash if tuned else min(slow_flash, defaults.window_bytes / rtt_s)
+    least = flash_bytes_per_s if tuned else min(flash_bytes_per_s, window_bytes / rtt_s)
     return least if channel_window_bytes is None else min(least, channel_window_bytes / 2 / rtt_s)
 
 
@@ -177,11 +175,9 @@ def reason_of_silence(seen: ServerView, words: Messages) -> tuple[str, str | Non
 _SERVER_LATE_S = 1.0
 
 LAST_ACK_S = 30.0
-
 """The device may be at its prompt while its last acknowledgement is lost on the way; it is repeated within seconds."""
 
 NO_LOGIN_S = 5.0
-
 """Longest delay of the report of a login: it passes between two processes of ours, not over the WAN."""
 
 _PAUSE_S = 0.05
@@ -196,7 +192,6 @@ COPY = Step(
     stretch=CostPhase.SET_UP,
     is_delivery=True,
 )
-
 """Its round trips are the cost of starting a flow, on top of its rate."""
 
 
@@ -333,7 +328,9 @@ def checked_result(
             hint="Give 'copy ?' by hand as that user: the user may not copy, or the release lacks the protocol",
         )
     if outcome.result is None:
-        kind = DeviceOverloaded if _is_overload(outcome, dialogue, seen, session.platform) else CopyFailed
+        kind = (
+            DeviceOverloaded if _is_overload(outcome, dialogue, seen, session.platform.copying.overload) else CopyFailed
+        )
         reason, hint = _why(outcome, dialogue, seen)
         raise kind(reason, host=host, step=STEP, hint=hint)
     if outcome.result.size_bytes != size_bytes:
@@ -346,9 +343,9 @@ def checked_result(
     return outcome.result
 
 
-def _is_overload(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView, platform: Platform) -> bool:
+def _is_overload(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView, overload: re.Pattern[str]) -> bool:
     """Return whether the device ran out of memory, so that a smaller window may work."""
-    if not outcome.error or not platform.copying.overload.search(outcome.error):
+    if not outcome.error or not overload.search(outcome.error):
         return False
     says_little = dialogue.words.says_little
     return seen.acked_bytes > 0 or says_little is None or not says_little.search(outcome.error)

@@ -32,11 +32,10 @@ from tasks.applet import (
     may_be_carried,
     without_applet,
 )
-from tasks.read_config import Configured, ask_or_empty, read_running
+from tasks.read_config import LATE_PAUSES_S, Configured, ask_or_empty, read_running
 from tasks.restore_plan import undo_rank
 from tasks.step import Step
 from tasks.tcp_config import Change
-from tasks.tune import LATE_PAUSES_S
 from templates.config_sections import Configuration, sections_of
 from templates.rows import ArchiveSection, CommandAuthorization, first
 

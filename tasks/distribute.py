@@ -34,8 +34,8 @@ from flashferry.images.image import Image
 from tasks.file_system import Place, file_named, free_bytes, may_have_members, needed_bytes, other_places
 from tasks.partial_file import file_at, remove_file
 from tasks.software_state import ASK_LIMIT_S, Mode, read_software
-from tasks.step import Step
-from tasks.verify import MEASURABLE_S, verify_image
+from tasks.step import MEASURABLE_S, Step
+from tasks.verify import verify_image
 from templates.rows import CopyError, CopyResult, last, rows
 
 STEP = "distribute"

@@ -326,7 +326,6 @@ def _other_contents(path: str, image: Image, present: DirFile) -> str:
 
 
 MOST_ADDRESSES = 256
-
 """A provider's router has thousands of interfaces; the ticket is bound to its first addresses."""
 
 _ROW = re.compile(r"(?m)^[A-Za-z]\S*\s+(\d{1,3}(?:\.\d{1,3}){3})\s+(?:YES|NO)\b")

@@ -15,7 +15,6 @@ from templates.rows import DirError, DirFile, DirTotals, FileSystem, first, rows
 from templates.version import SoftwareVersion
 
 COLUMNS = 80
-
 """Width at which a line breaks on a terminal whose width was not set."""
 
 _BEGINS_ROW = re.compile(r"\s*-?\d+\s+[d-][-rwx]{1,9}\s|[d-][-rwx]{1,9}\s+\d+\s")
@@ -26,7 +25,6 @@ _NAMELESS = re.compile(
 )
 
 _NAME = re.compile(r"(?![.*-]*$)[^\s%]+")
-
 """A name alone on its line; one with a space in it could be anything."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_+@~=,./-]+", re.ASCII)
@@ -173,7 +171,6 @@ def is_plain(name: str) -> bool:
 
 
 SPACE_MARGIN = 1.02
-
 """A file takes whole blocks, and the file system keeps records of it: 2 % on top of its size."""
 
 
@@ -260,11 +257,9 @@ def needed_bytes(size_bytes: int, *, times: int = 1) -> int:
 
 
 READY_STATE = "ready"
-
 """State of a member that takes part in `show switch`, in lower case."""
 
 HOT = "STANDBY HOT"
-
 """State in `show redundancy states` of a supervisor that could take over."""
 
 

@@ -35,16 +35,13 @@ from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, FlashBus
 from flashferry.devices.platforms.platform import FileSystems, file_name, split_path
 from flashferry.devices.session import DeviceSession
 from flashferry.images.file_name import FileKind, read_file_name, release_in, release_of_image
-from tasks.file_system import file_named, is_plain, read_listing
+from tasks.file_system import READY_STATE, file_named, is_plain, read_listing
 from tasks.read_config import read_running, read_startup
 from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, read_software
 from tasks.step import Step
 from templates.rows import DirError, DirFile, DirTotals, Refusal, first
 
-_READY = "ready"
-
 _SYSTEM = re.compile(r"universalk9|_iosxe(?:_npe)?\.")
-
 """Part of the name of every system image. Firmware of a part of the device has none of it, and is never named."""
 
 _PATTERN = re.compile(r"[^\s:/\"']*[*?\[][^\s:/\"']*")
@@ -146,7 +143,7 @@ def _unsettled(software: SoftwareState) -> str:
         return "an upgrade in service is going on, or that is not known"
     if len(software.version.members) > max(1, len(software.units)):
         return "the members of the stack are not all shown"
-    away = next((unit for unit in software.units if unit.state.casefold() != _READY), None)
+    away = next((unit for unit in software.units if unit.state.casefold() != READY_STATE), None)
     return f"member {away.number} is {away.state}" if away is not None else ""
 
 
@@ -196,7 +193,6 @@ STEP = "remove"
 REMOVE = Step(word=STEP, label="what a broken copy left on flash is removed")
 
 LIMIT_S = 120.0
-
 """Longest duration of a deletion: half a gigabyte on class-C flash takes some ten seconds."""
 
 _BUSY = re.compile(r"\bbusy\b|\bin (exclusive )?use\b", re.IGNORECASE)
@@ -376,7 +372,6 @@ def _whole(path: str) -> tuple[str, str]:
 
 
 NOT_KNOWN = "not known: "
-
 """Prefix of an answer that is unknown, before the reason; never taken for the absence of a file."""
 
 

@@ -30,7 +30,6 @@ _MOVES = re.compile(
     r"^(Building configuration\.\.\.|(Current|Uncompressed) configuration\b.*|Using \d+ out of \d+ bytes.*"
     r"|ntp clock-period \d+|Load for five secs: .*|Time source is .*)$"
 )
-
 """Lines that change by themselves. All but `ntp clock-period` are in the header of the output; the last two are those
 of `terminal exec prompt timestamp`."""
 
@@ -41,11 +40,9 @@ _SYSLOG_LINE = re.compile(r"(?:\d+: )?[*.]?[A-Z][a-z]{2} +\d+ [\d:. ]+.*?" + _SY
 _IN_ORDER = re.compile(
     r"(?:no )?(access-list \S+|ipv?6? ?prefix-list \S+|boot system|ip name-server|(?:tacacs|radius)-server host)\b"
 )
-
 """Global lines whose order matters."""
 
 _FREE_BODY = re.compile(r"(?:interface|line) ")
-
 """Sections whose lines may come in any order."""
 
 _HEAD_SECTIONS = 20
@@ -327,12 +324,12 @@ def _before(changed: ConfigStamp, saved: ConfigStamp) -> bool | None:
     return at[0] < at[1]
 
 
+LATE_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
+"""Pauses between readings of our lines: a device may show its configuration as it was some seconds ago."""
 READINGS = 3
-
 """Readings of a configuration that a log line was printed into."""
 
 ASK_LIMIT_S = 60.0
-
 """Longest silence of such a command."""
 
 

@@ -13,7 +13,6 @@ from tasks.run_marker import is_mark
 from tasks.tcp_config import Change, TcpLines, may_be_shown, shows, window_of
 
 ROUNDING = 0.02
-
 """A window that differs from ours by no more than this share is ours, rounded by the device."""
 
 

@@ -47,7 +47,6 @@ from templates.rows import ArchiveEntry, ArchiveSection, DirError, ExclusiveMode
 _NAMED_BY_TIME = re.compile(r"-[A-Z][a-z]{2}-+\d{1,2}-\d{2}-\d{2}-\d{2}(?:\.\d+)?(?:-[A-Za-z]+)?-\d+$")
 
 MOST_ARCHIVES = 14
-
 """Configurations that an archive keeps at most (Cisco command reference, `maximum`)."""
 
 

@@ -37,7 +37,6 @@ from templates.rows import (
 from templates.version import SoftwareVersion, parse_version
 
 STANDBY = "standby"
-
 """Name of the other supervisor's place."""
 
 _YES_OR_NO = {"yes": True, "no": False}
@@ -100,11 +99,9 @@ def boots(text: str, *, register: str | None = None) -> tuple[Boot, ...]:
 
 
 ALL_RIGHTS = 15
-
 """The privilege level that may use every command."""
 
 ASK_LIMIT_S = 60.0
-
 """Longest silence of one of these commands; `show issu state detail` waits for locks first."""
 
 
@@ -263,7 +260,6 @@ class SoftwareState:
 
 
 IMAGE = "IMG"
-
 """The type of a row of `show install summary` that is a whole image, not a patch."""
 
 
@@ -346,7 +342,6 @@ def package_files(text: str) -> tuple[str, ...]:
 _NOT_ASKED = Outcome.NOT_ASKED
 
 _CARET = re.compile(r"Invalid input detected|Unknown command")
-
 """The parser does not know the word; any other refusal may be about the user."""
 
 _SUMMARY_HEAD = re.compile(r"^\s*\[[^\]]*\].*Package\(s\) Information")
@@ -357,11 +352,9 @@ _SUMMARY_REST = re.compile(
 )
 
 _WITHOUT_TIMER = re.compile(r"16\.[1-6](?:\D|$)")
-
 """Releases that print no line about the timer: 16.6 was seen; for earlier ones no timer is documented."""
 
 _HEADER = re.compile(r"Load for five secs: |Time source is ")
-
 """What `terminal exec prompt timestamp` prints before every output."""
 
 _STACK_ROW = re.compile(r"\s*\*?\s*\d+\s+[A-Z]\w*\s+[0-9a-fA-F]{4}\.")
@@ -446,5 +439,4 @@ _WHOLE = {
     Topic.REDUNDANCY: _is_redundancy,
     Topic.PACKAGES: _is_packages,
 }
-
 """By topic: whether an output is complete."""

@@ -23,6 +23,9 @@ FATAL_STEPS = frozenset({"connect", "check", "snapshot"})
 """The words of all steps with `Step.is_fatal`, written out: readers of a run's events, such as the service, start
 without importing the steps and their device code."""
 
+MEASURABLE_S = 1.0
+"""A shorter hash, copy or add is mostly round trips and does not show the device's speed."""
+
 
 class CostPhase(Enum):
     """The phase of a device's run that a step's cost belongs to; copy and hash have rates of their own."""

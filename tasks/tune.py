@@ -13,7 +13,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import ValueKind
 from flashferry.devices.prompts import refusal_in, refusals
 from flashferry.devices.session import DeviceSession
-from tasks.read_config import Configured, new_lines, read_running
+from tasks.read_config import LATE_PAUSES_S, Configured, new_lines, read_running
 from tasks.restore_plan import MatchedLines, match_lines, plan_restore
 from tasks.run_marker import SHOW_OUR_LINES, in_other_hands, is_mark, other_mark, owner_of, without_mark
 from tasks.snapshot import Snapshot, kept_meanwhile
@@ -44,8 +44,6 @@ TUNE = Step(
 )
 """Its cost includes the snapshot before it and the login at our server after it: they were measured together."""
 
-LATE_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
-"""Pauses between readings of our lines: a device may show its configuration as it was some seconds ago."""
 
 Remember = Callable[[tuple[Change, ...]], None]
 

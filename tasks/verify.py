@@ -23,7 +23,7 @@ from flashferry.devices.errors import DeviceRefused, HashStopped, ImageCorrupt, 
 from flashferry.devices.platforms.platform import Defaults, FileSystems, Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.images.image import Digests
-from tasks.step import Step
+from tasks.step import MEASURABLE_S, Step
 from templates.rows import (
     ImageHash,
     Refusal,
@@ -36,11 +36,9 @@ from templates.rows import (
 )
 
 START_LIMIT_S = 45.0
-
 """Without any output for so long, not even the echo, the device did not accept the command."""
 
 SILENCE_LIMIT_S = 120.0
-
 """Each dot is progress; without one for this long the device counts as hung."""
 
 
@@ -183,10 +181,6 @@ VERIFY = Step(
     record_field="verify",
     is_delivery=True,
 )
-
-MEASURABLE_S = 1.0
-
-"""A shorter hash is mostly round trips and does not show the device's speed."""
 
 _DIGITS = {"md5": 32, "sha512": 128}
 

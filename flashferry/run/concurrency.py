@@ -70,10 +70,6 @@ _ASKED_S = 0.2
 """A gate with free slots grants one in less time; such a wait is not reported."""
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
 @dataclass(slots=True, eq=False)
 class _Waiting:
     """A device that waits for a slot, with an event that is set when it has one."""
@@ -136,8 +132,8 @@ class SlotPool:
         interrupted: Callable[[], bool] = lambda: False,
         on_wait: Callable[[str], None] = lambda text: None,  # noqa: ARG005 -- the signature
         patience_s: float | None = None,
-        on_patience: Callable[[], None] = _nothing,
-        on_soon: Callable[[], None] = _nothing,
+        on_patience: Callable[[], None] = lambda: None,
+        on_soon: Callable[[], None] = lambda: None,
     ) -> None:
         """Take a slot; wait until there is one.
 

@@ -71,7 +71,6 @@ from tasks.snapshot import Snapshot
 from tasks.tcp_config import TunePlan
 
 SAMPLE_INTERVAL_S = 0.25
-
 """A speed test is short, and a verdict needs several readings."""
 
 

@@ -49,10 +49,6 @@ SWITCH_S = 0.02
 processor time (measured with 60 devices)."""
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
 class Source(Protocol):
     """The order in which devices start. One thread calls `take`, `is_over` and `wait`, many call `ended`."""
 
@@ -119,7 +115,7 @@ class FleetRunner:
     """
 
     def __init__(
-        self, num_workers: int = 200, source: Source | None = None, on_abort: Callable[[], None] = _nothing
+        self, num_workers: int = 200, source: Source | None = None, on_abort: Callable[[], None] = lambda: None
     ) -> None:
         self._num_workers = num_workers
         self._source = source

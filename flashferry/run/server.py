@@ -162,11 +162,9 @@ def may_push(choices: Mapping[str, tuple[Transport, ...]]) -> bool:
 
 
 SERVER_RESTARTS = 3
-
 """Replacements of a dead server process per run; after that a person should find the cause."""
 
 DEPOT_STARTS_S = 5.0
-
 """Seconds to wait for a depot whose socket exists but that does not answer: it may be restarting."""
 
 _LOOPBACK = "127.0.0.1"

@@ -10,21 +10,20 @@ while it has no entries but those that the journal has as ours.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
-from flashferry.devices.platforms.platform import NamedLine
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
-from tasks.read_config import Configured, read_running, read_startup
+from tasks.read_config import LATE_PAUSES_S, Configured, read_running, read_startup
 from tasks.restore_plan import undo_rank
 from tasks.run_marker import MARK, MARK_COMMAND, first_mark, is_mark, is_shown_of, mark_of, owner_of
 from tasks.snapshot import archives, kept_meanwhile, pending_change
 from tasks.step import Step
 from tasks.tcp_config import Change
-from tasks.tune import LATE_PAUSES_S
 
 STEP = "serve"
 SERVE = Step(
@@ -102,8 +101,8 @@ def service_plan(
     number = serving.free_number(f"{running.text}\n{startup.text}")
     if number is None:
         return ServicePlan(reason="no number is left that its configuration names nowhere")
-    listed = _change(serving.access_list, serving.list_line(number, mark_of(mark)))
-    served = _change(serving.file, serving.file_line(path, number))
+    listed = _change(serving.access_list.name_of, serving.list_line(number, mark_of(mark)))
+    served = _change(serving.file.name_of, serving.file_line(path, number))
     marked = () if first_mark(running.lines) is not None else (Change(keyword=mark_of(mark), before=None, ours=mark),)
     entries = entries_for(session, number, addresses)
     return ServicePlan(number=number, changes=(*marked, listed, *entries, served))
@@ -113,11 +112,11 @@ def entries_for(session: DeviceSession, number: int, addresses: tuple[str, ...])
     """Return the access list entries for some addresses: for the journal, before they are sent."""
     serving = session.platform.serving
     assert serving is not None
-    return tuple(_change(serving.access_list, serving.permit_line(number, one)) for one in addresses)
+    return tuple(_change(serving.access_list.name_of, serving.permit_line(number, one)) for one in addresses)
 
 
-def _change(kind: NamedLine, line: str) -> Change:
-    return Change(keyword=kind.name_of(line), before=None, ours=line)
+def _change(name_of: Callable[[str], str], line: str) -> Change:
+    return Change(keyword=name_of(line), before=None, ours=line)
 
 
 def set_service(session: DeviceSession, plan: ServicePlan) -> ServiceReport:

@@ -26,11 +26,9 @@ from tasks.software_state import IMAGE, STANDBY, Answer, Issu, Mode, Outcome, So
 from tasks.verify import Signature
 
 _Found = tuple[Met, str, tuple[str, ...]]
-
 """Whether a condition is met, a sentence, and the lines that prove it."""
 
 LEAST_SPACE_BYTES = 10_000_000
-
 """Space that activation needs besides packages: a provisioning file, logs. Our own choice; no document names a
 figure."""
 
@@ -413,7 +411,6 @@ RULES: tuple[Callable[[Evidence], Iterable[Condition]], ...] = (
     *(images, signature, installed, timer, space, members, peer),
     *(boot_variable, register, manual_boot, saved, issu, ours),
 )
-
 """All conditions, in the order of the report."""
 
 

@@ -106,25 +106,20 @@ def is_for_good(reading: Reading, *, was_away: bool, is_going: bool) -> bool:
 
 
 LOGINS_REFUSED = 3
-
 """Refused logins that end the wait. An AAA server may be unreachable just after a start, but attempts lock accounts."""
 
 COMMITS = 3
-
 """Attempts to commit. A commit restarts nothing, and another operation may block it for a minute."""
 
 COMMIT_PAUSE_S = 20.0
 
 UPTIME_SLACK_S = 120.0
-
 """Uptimes are printed to the minute, and our own clock may be set."""
 
 _BEFORE_RESTART = frozenset({Phase.INTENDED, Phase.ORDERING, Phase.RELOADING, Phase.ACTIVATING})
-
 """Phases that a device enters before its restart."""
 
 Notify = Callable[[str, str], None]
-
 """Receives a step's status and text."""
 
 

@@ -62,7 +62,6 @@ _POLL_S = 1.0
 _LAST_JOIN_S = 10.0
 
 _NEARLY_ALL = 0.99
-
 """The acknowledged count is a little low during a push, see `flashferry.fileserver.pushes`."""
 
 _HINTS = {
@@ -275,7 +274,6 @@ class _Sending:
 
 
 LAST_ACCOUNT_S = 2.0
-
 """Seconds to wait for the server's final account: the device may be at its prompt a round trip before it is
 complete."""
 
@@ -406,7 +404,8 @@ def _limits(run: DeviceRun, order: CopyOrder) -> CopyLimits:
     platform = run.session().platform
     is_narrow = run.transport.has_channel and not any(change.is_channel for change in run.in_force)
     least_rate = least_rate_bytes_per_s(
-        platform.defaults,
+        flash_bytes_per_s=platform.defaults.flash_bytes_per_s,
+        window_bytes=platform.defaults.window_bytes,
         rtt_s=run.checked.rtt_s or ASSUMED_RTT_S,
         tuned=any(change.keyword == WINDOW_SIZE for change in run.in_force),
         channel_window_bytes=platform.ssh.default_bytes if is_narrow else None,

@@ -23,17 +23,14 @@ from tasks.partial_file import NOT_KNOWN, REMOVE, FlashFile, advice, describe_pa
 from tasks.steps import COPY_RECOVERY
 
 RECONNECT_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
-
 """Pauses between logins: a router that reboots takes minutes; one whose vty lines are full, seconds."""
 
 POLL_S = 2.0
 
 SETTLED_S = 5.0
-
 """If flash and server are unchanged for this long, all buffers are written."""
 
 STALLED_S = 20.0
-
 """A transfer without a session and without progress is ended after this time: its device may have restarted."""
 
 

@@ -103,11 +103,9 @@ def _check_certificate(run: DeviceRun) -> None:
 
 
 STEP = "transport"
-
 """The step in this module's events."""
 
 _OF_TRANSPORT = (CopyFailed, TransferStalled, DeviceRefused)
-
 """Errors that a transport may cause: no connection, no login, no common algorithm, a refused command."""
 
 

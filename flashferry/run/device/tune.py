@@ -16,12 +16,12 @@ from flashferry.transports import NEIGHBOUR
 from tasks.applet import applet_line, new_name
 from tasks.copy import SLOWEST_BYTES_PER_S
 from tasks.dead_man import DEAD_MAN, DeadManReport, countdown_s, dead_man, undo_lines
-from tasks.read_config import Configured, read_running
+from tasks.read_config import LATE_PAUSES_S, Configured, read_running
 from tasks.restore_plan import LineState, line_state, plan_restore
 from tasks.run_marker import in_other_hands, is_mark, other_mark
 from tasks.snapshot import Snapshot, kept_meanwhile
 from tasks.tcp_config import Change, TunePlan, marks_in
-from tasks.tune import LATE_PAUSES_S, STEP, TUNE, Remember, TuneReport, apply_plan, check_all_shown
+from tasks.tune import STEP, TUNE, Remember, TuneReport, apply_plan, check_all_shown
 from tasks.tune import set_again as set_again_task
 from tasks.tune import step_down as step_down_task
 from tasks.tune import tune as tune_task

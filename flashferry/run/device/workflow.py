@@ -101,7 +101,6 @@ _SPECIAL: dict[str, Callable[[DeviceRun, DevicePlan, Snapshot], None]] = {
     COPY.word: transfer,
     VERIFY.word: _prove,
 }
-
 """Steps that need more than their own Nornir task."""
 
 
@@ -158,7 +157,6 @@ def final_check(run: DeviceRun, target: str) -> None:
 
 
 Deliver = Callable[[DeviceRun, DevicePlan, Snapshot], None]
-
 """The work on a device between journal and restore, given its plan and snapshot; it may raise."""
 
 

@@ -33,7 +33,6 @@ from tasks.snapshot import Snapshot
 from tasks.steps import COPY_RECOVERY
 
 STALL_S = 30.0
-
 """A neighbour that sends nothing for so many seconds is given up for the WAN."""
 
 
