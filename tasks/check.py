@@ -60,8 +60,6 @@ from tasks.verify import VerifyReport, hash_limits, verify_image, verify_signatu
 from templates.rows import ArchiveSection, ExclusiveMode, first
 from templates.version import SoftwareVersion
 
-__all__ = ["CheckReport", "ReturnPath", "TargetImage", "check", "check_device"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenFile:

@@ -14,7 +14,7 @@ from flashferry.planning.readiness import ReadyRecord
 from flashferry.reports.model import DeviceReport, Report
 from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
 from flashferry.reports.words import moment, rate
-from tasks.readiness import Condition, Met, Verdict
+from tasks.readiness.values import Condition, Met, Verdict
 
 _ELEMENTS = {Status.FAILED: "failure", Status.ERROR: "error", Status.SKIPPED: "skipped"}
 

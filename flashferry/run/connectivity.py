@@ -24,7 +24,7 @@ from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import offer_to
-from flashferry.run.run import RunOptions
+from flashferry.run.request import RunOptions
 from flashferry.run.server import (
     depot_for,
     left_out,

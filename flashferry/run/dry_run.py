@@ -25,8 +25,7 @@ from flashferry.planning.image_platforms import GivenImages
 from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import wanted_image
 from flashferry.run.device_plan import DevicePlan, plan_device
-from flashferry.run.request import FleetRequest
-from flashferry.run.run import RunOptions
+from flashferry.run.request import FleetRequest, RunOptions
 from flashferry.run.server import served_for, transports_of
 from flashferry.store.leases import Lease, leases
 from flashferry.store.staged import dead_man_proven, doubts

@@ -55,7 +55,8 @@ from flashferry.run.device.transports import next_transport, plan_now
 from flashferry.run.device.tune import switch_lines, tune
 from flashferry.run.device.workflow import run_device
 from flashferry.run.device_plan import DevicePlan
-from flashferry.run.run import RunOptions, run_fleet
+from flashferry.run.request import RunOptions
+from flashferry.run.run import run_fleet
 from flashferry.store.history import Expectation, History
 from flashferry.store.journal import Journal
 from flashferry.store.ssh_preferences import SshPreference, SshPreferences

@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from flashferry.depot.client import DepotClient
     from flashferry.fileserver import ServerClient
 
-__all__ = ["RunOptions", "run_fleet", "run_waves", "selected"]
-
 
 def check_configs_again(
     nornir: Nornir,

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, console, line, print_error, show
 from flashferry.core.safe_quote import counted
-from tasks.readiness import Met, Verdict
+from tasks.readiness.values import Met, Verdict
 
 if TYPE_CHECKING:
     from flashferry.api.readiness import ReadyResult

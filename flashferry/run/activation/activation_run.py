@@ -21,7 +21,7 @@ from flashferry.store.journal import Journal
 from inventory.host_view import HostView
 from tasks.activating.restart import STEP
 from tasks.check import TargetImage
-from tasks.readiness import Readiness
+from tasks.readiness.values import Readiness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,8 @@ from tasks.activating.restart import STEP, activate_added, reload_device
 from tasks.activating.service_state import ServiceState, read_service_state
 from tasks.file_system import file_system_of_image
 from tasks.read_config import read_running
-from tasks.readiness import Readiness, Verdict
 from tasks.readiness.check import check_readiness
+from tasks.readiness.values import Readiness, Verdict
 from tasks.snapshot import Snapshot, take_snapshot
 from tasks.software_state import Mode, SoftwareState, read_software
 

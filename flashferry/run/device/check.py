@@ -81,7 +81,7 @@ def _checked(run: DeviceRun) -> CheckReport:
         interrupted=context.interrupted,
         hashing=lambda: hash_slot_in_check(run),
     )
-    if report.already_there and (note := _doubts(run, report).of_name):
+    if report.already_there and (note := doubts_of(run, report).of_name):
         report = replace(report, notes=(*report.notes, note))
     run.keep(CHECK, report)
     for note in report.notes:
@@ -122,7 +122,7 @@ def _refusal(run: DeviceRun, report: CheckReport) -> tuple[str | None, str | Non
     if planned is not None and planned != found:
         return f"the plan was made for {planned} (serial number/host name), this is {found}: make the plan anew", None
     if report.already_there:
-        doubt = _doubts(run, report).of_file(f"{report.file_system}{context.image.name}")
+        doubt = doubts_of(run, report).of_file(f"{report.file_system}{context.image.name}")
         if doubt:
             return doubt, COPY_HINT
     if report.refusal or report.already_there or context.policy.any_image:
@@ -131,7 +131,7 @@ def _refusal(run: DeviceRun, report: CheckReport) -> tuple[str | None, str | Non
     return shared, ONE_PLATFORM if shared else None
 
 
-def _doubts(run: DeviceRun, report: CheckReport) -> Doubts:
+def doubts_of(run: DeviceRun, report: CheckReport) -> Doubts:
     """Return doubts about this device and image that earlier runs recorded."""
     names = (run.host.name, identity_of(report.facts))
     return doubts_about(doubts(run.context.journal.directory, *names), *names, run.context.image.name)

@@ -6,18 +6,15 @@ The lease has ended by then. If the run is killed here, the next run finds the i
 from __future__ import annotations
 
 from flashferry.core.errors import FlashferryError
-from flashferry.devices.identity import identity_of
 from flashferry.images.file_name import read_file_name
-from flashferry.model.doubts import doubts_about
-from flashferry.model.record import DeviceRecord
+from flashferry.run.device.check import doubts_of
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.slots import hash_slot_in_check
-from flashferry.store.staged import doubts
 from tasks.add import ADD, AddReport, add
 from tasks.check import TargetImage
 from tasks.distribute import DISTRIBUTE, DistributionReport, distribute, has_members
-from tasks.readiness import Readiness
 from tasks.readiness.check import READY, ready
+from tasks.readiness.values import Readiness
 
 
 def finish(run: DeviceRun) -> None:
@@ -51,7 +48,7 @@ def _check_readiness(run: DeviceRun) -> None:
             READY,
             ready,
             target=TargetImage.of(context.image, is_insisted=context.policy.any_image),
-            proven=_proven(record),
+            proven=_proven(run),
             failed_add=_failed_before(run) if record.added is None else None,
             signature=context.policy.verify_signature,
             expected_members=tuple(member.number for member in run.checked.version.members) or None,
@@ -105,12 +102,12 @@ def _add(run: DeviceRun) -> None:
 
 def _failed_before(run: DeviceRun) -> str | None:
     """Return why an image that is listed as added may lack parts, from earlier runs of this journal."""
-    names = (run.record.host, identity_of(run.checked.facts))
-    return doubts_about(doubts(run.context.journal.directory, *names), *names, run.context.image.name).of_add
+    return doubts_of(run, run.checked).of_add
 
 
-def _proven(record: DeviceRecord) -> dict[str, str]:
+def _proven(run: DeviceRun) -> dict[str, str]:
     """Return the digests that the device computed in this run, by path, members' files included."""
+    record = run.record
     own = record.verify or (record.check.proof if record.check is not None else None)
     found = {own.path: own.digest} if own is not None else {}
     return found | {one.path: one.digest for one in (record.distribution.copies if record.distribution else ())}

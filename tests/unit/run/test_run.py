@@ -9,7 +9,8 @@ from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 
 from flashferry.run import run
-from flashferry.run.run import RunOptions, run_fleet
+from flashferry.run.request import RunOptions
+from flashferry.run.run import run_fleet
 
 
 @pytest.fixture

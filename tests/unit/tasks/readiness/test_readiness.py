@@ -10,8 +10,8 @@ import pytest
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.images.image import Image
 from tasks.check import TargetImage
-from tasks.readiness import Asked, Met, Readiness, Verdict
 from tasks.readiness.check import check_readiness
+from tasks.readiness.values import Asked, Met, Readiness, Verdict
 from tests.unit.tasks.install_mode import BOOT_BLOCK, summary
 
 NAME = "cat9k_iosxe.17.12.04.SPA.bin"

@@ -15,8 +15,8 @@ from flashferry.images.file_name import release_of_image
 from flashferry.images.image import Image
 from flashferry.lab.standin.platform import load_platform
 from tasks.check import TargetImage
-from tasks.readiness import Asked, Met, Readiness, Verdict
 from tasks.readiness.check import check_readiness
+from tasks.readiness.values import Asked, Met, Readiness, Verdict
 from tests.unit.lab.standin.console import new_console
 from tests.unit.tasks.conftest import TableDevice
 
