@@ -72,7 +72,7 @@ def boot_lines(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_ours_to_type(order: BootOrder) -> bool:
-    """Return whether an order sends only `boot system` lines; any other was not written by us."""
+    """Return whether an order sends only `boot system` lines; any other in a journal was not written by us."""
     return all(_LINE.fullmatch(line) for line in (*order.before, *order.wanted))
 
 

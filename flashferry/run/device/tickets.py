@@ -114,7 +114,7 @@ def take_account(run: DeviceRun, seen: TransferProgress) -> None:
 
 
 def _with_policer_named(run: DeviceRun, record: TransferRecord) -> TransferRecord:
-    """Return the record with the device's own policer named in the verdict: the server knows no models."""
+    """Return the record with the device's own policer named in the verdict; the server does not know the model."""
     verdict = control_plane.named(
         record.verdict,
         model=run.checked.facts.model,

@@ -215,7 +215,7 @@ def set_again(run: DeviceRun) -> None:
 
 
 def hold_lines(run: DeviceRun, changes: tuple[Change, ...]) -> None:
-    """Add lines that another step is about to send to the applet and to the journal."""
+    """Record lines that another step is about to send, in the applet and in the journal."""
     run.update(restored=Restored.INCOMPLETE)
     changes = (*run.in_force, *changes)
     run.context.guard.marks = marks_in(changes)

@@ -40,8 +40,8 @@ def test_a_run_takes_the_open_files_that_it_may(few_files, journal, tmp_path, mo
 
 
 def test_a_run_s_size_decides_on_shared_memory(journal, tmp_path, monkeypatch):
-    """Before the first thread of a run allocates, malloc is told for how many devices it is to be kept small."""
-    told = []
-    monkeypatch.setattr(run, "share_arenas", told.append)
-    monkeypatch.setattr(run._Run, "execute", lambda *given: list(told))
+    """Before the first thread of a run allocates, the number of devices decides whether threads share memory."""
+    counts = []
+    monkeypatch.setattr(run, "share_arenas", counts.append)
+    monkeypatch.setattr(run._Run, "execute", lambda *given: list(counts))
     assert run_fleet(routers(3), image(tmp_path), RunOptions(), journal=journal) == [3]
