@@ -130,6 +130,11 @@ class InstallAnswer:
     duration_s: float = 0.0
     added_version: str | None = None
 
+    @property
+    def words(self) -> str:
+        """Return the decisive lines as one text, for a message."""
+        return "; ".join(line.strip() for line in self.lines) or "nothing"
+
 
 def read_answer(command: str, text: str, *, duration_s: float = 0.0) -> InstallAnswer:
     """Return what an install command's output says; log lines may occur anywhere in it. Pure."""
@@ -383,7 +388,7 @@ def _run_add(session: DeviceSession, command: str, notify: Callable[[str], None]
         if answer.outcome not in _FAILURES:
             raise
         raise InstallFailed(
-            f"'{command}': {_said(answer)}; then {error.message}",
+            f"'{command}': {answer.words}; then {error.message}",
             host=session.name,
             step=STEP,
             hint=_HINTS[answer.outcome],
@@ -479,7 +484,7 @@ def judge(
             lines=(*answer.lines, *_rows_of(after, found[0])),
             duration_s=answer.duration_s,
         )
-    said = _said(answer)
+    said = answer.words
     missing = f", missing on {', '.join(lacking)}" if lacking else ""
     if may_be_done:
         raise OutputNotUnderstood(
@@ -492,10 +497,6 @@ def judge(
     shown = f"; '{summary.command}' shows {', '.join(found)} in state I all the same" if found and not missing else ""
     failure = InstallFailed if found or answer.outcome in _FAILURES else InstallRefused
     raise failure(f"'{answer.command}'{missing}: {said}{shown}", host=host, step=STEP, hint=_HINTS[answer.outcome])
-
-
-def _said(answer: InstallAnswer) -> str:
-    return "; ".join(line.strip() for line in answer.lines) or "nothing"
 
 
 def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:

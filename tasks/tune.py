@@ -231,7 +231,7 @@ class _Tuning:
             not_shown=tuple(change.ours for change in matched.changes if not change.shown),
             refused=tuple(self._refusals),
             other_words=tuple(f"'{one.ours}' is shown as '{one.shown}'" for one in matched.in_other_words),
-            is_marked=any(is_mark(change.ours) for change in matched.changes),
+            is_marked=any(change.is_mark for change in matched.changes),
             late_s=late_s,
             channel_as_before=wants_channel and not any(change.is_channel for change in matched.changes),
         )
@@ -296,7 +296,7 @@ class _Tuning:
             # If the mark is there, the refusal was about another line.
             return plan, refused
         self._session.configure((without_mark(mark),))
-        plan = replace(plan, changes=tuple(one for one in plan.changes if not is_mark(one.ours)))
+        plan = replace(plan, changes=tuple(one for one in plan.changes if not one.is_mark))
         self._remember(plan.changes)
         return plan, {line: words for line, words in refused.items() if not is_mark(line)}
 
@@ -339,7 +339,7 @@ class _Tuning:
             self._session.configure(tuple(change.ours for change in defaults))
             seen = read_running(self._session)
         kept = tuple(change for change in found.changes if change not in found.unmatched)
-        lost = [one for one in found.unmatched if one not in defaults and not is_mark(one.ours)]
+        lost = [one for one in found.unmatched if one not in defaults and not one.is_mark]
         if lost:
             # Undone at once, and kept in the journal: its absence cannot be proven.
             self._remember((*kept, *defaults, *(replace(one, is_hidden=True) for one in lost)))

@@ -67,7 +67,6 @@ from flashferry.tcp.tuning_benefit import decide_tuning, nothing_to_tune
 from flashferry.tcp.verdict_rules import VerdictKind
 from flashferry.transports.choice import profile_for, transport_request, unserved
 from inventory.transport_policy import AUTO
-from tasks.run_marker import is_mark
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TunePlan
 
@@ -145,7 +144,7 @@ class SpeedTest:
         # Lines without which the device does not reach us belong to both arms.
         path = tuple(change for change in changes if not change.is_tuning)
         has_tuning = len(changes) > len(path)
-        if all(is_mark(change.ours) for change in path):
+        if all(change.is_mark for change in path):
             path = ()
         if self._probe.as_is or not has_tuning:
             if path:

@@ -137,7 +137,7 @@ def _check_left_open(host: str, command: str, shown: str) -> None:
 
 
 def _refusal(host: str, answer: InstallAnswer) -> Exception:
-    said = "; ".join(line.strip() for line in answer.lines) or "nothing"
+    said = answer.words
     if answer.outcome is InstallOutcome.UNKNOWN:
         return OutputNotUnderstood(
             f"'{answer.command}': expected a restart, the device said: {said}",

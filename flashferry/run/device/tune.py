@@ -18,7 +18,7 @@ from tasks.copy import SLOWEST_BYTES_PER_S
 from tasks.dead_man import DEAD_MAN, DeadManReport, countdown_s, dead_man, undo_lines
 from tasks.read_config import LATE_PAUSES_S, Configured, read_running
 from tasks.restore_plan import LineState, line_state, plan_restore
-from tasks.run_marker import in_other_hands, is_mark, other_mark
+from tasks.run_marker import in_other_hands, other_mark
 from tasks.snapshot import Snapshot, kept_meanwhile
 from tasks.tcp_config import Change, TunePlan, marks_in
 from tasks.tune import STEP, TUNE, Remember, TuneReport, apply_plan, check_all_shown
@@ -70,9 +70,9 @@ def apply_other_plan(
     missing = tuple(change for change in plan.changes if (change.keyword, change.ours) not in there)
     if not missing:
         remember(kept)
-        return TuneReport(running=seen.tcp, not_shown=(), is_marked=any(is_mark(change.ours) for change in kept))
+        return TuneReport(running=seen.tcp, not_shown=(), is_marked=any(change.is_mark for change in kept))
     # The mark is set together with other lines and checked after them, so it is sent again.
-    marks = tuple(change for change in kept if is_mark(change.ours))
+    marks = tuple(change for change in kept if change.is_mark)
     kept = tuple(change for change in kept if change not in marks)
     missing = (*marks, *missing)
     remember((*kept, *missing))
