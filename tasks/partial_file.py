@@ -329,9 +329,7 @@ class DeleteDialogue(Dialogue):
     """Answers the two questions of `delete` about one file, and no other question.
 
     Args:
-        path: The file.
         shown_as: The path as the device prints it, which means the same file; empty if unknown.
-        prompt_pattern: Regular expression of the privileged prompt, alone on a line.
         questions: The command's questions; the first group of each is the file, that of the last one its whole path.
     """
 

@@ -301,13 +301,7 @@ class SlotPool:
 
 
 class SlotPools:
-    """The slot pools of a run: logins, copies and hash runs.
-
-    Args:
-        limits: Slots of each kind at a time.
-        site_copies: Returns how many copies may run at a site; None: as `limits` says.
-        gate: Grants copy slots to several runs, or None.
-    """
+    """The slot pools of a run: logins, copies (`site_copies` limits a site's, `gate` shares them) and hash runs."""
 
     def __init__(
         self, limits: Limits, site_copies: Callable[[str], int] | None = None, gate: SlotReservations | None = None

@@ -123,13 +123,9 @@ def try_each(
     *,
     any_will_do: bool,
 ) -> CheckRecord:
-    """Try transports in turn; the device fails if the transport that a run would use fails.
+    """Try transports in the order of a run; the device fails if the transport that a run would use fails.
 
-    Args:
-        record: The check's record so far.
-        transports: The transports, in the order in which a run would use them.
-        reach: Has the device fetch by one transport.
-        any_will_do: Whether a run would try the next transport if one fails.
+    With `any_will_do` a run would try the next transport if one fails.
     """
     found: list[Connectivity] = []
     failures: list[Failure | None] = []

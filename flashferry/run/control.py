@@ -32,12 +32,9 @@ class RunControl:
 
     Args:
         journal: Holds the requests of other terminals.
-        run_id: The run.
         interrupted: Whether the operator pressed Ctrl-C here.
-        notify: Receives changes as events.
         approve: Asks at the terminal; None if there is none.
         stopping: Text of the event that is emitted when the run stops.
-        clock: Seconds, going up.
     """
 
     def __init__(

@@ -17,16 +17,7 @@ from flashferry.monitor.events import Emit, Event
 
 
 class DeviceRecorder:
-    """Fills a device's record and emits its events.
-
-    Args:
-        task: The Nornir task of the device.
-        record: The record to start with; change it with `update`.
-        emit: Receives events.
-        started_s: Start of the run, by the monotonic clock.
-        site: The device's site, or None.
-        wave: Number of its wave, or None.
-    """
+    """Fills a device's record, which `update` changes, and emits its events. `started_s` is by the monotonic clock."""
 
     def __init__(
         self, task: Task, record: DeviceRecord, *, emit: Emit, started_s: float, site: str | None, wave: int | None
@@ -41,11 +32,7 @@ class DeviceRecorder:
     def event(self, step: str, status: str, text: str, **more: Any) -> None:
         """Emit an event, and write it to the session's transcript unless it is progress.
 
-        Args:
-            step: The step's name in events.
-            status: `started`, `done`, `failed`, `queued`, `progress`, `waiting` or `note`.
-            text: What happened.
-            more: Further fields of the event.
+        `status` is `started`, `done`, `failed`, `queued`, `progress`, `waiting` or `note`; `more` are further fields.
         """
         if status != "progress":
             remark(self.task, f"{step}: {status}{': ' if text else ''}{text}")

@@ -141,10 +141,8 @@ def request_for_image(
 def request_for_plan(nornir: Nornir, plan: FleetPlan, policy: StagePolicy) -> FleetRequest:
     """Return the request to carry out a plan: the devices that it stages, each checked again by the run.
 
-    Args:
-        nornir: The devices; planned devices that are missing here take no part.
-        plan: The plan.
-        policy: The plan's policy with the operator's overrides. Waves are made anew if their settings differ.
+    Planned devices that are missing in the inventory take no part. `policy` is the plan's with the operator's
+    overrides; waves are made anew if their settings differ.
 
     Raises:
         ConfigInvalid: A device to stage is not in the inventory, or there is none to stage.

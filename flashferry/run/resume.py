@@ -63,11 +63,7 @@ def resumed(
 ) -> KeptRequest:
     """Reopen a run and return what is left to do; devices that are not proven done start anew.
 
-    Args:
-        journal: The journal.
-        run_id: The run, which must not be alive.
-        kept: Its request.
-        recovered: Records of the recovery just made; devices that it could not restore take no part.
+    Devices that the recovery just made (`recovered`) could not restore take no part.
 
     Raises:
         ConfigInvalid: The run is unknown or alive.

@@ -62,16 +62,7 @@ class Fleet:
 
 
 class WaveScheduler:
-    """One run through all its waves.
-
-    Args:
-        fleet: The devices.
-        request: Which devices get which image, in which waves.
-        context: The shared values; image, policy and the like are filled in per device.
-        device_task: Nornir task of each device; its result is a DeviceRecord.
-        control: The operator's requests.
-        deadline: The ends to keep.
-    """
+    """One run through all its waves. Image, policy and other values of `context` are filled in per device."""
 
     def __init__(
         self,

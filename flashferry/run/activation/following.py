@@ -124,15 +124,12 @@ Notify = Callable[[str, str], None]
 
 
 class Following:
-    """Follows one device after its restart.
+    """Follows one device after its restart. Its logins are guarded against other devices.
 
     Args:
-        task: The Nornir task; its logins are guarded against other devices.
         activation: The device's entry in the journal.
         before: The configuration before the activation.
         keep: Writes the activation's phase to disk.
-        notify: Receives status and text of what happens.
-        interrupted: Whether the operator stops the run.
         patience_s: Longest wait for the device's own timer, in seconds; None: until it must have expired.
     """
 

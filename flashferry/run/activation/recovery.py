@@ -35,8 +35,6 @@ class Ending:
 
     Attributes:
         journal: Each further phase is written to it before its command.
-        notify: Receives status and text of what happens.
-        interrupted: Whether the operator stops the recovery.
         patience_s: Longest wait for a device, in seconds.
     """
 

@@ -41,10 +41,8 @@ class ServedBy:
 class SiteBoard:
     """The distribution tree of one site and one image.
 
-    Args:
-        order: The site's devices, in the order in which they are served.
-        degree: How many devices one serves at a time; None: by the size of the site.
-        clock: Seconds, going up.
+    `order` has the site's devices as they are served; `degree` is how many devices one serves at a time, None: by the
+    size of the site.
     """
 
     def __init__(
