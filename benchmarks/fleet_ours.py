@@ -13,8 +13,8 @@ from benchmarks.fleet_watch import await_go, say
 from flashferry.model.limits import Limits, RetryPolicy
 from flashferry.model.policy import StagePolicy
 from flashferry.monitor.events import Event
-from flashferry.run.request import FleetRequest
-from flashferry.run.run import RunOptions, run_waves
+from flashferry.run.request import FleetRequest, RunOptions
+from flashferry.run.run import run_waves
 from flashferry.store.journal import Journal
 from inventory.nornir_loader import open_inventory
 

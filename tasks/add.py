@@ -1,25 +1,27 @@
-"""Install commands of IOS-XE: typed, followed to the prompt, said apart by what the device says; trains without them.
+"""Install commands of IOS-XE: sent, followed to the prompt, and judged by their output; trains without them.
 
 Facts
 -----
-* `SUCCESS` and `FAILED` are words, not outcomes: an add that is refused since the package is there already is FAILED,
-  a removal that the user rejected is SUCCESS (genielibs, log of three C8000V). What holds is `show install summary`,
-  which the callers read after it.
-* An add of 850 MB took 76 s on a C8000V, with a minute of silence in it; Genie waits 900 s for any of these commands.
+
+* `SUCCESS` and `FAILED` are words, not outcomes: an add that is refused because the package is there already is FAILED,
+  a removal that the user rejected is SUCCESS (genielibs, log of three C8000V). What counts is `show install summary`,
+  which the callers read afterwards.
+* An add of 850 MB took 76 s on a C8000V, with a minute of silence; Genie waits 900 s for any of these commands.
 * The last line of a failed add need not have `install_add` in it: `FAILED: add_activate_commit /mnt/sd3/user/X ...`
   (public note of a C9200L).
-* None of these commands is answered by us: each is given in the form that asks nothing. One that asks all the same is
-  left, and the session with it.
-* Trains without `install add` have commands that also switch what boots next: they are the owner's, and never given.
-* Catalyst 3650 and 3850 with 3.x take an image apart by `software install file flash:X switch 1-N`: it rewrites
+* We answer no question of these commands: each is sent in the form that asks nothing. If one asks nevertheless, the
+  session is dropped.
+* Trains without `install add` have commands that also switch what boots next: these are left to the owner, and never
+  sent.
+* Catalyst 3650 and 3850 with 3.x unpack an image by `software install file flash:X switch 1-N`: it rewrites
   `packages.conf`, from which each switch boots next.
 * Switches with 16.5.1a and 16.6.1 have `request platform software package install switch all file flash:X auto-copy`
-  (pyntc gives it to these; earlier 16.x are taken for the same); `show install summary` was seen from 16.6.6 on
+  (pyntc sends it to these; earlier 16.x are taken for the same); `show install summary` was seen from 16.6.6 on
   (genieparser).
-* A router that boots from packages and knows no `show install summary` has `request platform software package expand
-  file bootflash:X`, which puts a `packages.conf` beside them.
+* A router that boots from packages and has no `show install summary` has `request platform software package expand file
+  bootflash:X`, which puts a `packages.conf` beside them.
 * Catalyst 2960, 3560 and 3750 and IE switches boot from a file; a `.tar` does not boot by being copied. `archive
-  download-sw` takes it apart and names what is in it in the boot variable; `/leave-old-sw` keeps what was there.
+  download-sw` unpacks it and sets the boot variable to it; `/leave-old-sw` keeps the old files.
 """
 
 from __future__ import annotations
@@ -39,23 +41,19 @@ from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
 from flashferry.images.file_name import FileName, ImageRelease, read_file_name, release_in
 from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, mode_of, read_software
-from tasks.step import Step
-from tasks.verify import MEASURABLE_S
+from tasks.step import MEASURABLE_S, Step
 from templates.version import SoftwareVersion
 
 TOTAL_LIMIT_S = 2400.0
-
-"""No install command takes longer than 40 minutes; what is not over by then counts as not known."""
+"""No install command takes longer than 40 minutes; the result of a longer one counts as unknown."""
 
 _LIMITS = WaitLimits(start_s=60.0, silence_s=900.0, total_s=TOTAL_LIMIT_S)
-
 """An install command may be silent while it unpacks an image; Genie waits as long."""
 
 _SHOWN_LINES = 6
 
 _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
-
-"""`03.06.05E`, `16.5.1a`, `16.4.20170410:165034` of a build of developers, `15.5(3)S` of a router with 3.16."""
+"""`03.06.05E`, `16.5.1a`, `16.4.20170410:165034` (a developers' build), `15.5(3)S` (a router with 3.16)."""
 
 _FIRST_WITH_ADD = (16, 6, 2)
 
@@ -65,18 +63,18 @@ _ALL_HAVE_ADD = (17, 0, 0)
 
 
 class InstallOutcome(StrEnum):
-    """What a device says became of an install command.
+    """The outcome of an install command by its output.
 
     Attributes:
         DONE: It reports success.
         ALREADY_ADDED: A package is there already, of whichever version.
         NO_SPACE: A file system has too little space.
         CONFIGURATION_MODIFIED: The running configuration is not saved.
-        IN_PROGRESS: Another install operation is going on.
+        IN_PROGRESS: Another install operation is running.
         PENDING_COMMIT: An activation waits for its commit.
-        ISSU_IN_PROGRESS: An upgrade in service is going on.
-        FAILED: It failed for a reason of its own.
-        UNKNOWN: It printed nothing that we know.
+        ISSU_IN_PROGRESS: An in-service software upgrade is running.
+        FAILED: It failed for another reason.
+        UNKNOWN: It printed nothing known.
     """
 
     DONE = "done"
@@ -104,28 +102,26 @@ _REFUSALS = tuple(
         ),
     )
 )
-
-"""The first that fits counts: what keeps a device from it outweighs what it says besides."""
+"""The first match counts: a reason that prevents the operation outweighs other output."""
 
 _FAILED = re.compile(
     r"(?:^|\s)FAILED:|\bError:|^%|(?i:^\s*failed\b|^\s*\w+: failed on (?!\[\s*\])|^\s*\[\s*\w+\s*\].*\bfailed\b)",
     re.MULTILINE,
 )
-
-"""What says so for the whole, for a list of members that is not empty, or in the row of one (`[2] ...`)."""
+"""Failure of the whole, of a list of members that is not empty, or in the row of one member (`[2] ...`)."""
 
 _ADDED_VERSION = re.compile(r"^Image added\. Version: (\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallAnswer:
-    """What a device answered to an install command.
+    """A device's output for an install command.
 
     Attributes:
-        outcome: What it says became of it; only `show install summary` proves it.
-        lines: Its lines that this rests on, as printed.
-        duration_s: How long it took, in seconds.
-        added_version: The version that it says was added, or None.
+        outcome: The outcome by the output; only `show install summary` proves it.
+        lines: The device's lines that decide the outcome.
+        duration_s: Duration in seconds.
+        added_version: The version that was added by the output, or None.
     """
 
     command: str
@@ -134,9 +130,14 @@ class InstallAnswer:
     duration_s: float = 0.0
     added_version: str | None = None
 
+    @property
+    def words(self) -> str:
+        """Return the decisive lines as one text, for a message."""
+        return "; ".join(line.strip() for line in self.lines) or "nothing"
+
 
 def read_answer(command: str, text: str, *, duration_s: float = 0.0) -> InstallAnswer:
-    """Return what an install command's output says; log lines may stand anywhere in it. Pure."""
+    """Return what an install command's output says; log lines may occur anywhere in it. Pure."""
     lines = tuple(line.rstrip() for line in text.splitlines() if line.strip() and not is_syslog(line))
     said = "\n".join(lines)
     version = _ADDED_VERSION.search(said)
@@ -161,7 +162,7 @@ def _outcome(command: str, said: str) -> InstallOutcome:
 
 
 def _decisive_lines(lines: tuple[str, ...], outcome: InstallOutcome) -> tuple[str, ...]:
-    """Return the lines that the outcome rests on: those that say why not, or the last ones."""
+    """Return the lines that decide the outcome: those with the reason, or the last ones."""
     patterns = [pattern for known, pattern in _REFUSALS if known is outcome] or [_FAILED]
     why = tuple(line for line in lines if patterns[0].search(line) or _FAILED.search(line))
     if outcome in {InstallOutcome.DONE, InstallOutcome.UNKNOWN}:
@@ -172,14 +173,12 @@ def _decisive_lines(lines: tuple[str, ...], outcome: InstallOutcome) -> tuple[st
 def run_install(
     session: DeviceSession, command: str, *, step: str, report: Callable[[str], None] = lambda _: None
 ) -> InstallAnswer:
-    """Give an install command that asks nothing, and follow it to the prompt whatever the operator wants.
+    """Send an install command that asks nothing, and follow it to the prompt even if the operator stops the run.
 
-    Nothing is known that stops a device in the middle of it. `report` takes each new line of progress.
+    No known command stops a device during it. `report` receives each new line of progress.
 
     Raises:
-        OutputNotUnderstood: A limit was reached, or the device asks something. `show install summary` shows what became
-            of
-            it.
+        OutputNotUnderstood: A limit was reached, or the device asks something. `show install summary` shows the result.
     """
     progress = _Progress(prompt_pattern=session.prompt_pattern, report=report)
     hint = f"Check with '{session.platform.commands.install_summary}' what became of it before anything else"
@@ -189,7 +188,7 @@ def run_install(
 
 
 class _Progress(Dialogue):
-    """Output until the prompt; each line is reported as it is whole."""
+    """Output until the prompt; each complete line is reported."""
 
     def __init__(self, *, prompt_pattern: str, report: Callable[[str], None]) -> None:
         super().__init__(prompt_pattern=prompt_pattern)
@@ -217,8 +216,8 @@ class OlderTrain:
     """A device whose release has no command that only adds an image.
 
     Attributes:
-        release: The release that runs on it.
-        command: What its owner gives instead, with the image's path.
+        release: The running release.
+        command: The command that its owner sends instead, with the image's path.
     """
 
     release: str
@@ -234,12 +233,12 @@ class OlderTrain:
 
     @property
     def hint(self) -> str:
-        """Return what its owner can do."""
+        """Return what the device's owner can do."""
         return f"The image stays on the flash. When its time has come, its owner gives: {self.command}"
 
     @property
     def note(self) -> str:
-        """Return the note for the time before the copy."""
+        """Return the note for a check before the copy."""
         return (
             f"nothing will be added: release {self.release} has no 'install add', and what it has instead also "
             f"switches what boots next. Its owner gives, when its time has come: {self.command}"
@@ -247,7 +246,7 @@ class OlderTrain:
 
 
 def without_add(version: SoftwareVersion, path: str, *, knows_summary: bool = True) -> OlderTrain | None:
-    """Return the train of a device that cannot only add an image; None where it can, or that is not known."""
+    """Return the train of a device that cannot only add an image; None if it can, or if that is unknown."""
     command = _command(version, path, knows_summary=knows_summary)
     return OlderTrain(release=version.release, command=command) if command else None
 
@@ -282,12 +281,11 @@ STEP = "add"
 ADD = Step(word=STEP, label="the device runs `install add` (`--add`)", doing="adding", record_field="added")
 
 NOTHING_TO_ADD_TO = "nothing is added: it does not boot from packages"
-
-"""What is said before the copy of a device in bundle mode that is to add its image."""
+"""Note before the copy to a device in bundle mode that is to add its image."""
 
 
 class AddOutcome(StrEnum):
-    """What became of adding an image.
+    """The outcome of adding an image.
 
     Attributes:
         ADDED: The device unpacked it; it is inactive.
@@ -302,13 +300,13 @@ class AddOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddReport:
-    """What became of adding an image.
+    """The result of adding an image.
 
     Attributes:
-        command: The command that was given; empty where none was.
+        command: The command sent; empty if none.
         version: The version in `show install summary`, or None.
-        lines: The device's lines that this rests on.
-        bytes_per_s: How fast it went through the image; None where that was not measured, or took too little time.
+        lines: The device's lines that prove it.
+        bytes_per_s: Speed of the add; None if not measured or too short to measure.
     """
 
     outcome: AddOutcome
@@ -331,18 +329,23 @@ def add_image(
     *,
     size_bytes: int | None = None,
     failed_before: str | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> AddReport:
-    """Have a device add an image on its flash, proven by its hash, unless that was done before.
+    """Have a device add an image on its flash, which its hash has proven, unless that was done before.
 
-    `failed_before` says why the image may lack parts although it is listed as added; without `size_bytes` no speed is
-    reported; `tell` takes the device's lines of progress.
+    Args:
+        session: An open session.
+        path: The image on flash.
+        release: The image's release, or None if unknown.
+        size_bytes: Its size; without it no speed is reported.
+        failed_before: Why the image may lack parts although it is listed as added, or None.
+        notify: Receives the device's lines of progress.
 
     Raises:
         InstallRefused: The device does not add it now, its release has no command that only adds, another version is
             added, or this one is listed as added by a command that failed.
-        InstallFailed: It printed that it failed, whatever its tables show, and also where its session was lost then.
-        OutputNotUnderstood: What the device shows cannot be read, or it does not show the image after the command.
+        InstallFailed: The device printed a failure, whatever its tables show, even if its session was lost then.
+        OutputNotUnderstood: The device's state cannot be read, or it does not show the image after the command.
     """
     named = read_file_name(path)
     if not named.is_image:
@@ -363,20 +366,20 @@ def add_image(
         return AddReport(outcome=AddOutcome.NOT_APPLICABLE, lines=booted)
     if (reason := objection(session.name, state, release)) is not None:
         raise reason
-    answer = _run_add(session, session.platform.add_command(path), tell)
+    answer = _run_add(session, session.platform.add_command(path), notify)
     report = judge(session.name, answer, before=state, after=read_software(session), release=release)
     if size_bytes is None or report.duration_s < MEASURABLE_S:
         return report
     return replace(report, bytes_per_s=size_bytes / report.duration_s)
 
 
-def _run_add(session: DeviceSession, command: str, tell: Callable[[str], None]) -> InstallAnswer:
-    """Give the command; what it printed before the session was lost counts too."""
+def _run_add(session: DeviceSession, command: str, notify: Callable[[str], None]) -> InstallAnswer:
+    """Send the command; output from before a lost session counts too."""
     printed: list[str] = []
 
     def take(line: str) -> None:
         printed.append(line)
-        tell(line)
+        notify(line)
 
     try:
         return run_install(session, command, step=STEP, report=take)
@@ -385,7 +388,7 @@ def _run_add(session: DeviceSession, command: str, tell: Callable[[str], None]) 
         if answer.outcome not in _FAILURES:
             raise
         raise InstallFailed(
-            f"'{command}': {_said(answer)}; then {error.message}",
+            f"'{command}': {answer.words}; then {error.message}",
             host=session.name,
             step=STEP,
             hint=_HINTS[answer.outcome],
@@ -393,7 +396,7 @@ def _run_add(session: DeviceSession, command: str, tell: Callable[[str], None]) 
 
 
 def already(state: SoftwareState, release: ImageRelease | None) -> AddReport | None:
-    """Return the report of a device that has the image in its tables, or None. Pure."""
+    """Return the report of a device whose tables already have the image, or None. Pure."""
     if release is None:
         return None
     for states, outcome in (("C", AddOutcome.RUNS_IT), ("I", AddOutcome.ALREADY_ADDED)):
@@ -437,9 +440,9 @@ def objection(host: str, state: SoftwareState, release: ImageRelease | None) -> 
 def _other_feature_set(
     host: str, state: SoftwareState, release: ImageRelease | None, named: FileName
 ) -> InstallRefused | None:
-    """Return why nothing is added to a device that runs the release in another feature set, or None.
+    """Return the refusal of a device that runs the release in another feature set, or None.
 
-    No table distinguishes the two.
+    No table of the device distinguishes the two.
     """
     runs = release is not None and release_in(state.version.release) == release
     if not runs or state.mode is not Mode.INSTALL or state.encryption == named.encryption:
@@ -459,19 +462,19 @@ def _refused(host: str, reason: str, hint: str) -> InstallRefused:
 def judge(
     host: str, answer: InstallAnswer, *, before: SoftwareState, after: SoftwareState, release: ImageRelease | None
 ) -> AddReport:
-    """Return what became of an add, by what the device printed and what its tables show afterwards. Pure.
+    """Return the result of an add, by its output and by the device's tables afterwards. Pure.
 
     Raises:
-        InstallRefused: It did not add the image, and says why.
-        InstallFailed: It printed that it failed, or shows a part of the image as added.
-        OutputNotUnderstood: It printed success and does not show it, or nothing that we know.
+        InstallRefused: The device did not add the image, and prints why.
+        InstallFailed: It printed a failure, or shows a part of the image as added.
+        OutputNotUnderstood: It printed success but does not show the image, or printed nothing known.
     """
     summary = after.answers[Topic.INSTALL]
     found = [each for each in after.versions("I") if each not in before.versions("I")]
     lacking = after.lacking(found[0], "I") if len(found) == 1 else ()
-    # Without a release to compare, what appeared may be what was added otherwise.
+    # Without a release to compare, the version that appeared may have been added by others.
     is_expected = answer.outcome is InstallOutcome.DONE if release is None else release in map(release_in, found)
-    # A device that says it failed has not done it all, whatever a table shows of it: a member may lack packages.
+    # If the device prints a failure, a member may lack packages, whatever its tables show.
     may_be_done = answer.outcome in {InstallOutcome.DONE, InstallOutcome.UNKNOWN}
     if may_be_done and summary.is_read and len(found) == 1 and is_expected and not lacking:
         return AddReport(
@@ -481,7 +484,7 @@ def judge(
             lines=(*answer.lines, *_rows_of(after, found[0])),
             duration_s=answer.duration_s,
         )
-    said = _said(answer)
+    said = answer.words
     missing = f", missing on {', '.join(lacking)}" if lacking else ""
     if may_be_done:
         raise OutputNotUnderstood(
@@ -496,17 +499,12 @@ def judge(
     raise failure(f"'{answer.command}'{missing}: {said}{shown}", host=host, step=STEP, hint=_HINTS[answer.outcome])
 
 
-def _said(answer: InstallAnswer) -> str:
-    return "; ".join(line.strip() for line in answer.lines) or "nothing"
-
-
 def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:
     return state.answers[Topic.INSTALL].lines_with(version)
 
 
 _FAILURES = frozenset({InstallOutcome.FAILED, InstallOutcome.NO_SPACE})
-
-"""The device had started: what its tables show afterwards may lack parts."""
+"""The device had started: its tables may show an image that lacks parts."""
 
 _PENDING = "An upgrade is not over: have it committed or aborted, then stage again with --add"
 

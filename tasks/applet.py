@@ -1,15 +1,16 @@
-"""The applet that undoes our lines on the device where no controller does: its name and its lines. Pure.
+"""The EEM applet that undoes our lines on the device if no controller does: its name and its lines. Pure.
 
 Facts
 -----
+
 * `event manager applet NAME [authorization bypass]` opens a mode of its own; a countdown fires once, that many seconds
   after leaving it, and an applet's actions may remove the applet itself (a published applet does, pnp guide).
 * Actions run in the order of their labels as text, so that 10.0 comes before 9.0: ours have leading zeros.
 * An applet's command line starts in user EXEC, so that `enable` comes first (debug of the same).
-* It has 20 seconds to run unless `maxrun` says otherwise (Cisco EEM command reference).
-* What stands between quotes in an action cannot hold a quote itself.
-* It is a global line with lines below it. In the journal it is a change like any other, with nothing before it: taken
-  back by `no`, proven gone with the whole configuration, and found where it was saved.
+* It has 20 seconds to run unless `maxrun` sets another limit (Cisco EEM command reference).
+* A quoted text in an action cannot hold a quote itself.
+* It is a global line with lines below it. In the journal it is a change like any other, with nothing before it: removed
+  by `no`, proven gone with the whole configuration, and found where it was saved.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from flashferry.devices.platforms.platform import NamedLine
 from tasks.run_marker import first_mark, in_other_hands
 
 APPLET_COMMAND = "event manager applet"
-"""How an applet begins: the same on all platforms so far."""
+"""The first words of an applet's line; the same on all platforms so far."""
 
 BYPASS = " authorization bypass"
-"""Behind its name: its commands are not asked about at an AAA server (Cisco 216091)."""
+"""Follows its name: its commands are not authorized by an AAA server (Cisco 216091)."""
 
 SESSION_USER = "event manager session cli username "
-"""A global line: applets' commands are authorized as that user's."""
+"""A global line: the user as whom applets' commands are authorized."""
 
 MAXRUN_S = 60
 _APPLET_PREFIX = "FLASHFERRY-"
@@ -47,7 +48,7 @@ _MOST_ACTIONS = 99
 
 
 def new_name(lines: Iterable[str]) -> str:
-    """Return a name for an applet that none of a configuration's global lines has."""
+    """Return an applet name that does not occur in a configuration's global lines."""
     text = "\n".join(lines)
     while (name := f"{_APPLET_PREFIX}{secrets.token_hex(2).upper()}") in text:
         continue
@@ -55,16 +56,16 @@ def new_name(lines: Iterable[str]) -> str:
 
 
 is_applet = APPLET.is_one
-"""Returns whether a line of a configuration begins an applet of a run's."""
+"""Returns whether a configuration line starts an applet of a run."""
 
 first_applet = APPLET.first
-"""Returns the first line that begins an applet of a run's, or None."""
+"""Returns the first line that starts an applet of a run, or None."""
 
 applet_of = APPLET.name_of
 """Returns the name of an applet of ours."""
 
 without_applet = APPLET.without
-"""Returns the line that takes an applet back."""
+"""Returns the line that removes an applet."""
 
 
 def may_be_carried(undo: Iterable[str]) -> bool:
@@ -74,7 +75,7 @@ def may_be_carried(undo: Iterable[str]) -> bool:
 
 
 def applet_body(name: str, undo: Sequence[str], countdown_s: int, *, configure: str) -> tuple[str, ...]:
-    """Return the lines of an applet that sends configuration lines after a while, then removes itself."""
+    """Return the lines of an applet that sends configuration lines after a countdown, then removes itself."""
     typed = ("enable", configure, *undo, f"no {APPLET_COMMAND} {name}", "end")
     actions = [f'cli command "{line}"' for line in typed]
     actions.append('syslog priority warnings msg "flashferry: controller silent, lines restored"')
@@ -85,21 +86,22 @@ def applet_body(name: str, undo: Sequence[str], countdown_s: int, *, configure: 
 
 
 def undo_carried(name: str, body: Iterable[str], *, configure: str) -> tuple[str, ...]:
-    """Return the configuration lines that a shown applet sends; none where it is shortened, changed or none of ours."""
+    """Return the configuration lines that a shown applet sends; none if it is cut, changed or not ours."""
     shown = tuple(map(_plain, body))
     timer = next((found for line in shown if (found := _COUNTDOWN.match(line))), None)
     if timer is None:
         return ()
     typed = [found[1] for line in sorted(shown) if (found := _TYPES.fullmatch(line))]
-    # What comes before and after them is the frame of every applet of ours.
+    # The lines before and after are the same in every applet of ours.
     undo = tuple(typed[2:-2])
     return undo if is_as_typed(shown, applet_body(name, undo, int(timer[1]), configure=configure)) else ()
 
 
 def is_as_typed(body: Iterable[str], typed: Iterable[str]) -> bool:
-    """Return whether the lines below an applet are those that were typed, in any order.
+    """Return whether the lines below an applet are those that were sent, in any order.
 
-    A device may print a figure with decimals, or a word more after the timer; actions run in the order of their labels.
+    A device may print a number with decimals, or one more word after the timer; actions run in the order of their
+    labels.
     """
     return sorted(map(_plain, body)) == sorted(map(_plain, typed))
 
@@ -109,7 +111,7 @@ def _plain(line: str) -> str:
 
 
 def leftover_applet(host: str, step: str, line: str) -> DeviceRefused:
-    """Return the refusal of a device that carries an applet of another run."""
+    """Return the refusal of a device with an applet of another run."""
     return DeviceRefused(
         f"an earlier run left '{line}' there, which changes the configuration when its time is over",
         host=host,
@@ -120,7 +122,7 @@ def leftover_applet(host: str, step: str, line: str) -> DeviceRefused:
 
 
 def of_another_run(host: str, step: str, lines: Iterable[str]) -> DeviceRefused | None:
-    """Return the refusal of a device that another run stages, or left an applet on; None of any other."""
+    """Return the refusal of a device that has another run's mark or applet; None for any other."""
     there = tuple(lines)
     mark, applet = first_mark(there), first_applet(there)
     if mark is not None:

@@ -1,16 +1,18 @@
-"""Whether the user may give the commands that a run needs, tried without any effect.
+"""Check whether the user may use the commands that a run needs, by commands without effect.
 
 Facts
 -----
+
 * Level 15 may use every command unless `aaa authorization commands` has each one decided elsewhere.
 * A prompt with `#` is no proof of level 15: `enable 7` shows it too.
-* Below it a command must have been lowered: `privilege exec level 7 configure terminal`. One that was not does not
-  exist for the parser (`% Invalid input detected`). AAA refuses a complete command: `Command authorization failed.`
+* Below level 15 a command must have been lowered: `privilege exec level 7 configure terminal`. One that was not does
+  not exist for the parser (`% Invalid input detected`). AAA refuses a complete command: `Command authorization failed.`
 * `copy` asks for the target's name with `file prompt noisy` and on old trains: Ctrl-C, never an answer.
-* So complete commands are tried that can have no effect, for they name a file that is not there. `configure terminal`
-  has no such form: entering configuration mode moves the stamp of the last change, so with AAA it stays unproven.
-* `copy PROTOCOL: null:` asks for the server's address: broken off there it has shown that the command is taken, and
-  gone nowhere.
+* So complete commands are tried that can have no effect, since they name a file that does not exist. `configure
+  terminal` has no such form: entering configuration mode changes the stamp of the last change, so with AAA it stays
+  unproven.
+* `copy PROTOCOL: null:` asks for the server's address: aborted there, it has shown that the command is accepted, and
+  nothing was copied.
 * In configuration mode too a level below 15 has only what a line gives it: `privilege configure level 7 ip ssh`.
 """
 
@@ -32,10 +34,10 @@ FULL_LEVEL = 15
 ABSENT_FILE = "flashferry-no-such-file"
 
 CANCEL = "\x03"
-"""Ctrl-C: leaves a question without an answer."""
+"""Ctrl-C: aborts a question without an answer."""
 
 LIMIT_S = 30.0
-"""A command about a file that is not there is done at once, also on old flash."""
+"""A command about a file that does not exist ends at once, even on old flash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +45,12 @@ class Authorization:
     """What the user may do.
 
     Attributes:
-        level: Privilege level, or None where the device does not show it.
+        level: Privilege level, or None if the device does not show it.
         aaa: Scopes of the `aaa authorization` lines that decide about commands.
         refused: Commands that were tried and refused, with the device's words.
         unproven: Commands that could not be tried without an effect.
-        protocols_refused: Copy commands by protocol that were tried and refused, with the device's words.
-        lines_refused: Configuration lines that the level was not given.
+        protocols_refused: Copy commands, by protocol, that were tried and refused, with the device's words.
+        lines_refused: Configuration lines that the level may not set.
     """
 
     level: int | None
@@ -68,7 +70,7 @@ class Authorization:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what the operator should know."""
+        """Return notes for the operator."""
         notes = []
         if self.unproven:
             why = "AAA decides about each command" if self.aaa else "the device does not show the privilege level"
@@ -90,9 +92,9 @@ def check_authorization(
     protocols: Iterable[str] = (),
     lines: Iterable[str] = (),
 ) -> Authorization:
-    """Find out what the user may do; one command where level 15 is the whole answer.
+    """Check what the user may do; at level 15 without AAA one command is enough.
 
-    `protocols` are those that copies may use, `lines` the configuration lines that a run may set, without their values.
+    `protocols` are those that copies may use, `lines` the configuration lines that a run may set, without values.
     """
     level = _level(session)
     aaa = tuple(dict.fromkeys(row.scope for row in rows(CommandAuthorization, running)))
@@ -141,7 +143,7 @@ def may_configure(level: int, running: str, command: str) -> bool:
 
 @contextmanager
 def naming_level(session: DeviceSession) -> Iterator[None]:
-    """Name the privilege level in a refusal where it is below 15: that is most likely the cause."""
+    """Add the privilege level to a refusal if it is below 15, the likely cause."""
     try:
         yield
     except (DeviceRefused, OutputNotUnderstood) as error:
@@ -167,7 +169,7 @@ def _level(session: DeviceSession) -> int | None:
 
 
 def _refused(session: DeviceSession, command: str) -> str | None:
-    """Return the device's words where it refuses a command, or None."""
+    """Return the device's words if it refuses a command, or None."""
     dialogue = DryCommand(prompt_pattern=session.prompt_pattern)
     hint = "Give the command by hand and see what the device asks"
     wait = PromptWait(dialogue, command, WaitLimits(total_s=LIMIT_S), host=session.name, step=CHECK_WORD, hint=hint)
@@ -176,21 +178,21 @@ def _refused(session: DeviceSession, command: str) -> str | None:
 
 
 class DryCommand(Dialogue):
-    """A command that is broken off at the first question: what asks has been accepted."""
+    """A command that is aborted at its first question: a command that asks has been accepted."""
 
     _is_accepted = False
 
     @property
     def due(self) -> str | None:
-        """Return the keys that break off a question that is the last thing shown, or None; no question is answered."""
+        """Return the keys that abort an open question, or None. No question is answered."""
         return CANCEL + BREAK if open_question(self.text[self._answered_to :]) is not None else None
 
     def typed(self) -> None:
-        """Note that a question was broken off."""
+        """Record that a question was aborted."""
         self._is_accepted = True
         self._answered_to = len(self.text)
 
     @property
     def refusal(self) -> str | None:
-        """Return the device's words where it refused the command, or None."""
+        """Return the device's words if it refused the command, or None."""
         return None if self._is_accepted else refusal_in(self._prompt.sub("", self.text))

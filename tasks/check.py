@@ -1,4 +1,4 @@
-"""What a device is to have, and what a check of it found."""
+"""Check a device without changing it: what it is, what it has, and whether it can be staged."""
 
 from __future__ import annotations
 
@@ -60,23 +60,20 @@ from tasks.verify import VerifyReport, hash_limits, verify_image, verify_signatu
 from templates.rows import ArchiveSection, ExclusiveMode, first
 from templates.version import SoftwareVersion
 
-__all__ = ["CheckReport", "ReturnPath", "TargetImage", "check", "check_device"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenFile:
     """A file that this device proved in this process.
 
     Attributes:
-        modified: When the file was changed last, as the device printed it after the proof; empty where that is not
-            known.
+        modified: Time stamp of the file, as printed after the proof; empty if unknown.
     """
 
     report: VerifyReport
     modified: str
 
     def is_at(self, path: str, modified: str) -> bool:
-        """Return whether a file of that image's size is the one that was proven, not written to since."""
+        """Return whether a file of the image's size is the proven one, unchanged since."""
         return bool(modified) and (self.report.path, self.modified) == (path, modified)
 
 
@@ -86,10 +83,10 @@ class TargetImage:
 
     Attributes:
         image: Its name on the device, size and digests.
-        inside: The name that the file carries in itself, or None.
-        is_insisted: Whether it is staged also on a platform that it is not for.
+        inside: The name that the file carries inside, or None.
+        is_insisted: Whether it is staged even on a platform that it is not for.
         adds: Whether it is added (`install add`) after the copy, which needs its size once more.
-        proven: The file as the device proved it before, or None: a file of its size is hashed.
+        proven: The file as the device proved it before; None: a file of its size is hashed.
     """
 
     image: Image
@@ -106,7 +103,7 @@ class TargetImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnPath:
-    """How the device is to reach us by the inventory; None where it does not say."""
+    """VRF and source interface by which the device reaches us; None where the inventory has none."""
 
     vrf: str | None = None
     source_interface: str | None = None
@@ -114,13 +111,13 @@ class ReturnPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetching:
-    """By what a device may fetch, and what its link gives to copies.
+    """The transports that a device may use, and the bandwidth of its link for copies.
 
     Attributes:
         transports: The protocols, in order of preference.
-        is_stated: Whether the inventory names them: then the check asks whether the device can.
-        may_be_pushed: Whether its image may come by push: then it need not be able to fetch.
-        link_rate_bps: What copies may have of its link in bits per second, or None where that is not known.
+        is_stated: Whether the inventory names them: then the check verifies that the device has them.
+        may_be_pushed: Whether the image may be pushed: then the device need not be able to fetch.
+        link_rate_bps: Bits per second of its link that copies may use, or None if unknown.
     """
 
     transports: tuple[Transport, ...] = ()
@@ -130,7 +127,7 @@ class Fetching:
 
     @classmethod
     def of(cls, host: HostView) -> Fetching:
-        """Return what the inventory says of a device."""
+        """Return the values of the inventory."""
         policy = host.transport_policy
         is_stated = bool(policy.stated) or policy.clear_text is not None
         return cls(
@@ -143,28 +140,28 @@ class Fetching:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What a device is and has.
+    """The result of a check.
 
     Attributes:
-        version: What `show version` shows.
-        file_system: Where an image belongs, for example `bootflash:`.
-        free_bytes: Free space on it, or None where the device does not show it.
+        version: The values of `show version`.
+        file_system: File system for images, for example `bootflash:`.
+        free_bytes: Free space on it, or None if the device does not show it.
         running: The lines of the running configuration that staging may change.
         rtt_s: Least round-trip time of the SSH connection, or None.
         server_address: Our own address towards the device.
         already_there: Whether the image is on the device, proven by size and hash.
         refusal: Why the device must not be staged, or None.
-        notes: What the operator should know, in sentences.
+        notes: Notes for the operator, in sentences.
         members: Free space on the other members of a stack.
-        configuration: Whether the configuration is saved, locked or about to be rolled back; None where the image is
-            there already.
-        authorization: What the user may do; None likewise.
-        proof: How the image that is there already was proven, or None.
+        configuration: Whether the configuration is saved, locked or about to be rolled back; None if the image is
+            there.
+        authorization: What the user may do; None if the image is there.
+        proof: How the image that is there was proven, or None.
         refusal_hint: What to do about a refusal, or None.
-        image: Whether the image is for this platform, or None without an image.
-        trustpoints: Certificate authorities that it trusts and that may be ours; None where that was not read.
-        ceilings: How fast it can fetch at most by each protocol that it may use, tuned.
-        overwrites_silently: Whether the device overwrites a file without a question (`file prompt quiet`).
+        image: Whether the image is for this platform; None without an image.
+        trustpoints: Trusted certificate authorities that may be ours; None if not read.
+        ceilings: Highest possible rate by each protocol that it may use, tuned.
+        overwrites_silently: Whether the device overwrites a file without asking (`file prompt quiet`).
     """
 
     facts: Facts
@@ -241,15 +238,15 @@ def check_device(
     Args:
         session: An open session.
         target: The image that it is to have, or None.
-        return_path: VRF and source interface that it is to use, or None for neither.
-        fetching: By what it may fetch, or None where that is not asked.
-        signature: Whether the signature of an image that is there already is verified too.
-        interrupted: Whether the operator wants to stop, asked while an image that is there is hashed.
-        hashing: Held while an image that is there is hashed: a run has a limit of those.
+        return_path: VRF and source interface to use, or None for neither.
+        fetching: Transports that it may use; None: not checked.
+        signature: Whether the signature of an image that is already there is verified too.
+        interrupted: Whether the operator stops, asked while an image is hashed.
+        hashing: Held while an image is hashed: a run limits concurrent hashes.
 
     Raises:
-        ImageCorrupt: The image that is there already has no good signature, and that was asked.
-        DeviceRefused: The session is not privileged, or a command is not authorised.
+        ImageCorrupt: The image that is already there has no good signature, and that was asked for.
+        DeviceRefused: The session is not privileged, or a command is not authorized.
     """
     session.check_privileged(STEP)
     with naming_level(session):
@@ -258,7 +255,7 @@ def check_device(
 
 
 class _DeviceCheck:
-    """One check of one device; what was read is kept, so that nothing is asked twice."""
+    """One check of one device. Output is kept, so that nothing is asked twice."""
 
     def __init__(
         self,
@@ -290,7 +287,7 @@ class _DeviceCheck:
         running, startup = read_running(self._session), read_startup(self._session)
         configuration = self._configuration(running, startup) if proof is None else None
         user = self._authorization(running) if proof is None else None
-        # Also where the image is there: what another controller's dead run left tuned must not pass for fine.
+        # Even if the image is there: a device that another controller's killed run left tuned is not fine.
         held = of_another_run(self._session.name, STEP, running.tcp.lines)
         refusal = held.message if held is not None else None
         if proof is None:
@@ -348,7 +345,7 @@ class _DeviceCheck:
         return self._file_systems
 
     def _proof(self, *, signature: bool) -> VerifyReport | None:
-        """Compare size, then hash: a hash takes minutes on a slow device, a size nothing."""
+        """Compare the size, then the hash: a hash takes minutes on a slow device."""
         target, present = self._target, self._present
         if target is None or present is None or present.name != target.image.name:
             return None
@@ -380,7 +377,7 @@ class _DeviceCheck:
 
     @cached_property
     def _older_train(self) -> OlderTrain | None:
-        """Return the train of a device that is to add the image and has no command that only adds."""
+        """Return the train of a device that is to add the image but has no command that only adds."""
         if self._target is None or not self._target.adds:
             return None
         return without_add(self._version, f"{self._file_system}{self._target.image.name}")
@@ -394,7 +391,7 @@ class _DeviceCheck:
         commands = self._platform.commands
         saved, differing = saved_by_stamps(running.comments, startup.comments), None
         if saved is False:
-            # The stamp moves without a change, too: let the device compare.
+            # The stamp also changes without a change of the configuration: let the device compare.
             differing = differing_lines(ask_or_empty(self._session, commands.unsaved_lines))
             saved = differing == 0
         changed_at, changed_by = last_change(running.comments)
@@ -467,7 +464,7 @@ class _DeviceCheck:
         if self._image is None or self._image.fits is Fits.YES:
             return ()
         if self._image.fits is Fits.NO:
-            # Refused unless the operator insists, and a check alone stages nothing: then the refusal says it.
+            # Without the operator's insistence the refusal says it.
             insisted = self._target is not None and self._target.is_insisted
             return (f"{self._image.reason}; staged all the same ({ANY_IMAGE_OPTION})",) if insisted else ()
         return (f"whether the image is for this device is not known: {self._image.reason}",)
@@ -509,7 +506,7 @@ class _DeviceCheck:
 def prove_present(
     session: DeviceSession, path: str, image: Image, interrupted: Callable[[], bool]
 ) -> VerifyReport | None:
-    """Return the proof that a file of the right size is the target image, or None where it is another.
+    """Return the proof that a file of the right size is the target image, or None if it is another.
 
     Raises:
         DeviceRefused: The device could not hash it.

@@ -1,8 +1,8 @@
-"""Step `clean`: delete old images that nothing names, file by file as the operator asked.
+"""Step `clean`: delete old images that nothing refers to, file by file as the operator confirmed.
 
-`tasks.partial_file` decides what could go, and again right before each file is deleted: a colleague may have named it
-in between, and only what was shown to the operator may go. No other command that removes anything is ever given;
-`install remove inactive` would take what was staged.
+`tasks.partial_file` decides which files may be deleted, again right before each deletion: a colleague may have referred
+to one in between, and only files that the operator saw may go. No other removing command is ever sent; `install remove
+inactive` would delete what was staged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tasks.partial_file import delete_file, removable
 from tasks.read_config import read_running, read_startup
 from tasks.software_state import SoftwareState, read_software
 from tasks.step import Step
-from templates.rows import DirFile
 
 STEP = "clean"
 CLEAN = Step(word=STEP, label="old images are listed or removed (`flashferry clean`)")
@@ -29,11 +28,11 @@ LIST_LIMIT_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldFile:
-    """An image that could go.
+    """An image that may be deleted.
 
     Attributes:
         path: For example `flash:cat9k_iosxe.17.03.05.SPA.bin`.
-        modified: Its date as the device prints it; may be empty.
+        modified: Its date as printed; may be empty.
     """
 
     path: str
@@ -44,14 +43,14 @@ class OldFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovableImages:
-    """Which files of a device could go.
+    """The images of a device that may be deleted.
 
     Attributes:
-        file_system: Where it keeps what it runs, with its colon; empty where that is not known.
+        file_system: File system of the running image, with its colon; empty if unknown.
         free_bytes: Free space there, or None.
-        files: What could go of what was asked for, the largest first.
-        reason: Why that is not known; empty where it is.
-        note: What was not checked; empty where all was.
+        files: The removable files, the largest first.
+        reason: Why they are unknown; empty if they are known.
+        note: What was not checked; empty if all was.
     """
 
     serial_number: str
@@ -63,13 +62,13 @@ class RemovableImages:
 
 
 def find_old_images(session: DeviceSession, *, kept: Iterable[str], only: Collection[str] = ()) -> RemovableImages:
-    """Find old images that could go from the file system that a device booted from. Changes nothing.
+    """Find the removable images on the file system that a device booted from. Changes nothing.
 
-    Images in `kept` stay in any case; `only` limits the answer to some files.
+    Images in `kept` are never removable; `only` limits the result to some files.
 
     Raises:
-        DeviceRefused: The session is not privileged, another run has the device, or a file that is asked about is
-            there and must stay.
+        DeviceRefused: The session is not privileged, another run holds the device, or a file in `only` is there and
+            must stay.
     """
     session.check_privileged(STEP)
     running, startup = read_running(session, without_syslog=True), read_startup(session)
@@ -85,7 +84,15 @@ def find_old_images(session: DeviceSession, *, kept: Iterable[str], only: Collec
     if not found.reason:
         _check_asked(session, listing, only, {row.name for row in found.files})
     asked = [row for row in found.files if not only or row.name in only]
-    old = tuple(_old(file_system, row, software.version.release) for row in asked)
+    old = tuple(
+        OldFile(
+            path=f"{file_system}{row.name}",
+            size_bytes=row.size_bytes,
+            modified=" ".join(row.modified.split()),
+            reason=_reason(row.name, software.version.release),
+        )
+        for row in asked
+    )
     free, note = free_bytes(listing), _unseen(software)
     return RemovableImages(
         serial_number=serial, file_system=file_system, free_bytes=free, files=old, reason=found.reason, note=note
@@ -93,11 +100,11 @@ def find_old_images(session: DeviceSession, *, kept: Iterable[str], only: Collec
 
 
 def delete_old(session: DeviceSession, file: OldFile, *, seen: RemovableImages, kept: Iterable[str]) -> int | None:
-    """Check again, and delete one file; return the free space afterwards, or None where it is not shown.
+    """Check a file again and delete it; return the free space afterwards, or None if not shown.
 
     Raises:
-        DeviceRefused: Another device answers, the file is not what was shown or must stay by now, or it is still there
-            afterwards.
+        DeviceRefused: Another device answers, the file is not as it was listed or must stay by now, or it is still
+            there afterwards.
         OutputNotUnderstood: An output or a question is not known; nothing was confirmed.
         DeviceUnreachable: The session was lost; the file may be gone.
     """
@@ -118,7 +125,7 @@ def _is_same(one: OldFile, other: OldFile) -> bool:
 
 
 def _check_asked(session: DeviceSession, listing: str, only: Collection[str], old: Collection[str]) -> None:
-    """Refuse a file that is asked for, is there, and must stay."""
+    """Refuse a file that was asked for, exists, and must stay."""
     there = {row.name for row in read_listing(listing).files}
     if staying := sorted(name for name in only if name in there and name not in old):
         raise DeviceRefused(
@@ -129,14 +136,10 @@ def _check_asked(session: DeviceSession, listing: str, only: Collection[str], ol
         )
 
 
-def _old(file_system: str, row: DirFile, running: str) -> OldFile:
-    release = release_of_image(row.name)
-    return OldFile(
-        path=f"{file_system}{row.name}",
-        size_bytes=row.size_bytes,
-        modified=" ".join(row.modified.split()),
-        reason=f"{release} is older than {running}, which runs; no boot variable, no line of a configuration and no "
-        "packages.conf names it, and no run of this journal staged it",
+def _reason(name: str, running: str) -> str:
+    return (
+        f"{release_of_image(name)} is older than {running}, which runs; no boot variable, no line of a configuration "
+        "and no packages.conf names it, and no run of this journal staged it"
     )
 
 

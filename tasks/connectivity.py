@@ -1,10 +1,11 @@
-"""Step `reach`: a tiny copy to `null:` proves path, credentials and mode; each kind of failure has its own answer.
+"""Step `reach`: a small copy to `null:` proves path, credentials and mode, with an own diagnosis for each failure.
 
 Facts
 -----
+
 * A device that cannot reach a server may keep trying for up to half an hour, and then prints the same whatever the
-  cause. What our server saw of it separates the causes in seconds.
-* It may come from any of its interfaces; from none of them where its address is translated on the way.
+  cause. What our server saw of it distinguishes the causes in seconds.
+* Its connection may come from any of its interfaces; from none of them if its address is translated on the way.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ REACH = Step(word=STEP, label="the device fetches a small file from us (`check -
 _NAMED = 3
 
 LIMITS = CopyLimits(start_s=20.0, stall_s=12.0, end_s=12.0, total_s=30.0)
-"""A device that reaches us sends its first packet at once and again after 1, 3 and 7 s; 20 s are enough. The
-copy is then interrupted within ten, so that the answer is there within 45 s, login included."""
+"""A device that reaches us sends its first packet at once and again after 1, 3 and 7 s; 20 s are enough. The copy is
+then interrupted within ten, so that the result is there within 45 s, login included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +38,10 @@ class ConnectivityReport:
     """Whether a device can fetch a file from us.
 
     Attributes:
-        copied: The device's own line, or None where the copy failed.
-        hindrance: The cause of the failure, or None.
-        sentence: That with what was expected and seen; empty without a failure.
+        copied: The device's own line, or None if the copy failed.
+        sentence: The cause with what was expected and seen; empty without a failure.
         hint: What to do about it, or None.
-        came_from: Address that the device's login came from, or None.
+        came_from: Source address of the device's login, or None.
     """
 
     copied: CopyResult | None
@@ -54,7 +54,7 @@ class ConnectivityReport:
 def failure_cause(
     seen: ServerView, words: Messages, *, expected: tuple[str, ...], is_copied: bool
 ) -> tuple[FailureCause | None, str]:
-    """Return why a copy failed, by how far the device came with us, and a sentence on it. Pure."""
+    """Return why a copy failed, by how far the device got with our server, and a sentence on it. Pure."""
     who = " or ".join(expected[:_NAMED])
     if seen.came_from is not None and seen.came_from not in expected:
         return FailureCause.WRONG_SOURCE, f"it came from {seen.came_from}, expected {who}"
@@ -86,12 +86,11 @@ def check_connectivity(
 ) -> ConnectivityReport:
     """Have a device fetch a small file from us to `null:`, and report why it cannot.
 
-    The offer's credentials are not bound to an address: which of the `expected` ones the device comes from is to be
-    found
-    out. Credentials of a staging run are bound to these.
+    The offer's credentials are not bound to an address, so that an unexpected source address can be reported; those of
+    a staging run are bound to the `expected` ones.
 
     Raises:
-        DeviceRefused: The device does not take the command.
+        DeviceRefused: The device refuses the command.
         OutputNotUnderstood: The device asked something unknown.
         TransferStalled: The operator interrupted the copy.
     """
@@ -116,12 +115,12 @@ def check_connectivity(
 def _report(
     seen: ServerView, copied: CopyResult | None, said: str, expected: tuple[str, ...], words: Messages
 ) -> ConnectivityReport:
-    hindrance, finding = failure_cause(seen, words, expected=expected, is_copied=copied is not None)
+    cause, finding = failure_cause(seen, words, expected=expected, is_copied=copied is not None)
     quoted = f" ({said})" if said else ""
     return ConnectivityReport(
         copied=copied,
-        hindrance=hindrance,
-        sentence=f"{hindrance.value}: {finding}{quoted}" if hindrance else "",
-        hint=(words.hint_for(seen.failure) or words.hints[hindrance]) if hindrance else None,
+        hindrance=cause,
+        sentence=f"{cause.value}: {finding}{quoted}" if cause else "",
+        hint=(words.hint_for(seen.failure) or words.hints[cause]) if cause else None,
         came_from=seen.came_from,
     )

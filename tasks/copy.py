@@ -1,10 +1,11 @@
-"""The limits of a copy, and the watch that ends a copy which makes no progress.
+"""Step `pull`: have the device copy an image, and end a copy that makes no progress.
 
 Progress is what the device prints and what our server counts as acknowledged.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +29,6 @@ from flashferry.devices.errors import (
     TransferStalled,
 )
 from flashferry.devices.platforms import PLATFORMS
-from flashferry.devices.platforms.platform import Defaults, Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome
 from flashferry.transports.transport import FailureCause, Messages, Offer, ServerView, copy_command
@@ -38,12 +38,10 @@ from templates.rows import CopyResult, Refusal, first
 STEP = COPY_WORD
 
 SLOWEST_BYTES_PER_S = min(platform.defaults.flash_bytes_per_s for platform in PLATFORMS)
-
-"""Flash of any platform is written at least as fast: for waits for a device that is not known yet."""
+"""Slowest flash of any platform, for waits for a device that is not known yet."""
 
 MEASURED_AFTER_S = 30.0
-
-"""After so long with data flowing the mean rate shows how long the rest takes; slow start is over by then."""
+"""After so many seconds of data flow, slow start is over and the mean rate shows how long the rest takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +55,11 @@ class CopyLimits:
 
 
 def copy_limits(*, size_bytes: int, expected_bytes_per_s: float) -> CopyLimits:
-    """Return the limits of a copy: in all, four times what it should take and two minutes.
+    """Return the limits of a copy: in all, four times what it should take plus two minutes.
 
     A device that looks up names and opens two connections needs half a minute to the first byte; one that cannot reach
-    us at all keeps trying for up to half an hour. After the last byte a device may write what it buffered, and check a
-    sum without a mark (`Verifying checksum...`, C3640 12.2): two minutes and a second for each 500 kB.
+    us keeps trying for up to half an hour. After the last byte a device may write what it buffered, and check a sum
+    without a mark (`Verifying checksum...`, C3640 12.2): two minutes and a second for each 500 kB.
     """
     return CopyLimits(
         start_s=45.0,
@@ -72,33 +70,24 @@ def copy_limits(*, size_bytes: int, expected_bytes_per_s: float) -> CopyLimits:
 
 
 def least_rate_bytes_per_s(
-    defaults: Defaults, *, rtt_s: float, tuned: bool, channel_window_bytes: int | None = None
+    *, flash_bytes_per_s: float, window_bytes: int, rtt_s: float, tuned: bool, channel_window_bytes: int | None = None
 ) -> float:
-    """Return the lowest rate that a healthy copy may have: that of slow flash, or of a small window on a long path.
+    """Return the lowest rate of a healthy copy: that of slow flash, or of a small window on a long path.
 
     Args:
-        defaults: What to expect of the platform.
+        flash_bytes_per_s: Speed of slow flash.
+        window_bytes: The smallest default window.
         rtt_s: Round-trip time in seconds, > 0.
-        tuned: Whether the window is ours; else it may be the smallest default there is.
-        channel_window_bytes: Window of the SSH channel where we did not widen it, or None: half of it may be all that a
-            round trip brings.
+        tuned: Whether the window is ours; otherwise it may be the smallest default.
+        channel_window_bytes: Window of the SSH channel if we did not widen it, or None: half of it may be all that a
+            round trip carries.
     """
-    slow_flash = defaults.flash_bytes_per_s
-    least = slow_flash if tuned else min(slow_flash, defaults.window_bytes / rtt_s)
+    least = flash_bytes_per_s if tuned else min(flash_bytes_per_s, window_bytes / rtt_s)
     return least if channel_window_bytes is None else min(least, channel_window_bytes / 2 / rtt_s)
 
 
 class CopyWatch:
-    """Ends the wait for a copy that makes no progress.
-
-    Args:
-        host: Inventory name, for errors.
-        dialogue: The dialogue, whose clock counts.
-        size_bytes: Size of the image.
-        limits: How long to wait for what.
-        witness: Returns what our server saw.
-        interrupted: Whether the operator wants to stop.
-    """
+    """Ends the wait for a copy that makes no progress, by the dialogue's clock. `witness` returns the server's view."""
 
     def __init__(
         self,
@@ -117,14 +106,14 @@ class CopyWatch:
         self._acked_bytes = 0
 
     def check(self) -> None:
-        """Check the server's account and the clock.
+        """Check the server's view and the clock.
 
         Raises:
-            CopyStopped: The operator wants to stop.
-            CopyFailed: The device was refused with the ticket's password, and asks for it again.
+            CopyStopped: The operator stops.
+            CopyFailed: The ticket's password was refused, and the device asks for it again.
             TransferStalled: A limit was reached.
-            OutputNotUnderstood: The device waits for an answer that it does not get from us.
-            DeviceUnreachable: The image was delivered, and nothing more comes on the session.
+            OutputNotUnderstood: The device waits for an answer that we do not give.
+            DeviceUnreachable: The image was delivered, and the session stays silent.
         """
         now_s, seen = self._dialogue.elapsed_s, self._witness()
         if self._interrupted():
@@ -149,7 +138,7 @@ class CopyWatch:
                 reason, hint = reason_of_silence(seen, self._dialogue.words)
                 raise self._stalled(f"no byte was taken within {self._limits.start_s:.0f} s: {reason}", hint)
             return
-        # Flash is written after the last byte: the device's own marks are progress too.
+        # Flash is written even after the last byte: the device's own marks are progress too.
         silent_s = min(now_s - self._progress_s, self._dialogue.silent_s)
         if self._acked_bytes >= self._size_bytes:
             if silent_s > self._limits.end_s:
@@ -163,7 +152,7 @@ class CopyWatch:
             raise self._stalled(f"no progress for {self._limits.stall_s:.0f} s after {self._acked_bytes} bytes")
 
     def _total_limit_s(self, now_s: float) -> float:
-        """Return the limit in all; a rate that was measured to be lower than expected extends it, once."""
+        """Return the total limit; a measured rate below the expected one extends it, once."""
         flowing_s = now_s - self._flowing_since_s if self._flowing_since_s is not None else 0.0
         if self._total_s is None and flowing_s >= MEASURED_AFTER_S:
             measured = copy_limits(size_bytes=self._size_bytes, expected_bytes_per_s=self._acked_bytes / flowing_s)
@@ -175,7 +164,7 @@ class CopyWatch:
 
 
 def reason_of_silence(seen: ServerView, words: Messages) -> tuple[str, str | None]:
-    """Return why no byte flows, by how far the device came with us, and what to do about it or None."""
+    """Return why no byte flows, by how far the device got with our server, and a hint or None."""
     if seen.failure:
         return seen.failure, words.hint_for(seen.failure)
     if not seen.client_seen:
@@ -186,12 +175,10 @@ def reason_of_silence(seen: ServerView, words: Messages) -> tuple[str, str | Non
 _SERVER_LATE_S = 1.0
 
 LAST_ACK_S = 30.0
-
-"""The device may be back at its prompt while its last acknowledgement is lost on the way; it repeats it in seconds."""
+"""The device may be at its prompt while its last acknowledgement is lost on the way; it is repeated within seconds."""
 
 NO_LOGIN_S = 5.0
-
-"""How late the word of a login may be: it comes over no WAN, but from one process of ours to another."""
+"""Longest delay of the report of a login: it passes between two processes of ours, not over the WAN."""
 
 _PAUSE_S = 0.05
 
@@ -205,8 +192,7 @@ COPY = Step(
     stretch=CostPhase.SET_UP,
     is_delivery=True,
 )
-
-"""Its round trips are what a flow's start costs on top of its rate."""
+"""Its round trips are the cost of starting a flow, on top of its rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,9 +200,9 @@ class CopyReport:
     """A copy that the device reports as done.
 
     Attributes:
-        target: Where the file is, or `null:`.
+        target: Path of the file, or `null:`.
         device: The device's own line: bytes, seconds, rate.
-        wall_s: From the command to the prompt, by our clock.
+        wall_s: Seconds from the command to the prompt, by our clock.
     """
 
     target: str
@@ -242,18 +228,18 @@ def copy_image(
     witness: Callable[[], ServerView],
     interrupted: Callable[[], bool] = lambda: False,
 ) -> CopyReport:
-    """Have the device pull an image to a target, `null:` for a speed test, and wait for its `bytes copied` line.
+    """Have the device fetch an image to a target (`null:` for a speed test), and wait for its `bytes copied` line.
 
-    `witness` returns what our server saw; it and `interrupted` are asked about once a second.
+    `witness` returns what our server saw; it and `interrupted` are called about once a second.
 
     Raises:
         CopyFailed: The device gave up, or copied another number of bytes.
-        NotDelivered: It reports success, and our server did not deliver the whole image.
-        DeviceOverloaded: It gave up with an I/O error or for want of memory: a smaller window may do.
+        NotDelivered: It reports success, but our server did not deliver the whole image.
+        DeviceOverloaded: It gave up with an I/O error or out of memory: a smaller window may work.
         TransferStalled: A limit was reached; the copy was interrupted.
-        DeviceRefused: The device does not take the command, or its question is one that we answer with no.
+        DeviceRefused: The device refuses the command, or asks a question that we answer with no.
         OutputNotUnderstood: The device asked something unknown; the copy was interrupted.
-        DeviceUnreachable: The session was lost; the copy may go on without it, or may be done.
+        DeviceUnreachable: The session was lost; the copy may continue without it, or may be done.
     """
     dialogue = CopyDialogue(
         prompt_pattern=session.prompt_pattern,
@@ -271,7 +257,7 @@ def copy_image(
 
 
 def _last_view(dialogue: CopyDialogue, witness: Callable[[], ServerView]) -> ServerView:
-    """Return what our server saw in the end: its report of a failure, or of the last byte, may come later."""
+    """Return the server's final view: its report of a failure, or of the last byte, may come late."""
     started_s = time.monotonic()
     while True:
         seen = witness()
@@ -282,25 +268,21 @@ def _last_view(dialogue: CopyDialogue, witness: Callable[[], ServerView]) -> Ser
 
 
 def _late_s(outcome: CopyOutcome, seen: ServerView) -> float:
-    """Return how late our server's report may be, in seconds: the last acknowledgement comes over the WAN."""
+    """Return how many seconds our server's report may be late: the last acknowledgement comes over the WAN."""
     if outcome.result is None:
         return _SERVER_LATE_S
     return LAST_ACK_S if seen.logged_in else NO_LOGIN_S
 
 
 def _is_known(outcome: CopyOutcome, seen: ServerView) -> bool:
-    """Return whether our server has nothing more to report that decides what became of a copy."""
+    """Return whether our server has nothing more to report that decides the result of a copy."""
     if outcome.result is not None:
         return seen.delivered is not False or seen.is_over
     return bool(seen.failure or seen.logged_in or not seen.client_seen or not outcome.error)
 
 
 def _check_delivered(host: str, result: CopyResult, size_bytes: int, target: str, seen: ServerView) -> None:
-    """Hold what the device reports against what our server delivered.
-
-    Raises:
-        NotDelivered: The server counted less than the whole image.
-    """
+    """Raise if our server counted less than the device reports as copied."""
     if seen.delivered is False:
         ours = f": {seen.failure}" if seen.failure else ""
         raise NotDelivered(
@@ -314,13 +296,13 @@ def _check_delivered(host: str, result: CopyResult, size_bytes: int, target: str
 def checked_result(
     session: DeviceSession, dialogue: CopyDialogue, size_bytes: int, target: str, seen: ServerView
 ) -> CopyResult:
-    """Return the line that counts the bytes of a copy whose dialogue is over.
+    """Return the byte count line of a copy whose dialogue is over.
 
     Raises:
-        FileExists: There is a file already.
-        DeviceRefused: The device does not take the command, or its question is one that we answer with no.
+        FileExists: The target exists already.
+        DeviceRefused: The device refuses the command, or asks a question that we answer with no.
         CopyFailed: It gave up, or copied another number of bytes.
-        DeviceOverloaded: It gave up for want of memory.
+        DeviceOverloaded: It ran out of memory.
     """
     host = session.name
     outcome: CopyOutcome = dialogue.outcome()
@@ -346,7 +328,9 @@ def checked_result(
             hint="Give 'copy ?' by hand as that user: the user may not copy, or the release lacks the protocol",
         )
     if outcome.result is None:
-        kind = DeviceOverloaded if _is_overload(outcome, dialogue, seen, session.platform) else CopyFailed
+        kind = (
+            DeviceOverloaded if _is_overload(outcome, dialogue, seen, session.platform.copying.overload) else CopyFailed
+        )
         reason, hint = _why(outcome, dialogue, seen)
         raise kind(reason, host=host, step=STEP, hint=hint)
     if outcome.result.size_bytes != size_bytes:
@@ -359,16 +343,16 @@ def checked_result(
     return outcome.result
 
 
-def _is_overload(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView, platform: Platform) -> bool:
-    """Return whether the device failed for want of memory, so that a smaller window may do."""
-    if not outcome.error or not platform.copying.overload.search(outcome.error):
+def _is_overload(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView, overload: re.Pattern[str]) -> bool:
+    """Return whether the device ran out of memory, so that a smaller window may work."""
+    if not outcome.error or not overload.search(outcome.error):
         return False
     says_little = dialogue.words.says_little
     return seen.acked_bytes > 0 or says_little is None or not says_little.search(outcome.error)
 
 
 def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView) -> tuple[str, str | None]:
-    """Return why the copy failed, and a hint where more is known than the failure's kind."""
+    """Return why the copy failed, and a hint if more is known than the kind of failure."""
     if (none := outcome.no_match) is not None and seen.acked_bytes == 0:
         return (
             f"no {none.what} in common: the device has {none.client}, our server has {none.server}",

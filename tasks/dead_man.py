@@ -1,13 +1,11 @@
-"""Step `dead-man`: an applet on the device that undoes our lines when controller or path are gone for good.
+"""Step `dead-man`: an EEM applet that undoes our lines if controller or path are gone for good.
 
-It is armed before the first of our lines and read back: an applet that is not shown as it was typed, or does not
-count, is taken back at once, and the device is staged without one. It goes with our lines at the restore. Where its
-time is over before that, it has done the same, and the copy goes on: window and selective acknowledgement belong to a
-connection's SYN.
-
-It cannot compare first: it takes away or replaces what a colleague entered meanwhile where a line of ours stood. And
-where a colleague saves it together with our lines, a reload brings both back. That is found like anything else of ours
-that was saved (`tasks.snapshot`).
+It is armed before the first of our lines and read back. An applet that is not shown as sent, or is not registered, is
+removed at once, and the device is staged without one. It is removed at the restore. If its countdown ends before that,
+it has undone our lines, and the copy continues: window and selective acknowledgement belong to a connection's SYN.
+It cannot compare first: it removes or replaces what a colleague entered meanwhile in place of our line. If a colleague
+saves it together with our lines, a reload restores both. That is detected like any other saved line of ours
+(`tasks.snapshot`).
 """
 
 from __future__ import annotations
@@ -34,11 +32,10 @@ from tasks.applet import (
     may_be_carried,
     without_applet,
 )
-from tasks.read_config import Configured, ask_or_empty, read_running
+from tasks.read_config import LATE_PAUSES_S, Configured, ask_or_empty, read_running
 from tasks.restore_plan import undo_rank
 from tasks.step import Step
 from tasks.tcp_config import Change
-from tasks.tune import LATE_PAUSES_S
 from templates.config_sections import Configuration, sections_of
 from templates.rows import ArchiveSection, CommandAuthorization, first
 
@@ -51,13 +48,13 @@ DEAD_MAN = Step(
 )
 
 MARGIN_S = 1800
-"""What an applet waits beyond the slowest copy that is worth waiting for: checks, hashing and the restore."""
+"""Seconds that an applet waits beyond the slowest copy: for checks, hashing and the restore."""
 
 VTYS_NEEDED = 2
-"""Lines that an applet takes when it runs (Cisco: `minimum of two required by EEM`)."""
+"""vty lines that an applet takes when it runs (Cisco: `minimum of two required by EEM`)."""
 
 LONGEST_S = 4_000_000
-"""Of 4294967 seconds that a countdown takes (Cisco EEM command reference)."""
+"""A countdown takes at most 4294967 seconds (Cisco EEM command reference)."""
 
 _VTY = re.compile(r"^\s*(\*?)\s*\d+(?:\s+\d+)?\s+VTY\b", re.MULTILINE)
 
@@ -67,10 +64,10 @@ class DeadManReport:
     """Whether a device undoes our lines by itself, and when.
 
     Attributes:
-        countdown_s: How long it waits, in seconds.
-        undo: What it sends then, before it removes itself.
-        reason: Why there is none; empty where there is one.
-        earlier: Name of an older applet that still counts and lacks some of our lines; empty where there is none.
+        countdown_s: Its countdown in seconds.
+        undo: The lines that it sends before it removes itself.
+        reason: Why there is none; empty if there is one.
+        earlier: Name of an older armed applet that lacks some of our lines; empty if none.
     """
 
     name: str
@@ -82,14 +79,14 @@ class DeadManReport:
 
 
 def countdown_s(size_bytes: int, slowest_bytes_per_s: float) -> int:
-    """Return how long an applet waits for a copy that may be as slow as `slowest_bytes_per_s`, in seconds."""
+    """Return an applet's countdown in seconds for a copy that may be as slow as `slowest_bytes_per_s`."""
     return min(LONGEST_S, MARGIN_S + int(size_bytes / slowest_bytes_per_s))
 
 
 def undo_lines(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Return the lines that put back all that was set or may be: a mark last, a list after what refers to it.
+    """Return the lines that undo all changes: a mark last, a list after the line that refers to it.
 
-    A line that the device does not show is its default: what we typed is what was there.
+    A line that the device does not show is its default: what we sent is what was there.
     """
     ordered = sorted(changes, key=undo_rank)
     return tuple(dict.fromkeys(change.undo(is_default=change.shown == "") for change in ordered))
@@ -109,15 +106,15 @@ def arm(
     countdown_s: int,
     instead_of: Change | None = None,
 ) -> DeadManReport:
-    """Have the device send `undo` by itself after a while, and prove that it will.
+    """Have the device send `undo` by itself after a countdown, and prove that it will.
 
-    The caller has the change, the applet, on disk before it calls this, and takes it back in any case. An applet
-    `instead_of` which this one comes goes once this one counts.
+    The caller has the applet's change on disk before, and removes the applet in any case. The applet `instead_of` is
+    removed once this one is armed.
 
     Raises:
-        DeviceRefused: The applet, or the one before it, could not be taken back.
-        OutputNotUnderstood: The configuration cannot be read, or a prompt did not come; no session is left then.
-        DeviceUnreachable: The session was lost; the applet may count.
+        DeviceRefused: The applet, or the earlier one, could not be removed.
+        OutputNotUnderstood: The configuration cannot be read, or a prompt did not come; the session is gone then.
+        DeviceUnreachable: The session was lost; the applet may be armed.
     """
     reason = _Arming(session, change, undo, countdown_s).reason_against()
     if not reason and instead_of is not None:
@@ -138,7 +135,7 @@ class _Arming:
         self._body = applet_body(change.keyword, undo, countdown_s, configure=configure)
 
     def reason_against(self) -> str | None:
-        """Arm, and return why that failed; None where the applet counts."""
+        """Arm the applet, and return why that failed; None if it is armed."""
         running = read_running(self._session, without_syslog=True)
         self._known = frozenset(running.lines)
         head = self._change.ours
@@ -159,7 +156,7 @@ class _Arming:
         )
 
     def _known_against(self, running: Configured) -> str | None:
-        """Return what forbids it before anything is typed, or None."""
+        """Return what forbids the applet before anything is sent, or None."""
         if not may_be_carried(self._undo):
             return "a line that would have to be put back holds quotes, which no action can hold"
         if any(line.startswith(self._change.ours) for line in running.lines):
@@ -170,7 +167,7 @@ class _Arming:
         return None
 
     def _first_line(self, running: Configured) -> tuple[str, str | None]:
-        """Return the first line of an applet as the device takes it, and why it takes none, or None."""
+        """Return the applet's first line as the device accepts it, and why it accepts none, or None."""
         bypassing = self._change.ours + BYPASS
         refused = self._refusal((bypassing,))
         if refused is None:
@@ -184,7 +181,7 @@ class _Arming:
         return self._change.ours, f"the device takes no applet ({refused})" if refused is not None else None
 
     def _typed(self, head: str) -> str | None:
-        """Type the whole applet and prove it; return why it was taken back, or None."""
+        """Send the whole applet and prove it; return why it was removed, or None."""
         refused = self._refusal((head, *self._body))
         reason = f"the device does not take all of the applet ({refused})" if refused is not None else None
         if reason is None:
@@ -194,11 +191,7 @@ class _Arming:
         return reason
 
     def _check_none_is_left(self, running: Configured) -> None:
-        """Check that no new applet is there: a device may keep ours by another name.
-
-        Raises:
-            DeviceRefused: One is; it may be ours, and count.
-        """
+        """Raise if a new applet is there: the device may keep ours under another name, armed."""
         head = f"{APPLET_COMMAND} "
         left = [line for line in running.lines if line.startswith(head) and line not in self._known]
         if left:
@@ -211,17 +204,17 @@ class _Arming:
             )
 
     def _refusal(self, lines: tuple[str, ...]) -> str | None:
-        """Send lines of the applet; return the device's words where it refuses one."""
+        """Send lines of the applet; return the device's words if it refuses one."""
         words = refusals(self._session.configure(lines), lines)
         return next((f"{line!r}: {said}" for line, said in words.items()), None)
 
     def _unproven(self, head: str) -> str | None:
-        """Return what is missing from the proof that the applet counts and may do its work, or None."""
+        """Return what is missing from the proof that the applet is armed and may do its work, or None."""
         for pause_s in (0.0, *LATE_PAUSES_S):
             time.sleep(pause_s)
             running = read_running(self._session)
             body = applet_shown(running.sections, self._change)
-            # All of it: without `authorization bypass` in its head its commands may be refused when it runs.
+            # The whole head: without `authorization bypass` its commands may be refused when it runs.
             if body is not None and is_as_typed(body, self._body) and head in running.lines:
                 break
         else:
@@ -239,7 +232,7 @@ def _is_authorized(running: Configured) -> bool:
 
 
 def applet_shown(configuration: Configuration, change: Change) -> tuple[str, ...] | None:
-    """Return the lines below an applet of ours in a configuration; None where it is not there."""
+    """Return the lines below an applet of ours in a configuration; None if it is not there."""
     for section in sections_of(configuration):
         if (section.line + " ").startswith(change.ours + " "):
             return tuple(line.strip() for line in section.body)
@@ -247,17 +240,13 @@ def applet_shown(configuration: Configuration, change: Change) -> tuple[str, ...
 
 
 def free_vtys(printed: str) -> int | None:
-    """Return how many vty lines are free by `show line`; None where it does not show that."""
+    """Return the number of free vty lines by `show line`; None if it does not show that."""
     marks = _VTY.findall(printed)
     return sum(not mark for mark in marks) if marks else None
 
 
 def _take_back(session: DeviceSession, change: Change) -> Configured:
-    """Take an applet back and prove it gone; return the configuration then.
-
-    Raises:
-        DeviceRefused: It is still there.
-    """
+    """Remove an applet and prove it gone; return the configuration. Raises if it is still there."""
     undo = without_applet(change.ours)
     for pause_s in (0.0, *LATE_PAUSES_S):
         time.sleep(pause_s)

@@ -1,13 +1,14 @@
 """Step `distribute`: copy a proven image inside the device, to the other stack members or the other supervisor.
 
-A device in bundle mode boots each member from a file of its own; one in install mode hands packages on when the image
-is added. The image crosses the WAN once: these copies are the device's own, each proven by its hash on its member.
+A device in bundle mode boots each member from its own file; one in install mode distributes packages when the image is
+added. The image crosses the WAN once: these copies are the device's own, each proven by its hash on its member.
 
 Facts
 -----
+
 * `copy flash:X flash-2:X` asks `Destination filename [X]?` and prints a `C` per 64 KB (captures of a local copy).
-* A member may leave, join or be of another release in the middle of it: `show switch` after the copies is compared with
-  the one before.
+* A member may leave, join or be of another release meanwhile: `show switch` after the copies is compared with the one
+  before.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from flashferry.images.image import Image
 from tasks.file_system import Place, file_named, free_bytes, may_have_members, needed_bytes, other_places
 from tasks.partial_file import file_at, remove_file
 from tasks.software_state import ASK_LIMIT_S, Mode, read_software
-from tasks.step import Step
-from tasks.verify import MEASURABLE_S, verify_image
+from tasks.step import MEASURABLE_S, Step
+from tasks.verify import verify_image
 from templates.rows import CopyError, CopyResult, last, rows
 
 STEP = "distribute"
@@ -46,7 +47,7 @@ DISTRIBUTE = Step(
 )
 
 SILENCE_LIMIT_S = 180.0
-"""A copy inside the box prints a mark every 64 KB; without one for so long it is taken as hung."""
+"""A copy inside the device prints a mark every 64 KB; without one for this long it counts as hung."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class MemberCopy:
     Attributes:
         place: The member's number, or `standby`.
         digest: The digest that the device computed there.
-        duration_s: Duration of the copy in seconds; 0 where the file was there already.
+        duration_s: Duration of the copy in seconds; 0 if the file was there already.
     """
 
     place: str
@@ -68,12 +69,12 @@ class MemberCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionReport:
-    """What became of distributing an image.
+    """The result of distributing an image.
 
     Attributes:
         mode: How the device boots: `install` or `bundle`.
         copies: The image on each other member; empty in install mode.
-        bytes_per_s: Speed of the copies; None where nothing was copied, or it took too little time to measure.
+        bytes_per_s: Speed of the copies; None if nothing was copied or it was too short to measure.
     """
 
     mode: str
@@ -82,30 +83,35 @@ class DistributionReport:
 
 
 def distribute(task: Task, **given: Any) -> Result:
-    """Nornir task: return a DistributionReport, or None for a device without members. See `hand_on`."""
-    return Result(host=task.host, result=hand_on(session_of(task), **given))
+    """Nornir task: return a DistributionReport, or None for a device without members. See `copy_to_members`."""
+    return Result(host=task.host, result=copy_to_members(session_of(task), **given))
 
 
-def hand_on(
+def copy_to_members(
     session: DeviceSession,
     path: str,
     image: Image,
     *,
     remove_partial: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> DistributionReport | None:
-    """Have every other member hold the proven image, proven by its hash there; None for a device without members.
+    """Copy the proven image to every other member and prove it there; None for a device without members.
 
-    With `remove_partial` a shorter file of the image's name on a member is removed. `interrupted` is asked before each
-    member, and while it copies; `tell` takes what is done, a sentence each.
+    Args:
+        session: An open session.
+        path: The proven image on the active member.
+        image: Its name, size and digests.
+        remove_partial: Whether a shorter file of the image's name on a member is removed.
+        interrupted: Whether the operator stops; asked before each member, and while it copies.
+        notify: Receives a sentence for each step done.
 
     Raises:
         DeviceRefused: A member does not take part, has no space, or joined or left meanwhile.
         FileExists: A member holds another file of that name.
         CopyFailed: The device did not copy.
         ImageCorrupt: A member's file has another size or hash.
-        OutputNotUnderstood: The device asked or printed what we do not know.
+        OutputNotUnderstood: The device asked or printed something unknown.
     """
     active = _system_of(path)
     listing, state = listed_file_systems(session), read_software(session)
@@ -114,19 +120,19 @@ def hand_on(
         return DistributionReport(mode=state.mode.value) if places else None
     for place in places:
         _check(session, place)
-    work = _Work(session, path, image, remove_partial, interrupted, tell)
-    copies = tuple(work.hand_to(place) for place in places)
+    work = _Work(session, path, image, remove_partial, interrupted, notify)
+    copies = tuple(work.copy_to_member(place) for place in places)
     _check_same(session.name, places, other_places(read_software(session), listing, active))
     return DistributionReport(mode=state.mode.value, copies=copies, bytes_per_s=_speed(copies, image.size_bytes))
 
 
 def has_members(session: DeviceSession, path: str) -> bool:
-    """Return whether a device lists file systems that may be other members'; costs one command."""
+    """Return whether a device lists file systems that may be other members'. Costs one command."""
     return may_have_members(listed_file_systems(session), _system_of(path), session.platform.file_systems)
 
 
 def _speed(copies: tuple[MemberCopy, ...], size_bytes: int) -> float | None:
-    """Return how fast the copies that were made went, in bytes per second."""
+    """Return the speed of the copies that were made, in bytes per second."""
     made = [one.duration_s for one in copies if not one.was_there]
     return len(made) * size_bytes / sum(made) if sum(made) >= MEASURABLE_S else None
 
@@ -172,17 +178,17 @@ def _check_same(host: str, before: tuple[Place, ...], after: tuple[Place, ...]) 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Hands one image on, member by member."""
+    """Copies one image to members, one after the other."""
 
     session: DeviceSession
     source: str
     image: Image
     remove_partial: bool
     interrupted: Callable[[], bool]
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
 
-    def hand_to(self, place: Place) -> MemberCopy:
-        """Have one member hold the image, and prove it there."""
+    def copy_to_member(self, place: Place) -> MemberCopy:
+        """Copy the image to one member and prove it there."""
         if self.interrupted():
             raise Interrupted("stopped by the operator before this member", host=self.session.name, step=STEP)
         path = f"{place.file_system}{self.image.name}"
@@ -190,23 +196,19 @@ class _Work:
         duration_s = 0.0
         if not was_there:
             self._check_space(place)
-            self.tell(f"{place}: copying inside the box to {path}")
+            self.notify(f"{place}: copying inside the box to {path}")
             duration_s = self._copy(path)
             self._check_size(place, path)
         report = verify_image(
             self.session, path, self.image.digests, size_bytes=self.image.size_bytes, interrupted=self.interrupted
         )
-        self.tell(f"{place}: {path} is proven by its {report.algorithm}")
+        self.notify(f"{place}: {path} is proven by its {report.algorithm}")
         return MemberCopy(
             place=place.place, path=path, digest=report.digest, duration_s=round(duration_s, 3), was_there=was_there
         )
 
     def _check_size(self, place: Place, path: str) -> None:
-        """Compare the size that the device lists on a member with the image's.
-
-        Raises:
-            ImageCorrupt: The file is not there, or has another size than the copy reported.
-        """
+        """Raise unless the file on a member has the image's size."""
         found = file_at(self.session, path).size_bytes
         if found != self.image.size_bytes:
             seen = "no such file" if found is None else f"{found:,} bytes"
@@ -225,7 +227,7 @@ class _Work:
             return found is not None
         if found < self.image.size_bytes and self.remove_partial:
             remove_file(self.session, path, no_larger_than_bytes=self.image.size_bytes)
-            self.tell(f"{place}: removed {path}, which had {found:,} bytes of {self.image.size_bytes:,}")
+            self.notify(f"{place}: removed {path}, which had {found:,} bytes of {self.image.size_bytes:,}")
             return False
         raise FileExists(
             f"{path} has {found:,} bytes, the image {self.image.size_bytes:,}: another file, or a broken copy",
@@ -235,7 +237,7 @@ class _Work:
         )
 
     def _check_space(self, place: Place) -> None:
-        """Refuse a member without space, or whose listing does not prove that no such file is there."""
+        """Refuse a member without space, or whose listing does not prove that the file is absent."""
         listing = self.session.ask(self.session.platform.list_command(place.file_system), limit_s=ASK_LIMIT_S)
         self._check_absent(place, listing)
         free = free_bytes(listing)
@@ -264,7 +266,7 @@ class _Work:
             )
 
     def _copy(self, target: str) -> float:
-        """Copy to a member and return the seconds that it took."""
+        """Copy to a member and return the duration in seconds."""
         platform = self.session.platform
         command = platform.copy_command(self.source, target)
         dialogue = _LocalCopy(self.session.prompt_pattern, platform, self.image.name)
@@ -285,7 +287,7 @@ class _Work:
 
 
 class _LocalCopy(Dialogue):
-    """A copy inside the device: the name of the target is confirmed where it is ours, nothing is overwritten."""
+    """A copy inside the device: the name of the target is confirmed if it is ours; nothing is overwritten."""
 
     def __init__(self, prompt_pattern: str, platform: Platform, name: str) -> None:
         super().__init__(prompt_pattern=prompt_pattern, questions=platform.copying.questions)
@@ -293,7 +295,7 @@ class _LocalCopy(Dialogue):
 
     @property
     def objection(self) -> str | None:
-        """Return why what the device offers must not be confirmed, or None."""
+        """Return why the name that the device offers must not be confirmed, or None."""
         question = self._asked()
         if not isinstance(question, CopyQuestion) or question.offers is None:
             return None

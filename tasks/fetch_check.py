@@ -1,4 +1,4 @@
-"""By which protocols a device can fetch, how fast at most, from where, and what is at the target."""
+"""Check by which protocols a device can fetch, how fast at most, from which address, and what is at the target."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from templates.version import ntc_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """What a copy by one protocol can have at most.
+    """The highest possible rate of a copy by one protocol.
 
     Attributes:
         bytes_per_s: No copy is faster, in payload bytes per second.
-        likely_bytes_per_s: What to expect with no other limit: no flash, no processor, no loss.
-        limit: What the most comes from.
-        channel_window_bytes: Window of the SSH channel, or None where there is none.
-        is_assumed: Whether a window or the round-trip time in it is assumed.
-        untuned_bytes_per_s: The most without any line of ours.
+        likely_bytes_per_s: Expected rate without another limit: no flash, no processor, no loss.
+        limit: What limits the rate.
+        channel_window_bytes: Window of the SSH channel, or None if there is none.
+        is_assumed: Whether a window or the round-trip time is assumed.
+        untuned_bytes_per_s: The highest possible rate without any line of ours.
     """
 
     transport: str
@@ -49,7 +49,7 @@ class Ceiling:
 
     @property
     def reason(self) -> str:
-        """Return what it comes from, in words."""
+        """Return in words what limits the rate."""
         words = {
             Limit.TCP_WINDOW: f"TCP window of {self.tcp_window_bytes} bytes",
             Limit.SSH_WINDOW: f"SSH window of {self.channel_window_bytes} bytes",
@@ -68,16 +68,16 @@ def ceilings(
     rtt_s: float | None,
     link_rate_bps: float | None,
 ) -> tuple[Ceiling, ...]:
-    """Return what a device can have at most by each of some protocols.
+    """Return the highest possible rate by each of some protocols.
 
     Args:
-        before: Its lines as they are.
-        platform: What it runs.
-        release: Its release as printed; empty where it is not known.
+        before: The device's lines as they are.
+        platform: Its platform.
+        release: Its release as printed; empty if unknown.
         transports: The protocols.
-        window_bytes: The window that both are to have, or None where nothing is tuned.
-        rtt_s: Round-trip time in seconds, or None where none was measured.
-        link_rate_bps: What copies may have of the link in bits per second, or None where that is not known.
+        window_bytes: The window to set for TCP and SSH channel, or None if nothing is tuned.
+        rtt_s: Round-trip time in seconds, or None if not measured.
+        link_rate_bps: Bits per second of the link that copies may use, or None if unknown.
     """
     link = None if link_rate_bps is None else link_payload_bytes_per_s(link_rate_bps)
     found = []
@@ -113,11 +113,9 @@ def announce(found: Iterable[Ceiling]) -> str:
 
 
 def announce_choice(found: Iterable[Ceiling], by: str) -> str:
-    """Return the most that a copy by one protocol of several can have, with that of the others.
+    """Return the highest rate by the chosen protocol, with those of the others; empty if the chosen one is unknown.
 
-    `the copy goes by FTP, here at most at 5.9 MB/s (its link); it would go by SCP at most at 82 kB/s (...)`. Empty
-    where
-    nothing is known of the chosen one.
+    `the copy goes by FTP, here at most at 5.9 MB/s (its link); it would go by SCP at most at 82 kB/s (...)`.
     """
     ordered = sorted(found, key=lambda one: (one.transport != by, one.bytes_per_s))
     if not ordered or ordered[0].transport != by:
@@ -131,7 +129,7 @@ def announce_choice(found: Iterable[Ceiling], by: str) -> str:
 
 
 def should_announce(found: Iterable[Ceiling], *, by: str = USUAL.name) -> bool:
-    """Return whether the ceilings are shown: not where a copy goes as usual and the inventory names no protocols."""
+    """Return whether ceilings are shown: not if the copy goes as usual and the inventory names no protocols."""
     names = {one.transport for one in found}
     return bool(names) and (by != USUAL.name or names != {one.name for one in TRANSPORTS})
 
@@ -173,7 +171,7 @@ class _Windows:
 
 
 def _expected(before: TcpLines, plan: TunePlan, windows: tuple[ChannelWindow, ...], release: str) -> TcpLines:
-    """Return the lines that a device is assumed to have once it was tuned."""
+    """Return the lines that a device is assumed to have once it is tuned."""
     others = [one for one in plan.changes if not one.is_channel]
     tried = [one for one in (*plan.changes, *plan.channel) if one.is_channel]
     taken = next((one for one in tried if _is_known(one, windows, release)), None)
@@ -183,7 +181,7 @@ def _expected(before: TcpLines, plan: TunePlan, windows: tuple[ChannelWindow, ..
 
 
 def _is_known(change: Change, windows: tuple[ChannelWindow, ...], release: str) -> bool:
-    """Return whether a release is assumed to know a line: it stands there already, or the release is new enough."""
+    """Return whether a release is assumed to have a line: it is set already, or the release is new enough."""
     if change.before is not None:
         return True
     found = re.match(r"\D*(\d+)\.(\d+)", release)
@@ -210,7 +208,7 @@ def trust_refusal(transport: Transport, known: Iterable[str] | None) -> str | No
 
 
 def trusting(found: Iterable[Ceiling], known: Iterable[str] | None) -> tuple[Ceiling, ...]:
-    """Return the ceilings without those of protocols that the device would refuse for want of a trustpoint."""
+    """Return the ceilings without those of protocols that the device would refuse without a trustpoint."""
     trusted = None if known is None else tuple(known)
     return tuple(one for one in found if trust_refusal(transport_named(one.transport), trusted) is None)
 
@@ -236,7 +234,7 @@ def protocols_refusal(listed: Iterable[str], transports: Iterable[Transport]) ->
 def refusal_before_copy(
     session: DeviceSession, file_system: str, image: Image, *, overwrites_silently: bool = False
 ) -> str | None:
-    """Return why an image cannot be put where the check found space for it, right before the copy, or None.
+    """Return, right before the copy, why the image cannot be written where the check found space, or None.
 
     Raises:
         DeviceRefused: The file system cannot be listed any more.
@@ -252,12 +250,12 @@ def refusal_before_copy(
 
 
 def overwrites_silently(running: Configured) -> bool:
-    """Return whether the device overwrites a file without a question."""
+    """Return whether the device overwrites a file without asking."""
     return any(line.split() == ["file", "prompt", "quiet"] for line in running.lines)
 
 
 def absence_doubt(file_system: str, listing: str, image: Image) -> str | None:
-    """Return why a copy may overwrite a file on a device that asks nothing, or None."""
+    """Return why a copy may overwrite a file on a device that does not ask, or None."""
     doubt = read_listing(listing).doubt
     if doubt is None:
         return None
@@ -268,14 +266,14 @@ def absence_doubt(file_system: str, listing: str, image: Image) -> str | None:
 
 
 def doubt_hint(session: DeviceSession) -> str:
-    """Return what to do where a listing proves no absence and the device asks nothing."""
+    """Return what to do if a listing does not prove a file absent and the device does not ask."""
     words = session.width_refusal
     width = f"let the user give 'terminal width 511', which the device refuses ({words}), or " if words else ""
     return f"Look at 'dir' by hand: {width}have the device ask before it overwrites ('no file prompt quiet')"
 
 
 def list_files(session: DeviceSession, file_system: str) -> str:
-    """Return what `dir` prints of a file system.
+    """Return the output of `dir` of a file system.
 
     Raises:
         DeviceRefused: It cannot be listed.
@@ -293,7 +291,7 @@ def list_files(session: DeviceSession, file_system: str) -> str:
 
 
 def present_file(session: DeviceSession, listing: str, image: Image, file_system: str) -> DirFile | None:
-    """Return the file of the image's name; where the listing is in doubt, the device is asked for that name alone."""
+    """Return the file of the image's name; if the listing is in doubt, the device is asked for that name alone."""
     try:
         return file_named(listing, image.name)
     except ValueError:
@@ -308,7 +306,7 @@ def _asked_by_name(session: DeviceSession, file_system: str, name: str) -> DirFi
 
 
 def image_refusal(space: FlashSpace, image: Image, present: DirFile | None) -> str | None:
-    """Return why an image cannot be put on a file system, or None: a file, or too little space."""
+    """Return why an image cannot be written to a file system, or None: a file of its name, or too little space."""
     file_system = space.file_system
     if present is None:
         return space.refusal(image.size_bytes)
@@ -328,14 +326,13 @@ def _other_contents(path: str, image: Image, present: DirFile) -> str:
 
 
 MOST_ADDRESSES = 256
-
-"""A router of a provider has thousands of interfaces; the ticket is then bound to its first addresses."""
+"""A provider's router has thousands of interfaces; the ticket is bound to its first addresses."""
 
 _ROW = re.compile(r"(?m)^[A-Za-z]\S*\s+(\d{1,3}(?:\.\d{1,3}){3})\s+(?:YES|NO)\b")
 
 
 def own_addresses(session: DeviceSession) -> tuple[str, ...]:
-    """Return where connections of the device may come from: the address we reach it at, then those it lists."""
+    """Return the possible source addresses of the device: the one we reach it at, then those it lists."""
     reached = session.peer_address
     try:
         listed = _ROW.findall(session.ask(session.platform.commands.addresses, limit_s=60))
@@ -352,7 +349,7 @@ _INTERFACE_ROW = re.compile(r"(?m)^([A-Za-z]\S*)\s+(\d{1,3}(?:\.\d{1,3}){3})\s+(
 
 
 def interface_with(session: DeviceSession, *, named: str | None = None) -> tuple[str, str] | None:
-    """Return name and address of the interface from which a copy is to come; None where it is not up.
+    """Return name and address of the interface that a copy comes from; None if it is not up.
 
     `named` is the inventory's source interface; None: the interface with the address that we reach the device at.
     """
@@ -395,7 +392,7 @@ def interface_refusal(interface: str | None, brief: str) -> str | None:
 
 
 def same_interface(given: str, full: str) -> bool:
-    """Return whether a name, possibly cut as IOS takes it (`Gi1`), means an interface (`GigabitEthernet1`)."""
+    """Return whether a name, possibly abbreviated as for IOS (`Gi1`), means an interface (`GigabitEthernet1`)."""
     short, long = _NAME.fullmatch(given.strip()), _NAME.fullmatch(full.strip())
     if short is None or long is None:
         return given.strip().lower() == full.strip().lower()

@@ -1,4 +1,4 @@
-"""File systems of a device and its members: which files are there, how much space an image needs. Pure."""
+"""File systems of a device and its members: which files exist, how much space an image needs. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from templates.rows import DirError, DirFile, DirTotals, FileSystem, first, rows
 from templates.version import SoftwareVersion
 
 COLUMNS = 80
-
-"""Where a line breaks on a terminal whose width was not set."""
+"""Width at which a line breaks on a terminal whose width was not set."""
 
 _BEGINS_ROW = re.compile(r"\s*-?\d+\s+[d-][-rwx]{1,9}\s|[d-][-rwx]{1,9}\s+\d+\s")
 
@@ -26,8 +25,7 @@ _NAMELESS = re.compile(
 )
 
 _NAME = re.compile(r"(?![.*-]*$)[^\s%]+")
-
-"""A name that stands alone on its line; one with a blank in it could be anything."""
+"""A name alone on its line; one with a space in it could be anything."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_+@~=,./-]+", re.ASCII)
 
@@ -41,12 +39,12 @@ _NO_FILE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The output of `dir`, every line accounted for.
+    """The parsed output of `dir`, with every line accounted for.
 
     Attributes:
         path: The path that the device lists, for example `bootflash:/image.bin`; may be empty.
         files: Files and folders, in order.
-        unread: Lines that are neither a row nor anything else that belongs to a listing.
+        unread: Lines that do not belong to a listing as far as known.
         is_ended: Whether the last line is there, so that nothing was cut off.
     """
 
@@ -57,18 +55,17 @@ class Listing:
 
     @property
     def doubt(self) -> str | None:
-        """Return why it does not prove that a file is absent, or None where every line is accounted for."""
+        """Return why the listing does not prove a file absent, or None if every line is accounted for."""
         if self.unread:
             return f"expected a row of 'dir', found {self.unread[0].strip()!r}"
         return None if self.is_ended else "expected the line with the free space as the last one, found none"
 
 
 def read_listing(output: str) -> Listing:
-    """Read an output of `dir`.
+    """Parse the output of `dir`.
 
-    A name on the line after its row is joined to it. Where a row is as wide as the terminal, the word on the next line
-    may
-    be the rest of its name: it is read so, and also counts as unread, for that is not certain.
+    A name on the line after its row is joined to it. If a row is as wide as the terminal, the word on the next line may
+    be the rest of its name: it is joined, and also counts as unread, since that is not certain.
     """
     joined: list[str] = []
     unread: list[str] = []
@@ -99,7 +96,7 @@ def read_listing(output: str) -> Listing:
 
 
 def _is_last(output: str) -> bool:
-    """Return whether only log lines follow the line with the free space: rows after it were cut."""
+    """Return whether only log lines follow the line with the free space; without it, rows may be cut off."""
     lines = [line for line in output.splitlines() if line.strip() and not is_syslog(line)]
     return bool(lines) and (first(DirTotals, lines[-1]) is not None or "No space information available" in lines[-1])
 
@@ -121,7 +118,7 @@ def file_system_of_image(version: SoftwareVersion, names: FileSystems) -> str | 
 
 
 def default_file_system(listing: str, names: FileSystems) -> str | None:
-    """Return the current default of `show file systems`, with its colon, or None where it takes no files."""
+    """Return the default of `show file systems`, with its colon, or None if it takes no files."""
     for row in rows(FileSystem, listing):
         name = row.names[0]
         if row.default and row.flags == "rw" and names.may_hold_image(name.rstrip(":")):
@@ -130,9 +127,9 @@ def default_file_system(listing: str, names: FileSystems) -> str | None:
 
 
 def target_file_system(session: DeviceSession, version: SoftwareVersion, show: Callable[[], str], step: str) -> str:
-    """Return where an image belongs: the file system of the running image, else the default one, with its colon.
+    """Return the file system for images, with its colon: that of the running image, else the default one.
 
-    `show` returns the output of `show file systems`; it is asked only of a device that was booted over the network.
+    `show` returns the output of `show file systems`; it is called only for a device booted over the network.
 
     Raises:
         OutputNotUnderstood: There is none.
@@ -150,16 +147,16 @@ def target_file_system(session: DeviceSession, version: SoftwareVersion, show: C
 
 
 def free_bytes(listing: str) -> int | None:
-    """Return the free space in an output of `dir`, or None."""
+    """Return the free space in the output of `dir`, or None."""
     totals = first(DirTotals, listing)
     return totals.free_bytes if totals is not None else None
 
 
 def file_named(listing: str, name: str) -> DirFile | None:
-    """Return a file or folder of `dir`, or None; a name that differs only in case counts.
+    """Return a file or folder in the output of `dir`, or None; a name that differs only in case counts.
 
     Raises:
-        ValueError: It is not among the rows, and a line is not accounted for, which may be its own.
+        ValueError: It is not among the rows, and a line is unread that may be its row.
     """
     found = read_listing(listing)
     alike = [row for row in found.files if row.name.casefold() == name.casefold()]
@@ -169,13 +166,12 @@ def file_named(listing: str, name: str) -> DirFile | None:
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a name means one file in a command: no wild card (`*`, `?`, `[a]`), blank or pipe."""
+    """Return whether a name means one file in a command: no wild card (`*`, `?`, `[a]`), space or pipe."""
     return _PLAIN.fullmatch(name) is not None
 
 
 SPACE_MARGIN = 1.02
-
-"""A file takes whole blocks and the file system keeps records of it: 2 % on top of its size."""
+"""A file takes whole blocks, and the file system keeps records of it: 2 % on top of its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +188,7 @@ class FlashSpace:
 
     Attributes:
         file_system: Where the image goes, with its colon.
-        free_bytes: Free space there, or None where the device does not show it.
+        free_bytes: Free space there, or None if the device does not show it.
         members: Free space on the other members of a stack.
         mode: How the device boots.
         adds: Whether the image is added (`install add`) after the copy.
@@ -221,7 +217,7 @@ class FlashSpace:
         return f"{short.file_system} of another member has {short.free_bytes} bytes free, {what}"
 
     def notes(self, size_bytes: int) -> tuple[str, ...]:
-        """Return what the operator should know about the space although the copy itself fits."""
+        """Return notes on the space for the operator although the copy itself fits."""
         notes = []
         if self.free_bytes is None:
             notes.append(
@@ -256,17 +252,15 @@ def space_of_members(listing: str, file_system: str, names: FileSystems) -> tupl
 
 
 def needed_bytes(size_bytes: int, *, times: int = 1) -> int:
-    """Return the space that an image needs, so many times over."""
+    """Return the space that `times` copies of an image need."""
     return int(times * size_bytes * SPACE_MARGIN) + 1
 
 
 READY_STATE = "ready"
-
-"""What `show switch` says of a member that takes part, in small letters."""
+"""State of a member that takes part in `show switch`, in lower case."""
 
 HOT = "STANDBY HOT"
-
-"""What `show redundancy states` says of a supervisor that could take over."""
+"""State in `show redundancy states` of a supervisor that could take over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,8 +269,8 @@ class Place:
 
     Attributes:
         place: The member's number, or `standby`.
-        file_system: Its file system with the colon; empty where the device lists none for it.
-        state: What the device says of the member, such as `Ready` or `STANDBY HOT`; may be empty.
+        file_system: Its file system with the colon; empty if the device lists none for it.
+        state: The member's state as printed, such as `Ready` or `STANDBY HOT`; may be empty.
     """
 
     place: str
@@ -285,7 +279,7 @@ class Place:
 
     @property
     def takes_part(self) -> bool:
-        """Return whether the device says that the member is there and ready."""
+        """Return whether the device shows the member as ready."""
         return self.state.casefold() == READY_STATE or HOT in self.state.upper()
 
     def __str__(self) -> str:
@@ -294,7 +288,7 @@ class Place:
 
 
 def other_places(state: SoftwareState, file_systems: str, active: str) -> tuple[Place, ...]:
-    """Return where the other members keep an image; none for a device without members."""
+    """Return where the other members keep an image; empty for a device without members."""
     known = {name for row in rows(FileSystem, file_systems) for name in row.names}
     if state.is_stack:
         states = {unit.number: unit.state for unit in state.units}
@@ -317,9 +311,9 @@ def other_places(state: SoftwareState, file_systems: str, active: str) -> tuple[
 
 
 def count_others(version: SoftwareVersion, file_systems: Callable[[], str], active: str) -> int:
-    """Return how many other switches or supervisors a device has, as far as a check sees it.
+    """Return how many other switches or supervisors a device has, as far as a check can see.
 
-    `show file systems` is asked only where `show version` has no table of members.
+    `show file systems` is read only if `show version` has no table of members.
     """
     if len(version.members) > 1:
         return len(version.members) - 1

@@ -1,18 +1,21 @@
-"""Which files of a full file system could go: old images that nothing names. They are named, and none is removed.
+"""Files on flash: what a copy left, and which old images could be deleted from a full file system.
+
+Removable images are only named here; `tasks.clean` deletes them.
 
 Facts
 -----
-* What runs, what any boot table names, now or from the next reload on, what a line of a configuration names (`boot
-  system`, but also `tftp-server` or an applet's action), and what `packages.conf` names must stay; so must patches
-  (`.smu.bin`), whose absence kept stack members down (CSCwe70969).
-* Without a wireless sub-package (`C9800-SW-iosxe-wlc...`, `.apsp`, `.apdp`) every later `install add` ends in
-  "Improper State" (CSCwd69880). Names of system images have `universalk9` or `_iosxe` in front of the release; what
-  has neither stays.
-* A command may name files by a pattern (an applet's `copy flash:cat9k* usb0:`): what fits one is named by it.
-* A file that nothing names may be there for a purpose all the same: an image that was staged for a later night is one.
-  So of all files only images older than what runs are ever named, by the release in their names.
-* Where one of the tables cannot be read, a member is away, or an operation is half done, it is not known what is
-  needed: then nothing is named, and the reason is given.
+
+* These must stay: what runs; what any boot table names, now or from the next reload on; what a configuration line names
+  (`boot system`, but also `tftp-server` or an applet's action); what `packages.conf` names; and patches (`.smu.bin`),
+  whose absence kept stack members down (CSCwe70969).
+* Without a wireless sub-package (`C9800-SW-iosxe-wlc...`, `.apsp`, `.apdp`) every later `install add` ends in "Improper
+  State" (CSCwd69880). Names of system images have `universalk9` or `_iosxe` in front of the release; files with neither
+  stay.
+* A command may name files by a pattern (an applet's `copy flash:cat9k* usb0:`): a file that matches is named by it.
+* A file that nothing names may still have a purpose, for example an image that was staged for a later night. So only
+  images older than the running one are removable, by the release in their names.
+* If one of the tables cannot be read, a member is away, or an operation is incomplete, it is unknown what is needed:
+  then no file is named, and the reason is given.
 """
 
 from __future__ import annotations
@@ -32,28 +35,25 @@ from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, FlashBus
 from flashferry.devices.platforms.platform import FileSystems, file_name, split_path
 from flashferry.devices.session import DeviceSession
 from flashferry.images.file_name import FileKind, read_file_name, release_in, release_of_image
-from tasks.file_system import file_named, is_plain, read_listing
+from tasks.file_system import READY_STATE, file_named, is_plain, read_listing
 from tasks.read_config import read_running, read_startup
 from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, read_software
 from tasks.step import Step
 from templates.rows import DirError, DirFile, DirTotals, Refusal, first
 
-_READY = "ready"
-
 _SYSTEM = re.compile(r"universalk9|_iosxe(?:_npe)?\.")
-
-"""What the name of a system image has; firmware of a part of the device has none of it, and is never named."""
+"""Part of the name of every system image. Firmware of a part of the device has none of it, and is never named."""
 
 _PATTERN = re.compile(r"[^\s:/\"']*[*?\[][^\s:/\"']*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removable:
-    """Files that could go, by all that the device shows.
+    """Files that could be deleted, by all that the device shows.
 
     Attributes:
         files: The files, the largest first.
-        reason: Why that is not known; empty where it is.
+        reason: Why they are unknown; empty if they are known.
     """
 
     files: tuple[DirFile, ...] = ()
@@ -63,9 +63,9 @@ class Removable:
 def could_go(
     session: DeviceSession, listing: str, *, file_system: str, lines: Iterable[str], kept: Iterable[str]
 ) -> str:
-    """Check what a device needs, and return which files could go, as a hint; see `removable`.
+    """Return as a hint which files of a device could be deleted; see `removable`.
 
-    A device that stops answering here was checked already: what was found is not lost for the want of a hint.
+    If the device stops answering, the hint says so: the result of the check must not be lost for it.
     """
     names = session.platform.file_systems
     try:
@@ -85,11 +85,10 @@ def removable(
     lines: Iterable[str],
     kept: Iterable[str],
 ) -> Removable:
-    """Return the images on a file system that are older than what runs and that nothing names.
+    """Return the images on a file system that are older than the running one and that nothing names.
 
-    `listing` is the output of `dir` of the running image's file system. A file that one of the `lines` of a
-    configuration
-    names stays, and so do those in `kept`: images that are to come, or were staged.
+    `listing` is the output of `dir` of the running image's file system. A file that one of the configuration's `lines`
+    names stays, and so do those in `kept`: images to come, or staged ones.
     """
     reason = _unreadable(software, listing) or _unsettled(software) or _strange(software, listing, file_system, names)
     if reason:
@@ -106,7 +105,7 @@ def removable(
 
 
 def removable_in_words(found: Removable, file_system: str) -> str:
-    """Return what could go, as a hint for a full file system."""
+    """Return which files could be deleted, as a hint for a full file system."""
     if found.reason:
         return f"Which files could go is not known: {found.reason}"
     if not found.files:
@@ -116,7 +115,7 @@ def removable_in_words(found: Removable, file_system: str) -> str:
 
 
 def _unreadable(software: SoftwareState, listing: str) -> str:
-    """Return which table is missing or cut; empty where all are whole."""
+    """Return which table is missing or cut; empty if all are complete."""
     bad = next((one for one in software.answers.values() if one.outcome is Outcome.UNREADABLE), None)
     if bad is not None:
         return f"'{bad.command}' cannot be read"
@@ -133,7 +132,7 @@ def _unreadable(software: SoftwareState, listing: str) -> str:
 
 
 def _unsettled(software: SoftwareState) -> str:
-    """Return what is half done, or which member is away; empty where the device is at rest."""
+    """Return which operation is incomplete, or which member is away; empty if there is neither."""
     if software.mode is Mode.UNKNOWN:
         return "how it boots is not shown"
     if software.timer is not None and software.timer.state.casefold() != "inactive":
@@ -144,12 +143,12 @@ def _unsettled(software: SoftwareState) -> str:
         return "an upgrade in service is going on, or that is not known"
     if len(software.version.members) > max(1, len(software.units)):
         return "the members of the stack are not all shown"
-    away = next((unit for unit in software.units if unit.state.casefold() != _READY), None)
+    away = next((unit for unit in software.units if unit.state.casefold() != READY_STATE), None)
     return f"member {away.number} is {away.state}" if away is not None else ""
 
 
 def _strange(software: SoftwareState, listing: str, file_system: str, names: FileSystems) -> str:
-    """Return why what runs is not found on the file system; empty where it is."""
+    """Return why the running image is not found on the file system; empty if it is."""
     running = software.running_file
     if running is None:
         return "what it runs is not shown"
@@ -171,7 +170,7 @@ def _is_image(row: DirFile) -> bool:
 
 
 def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) -> str:
-    """Return all that names files, as one text."""
+    """Return all texts that may name files, as one text."""
     booted = [path for boot in software.boot for path in boot.all_files]
     installed = [row.version for row in software.packages]
     named = (*booted, *lines, *software.package_files, *installed, software.running_file or "", *kept)
@@ -179,11 +178,10 @@ def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) ->
 
 
 def is_named(name: str, text: str) -> bool:
-    """Return whether a file's name stands anywhere in a text, in any case, or fits a pattern in it.
+    """Return whether a file's name occurs anywhere in a text, in any case, or matches a pattern in it.
 
-    Also as a part of another name: that only keeps a file. Signs may be escaped in it, as in a regular expression, and
-    a
-    set of letters be excluded by `^`.
+    A match within another name counts too: that only keeps a file. Characters may be escaped as in a regular
+    expression, and a set of letters be negated by `^`.
     """
     name, text = name.casefold(), text.casefold().replace("\\", "").replace("[^", "[!")
     patterns = (one for one in _PATTERN.findall(text) if any(letter.isalnum() for letter in one))
@@ -195,21 +193,20 @@ STEP = "remove"
 REMOVE = Step(word=STEP, label="what a broken copy left on flash is removed")
 
 LIMIT_S = 120.0
-
-"""Deleting half a gigabyte from class-C flash takes some ten seconds; twice a minute ends our patience."""
+"""Longest duration of a deletion: half a gigabyte on class-C flash takes some ten seconds."""
 
 _BUSY = re.compile(r"\bbusy\b|\bin (exclusive )?use\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlashFile:
-    """What is at a copy's target.
+    """The file at a copy's target.
 
     Attributes:
         path: The path that was asked for, for example `flash:image.bin`.
-        size_bytes: Its size; None where there is no file.
-        modified: When it was changed last, as printed; may be empty.
-        shown_as: The path as the device itself has it, for example `bootflash:/image.bin`; may be empty.
+        size_bytes: Its size; None if there is no file.
+        modified: Its time stamp, as printed; may be empty.
+        shown_as: The path as the device prints it, for example `bootflash:/image.bin`; may be empty.
     """
 
     path: str
@@ -230,7 +227,7 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
     Raises:
         DeviceRefused: The user may not list it.
         FlashBusy: The device has it open.
-        OutputNotUnderstood: The device answered neither with a file nor with its absence: nothing is guessed.
+        OutputNotUnderstood: The output shows neither the file nor its absence; nothing is guessed.
     """
     platform = session.platform
     if path == platform.copying.no_file:
@@ -252,14 +249,14 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
 
 
 def _is_answer_about(path: str, answered: str, names: FileSystems) -> bool:
-    """Return whether a device answers about a file, on the file system that was asked; some omit that."""
+    """Return whether the output is about the file on the file system asked for; some devices omit the file system."""
     return names.same_file(path, answered) if ":" in answered else file_name(path) == file_name(answered)
 
 
 def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int) -> None:
     """Remove a file that a copy of ours left, and check that it is gone.
 
-    A file larger than what our server gave the device is none of ours.
+    A file larger than what our server delivered is not ours.
 
     Raises:
         DeviceRefused: The file is larger than ours, a configuration names it, or it is still there afterwards.
@@ -287,9 +284,9 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
 
 
 def delete_file(session: DeviceSession, path: str) -> None:
-    """Delete a file that may go, answering the questions about that file alone, and check that it is gone.
+    """Delete a file, confirming only questions about that file, and check that it is gone.
 
-    Where `file prompt quiet` is set nothing is asked: then the path alone says what goes.
+    With `file prompt quiet` the device asks nothing: then only the path decides what is deleted.
 
     Raises:
         DeviceRefused: Its name may stand for several files, or it is still there afterwards.
@@ -332,10 +329,8 @@ class DeleteDialogue(Dialogue):
     """Answers the two questions of `delete` about one file, and no other question.
 
     Args:
-        path: The file.
-        shown_as: The path as the device itself has it, which stands for the same file; empty where that is not known.
-        prompt_pattern: Regular expression of the privileged prompt, alone on a line.
-        questions: What the command asks; the first group of each names the file, that of the last one its whole path.
+        shown_as: The path as the device prints it, which means the same file; empty if unknown.
+        questions: The command's questions; the first group of each is the file, that of the last one its whole path.
     """
 
     def __init__(self, *, path: str, shown_as: str = "", prompt_pattern: str, questions: tuple[Question, ...]) -> None:
@@ -346,12 +341,12 @@ class DeleteDialogue(Dialogue):
 
     @property
     def objection(self) -> str | None:
-        """Return why the question is not one about our file, or None."""
+        """Return why the question is not about our file, or None."""
         asked = self._asked()
         if asked is None:
             return None
         shown = str(asked.pattern.findall(self.text)[-1])
-        # The first question may leave out the file system, which the command has; the last one must name all of it.
+        # The first question may omit the file system, which the command has; the last one must name the whole path.
         if asked is not self._confirmation and ":" not in shown:
             shown = f"{split_path(self._path)[0]}:{shown}"
         return None if _whole(shown) in self._paths else f"expected a question about {self._path}"
@@ -363,24 +358,23 @@ class DeleteDialogue(Dialogue):
 
     @property
     def words(self) -> str:
-        """Return what the device said to it, for an error."""
+        """Return the device's output, for an error."""
         refusal = first(Refusal, self.text)
         return refusal.text if refusal else self.text[-160:].strip()
 
 
 def _whole(path: str) -> tuple[str, str]:
-    """Return file system and name of a path, so that two paths that are equal stand for one file."""
+    """Return file system and name of a path, so that equal pairs mean the same file."""
     system, name = split_path(path)
     return system.casefold(), name
 
 
 NOT_KNOWN = "not known: "
-
-"""How the answer begins where there is none, with the reason after it; never taken for the absence of a file."""
+"""Prefix of an answer that is unknown, before the reason; never taken for the absence of a file."""
 
 
 def describe_partial_file(session: DeviceSession, target: str) -> str | None:
-    """Return path and size of the file at a copy's target, None without a file, or why that is not known."""
+    """Return path and size of the file at a copy's target, None without a file, or why that is unknown."""
     try:
         return in_words(file_at(session, target))
     except FlashferryError as error:
@@ -388,10 +382,10 @@ def describe_partial_file(session: DeviceSession, target: str) -> str | None:
 
 
 def advice(named: str, *, image_bytes: int, is_other: bool, run_id: str) -> str:
-    """Return what to do about what a copy left: a sentence that agrees with what the next run does.
+    """Return what to do about the file that a copy left, in agreement with what the next run does.
 
-    The next check hashes a file of the image's size, and copies nothing where it is the image; it refuses any other
-    file, unless it may remove what this run left. With `is_other` the device proved that the file is not the image.
+    The next check hashes a file of the image's size, and copies nothing if it is the image; it refuses any other file,
+    unless it may remove what this run left. With `is_other` the device proved that the file is not the image.
     """
     resume = f"'flashferry stage --resume {run_id}'"
     if named.startswith(NOT_KNOWN):
@@ -411,5 +405,5 @@ def _size(size_bytes: int) -> str:
 
 
 def in_words(file: FlashFile) -> str | None:
-    """Return path and size of a file; None where there is none."""
+    """Return path and size of a file; None if there is none."""
     return None if file.size_bytes is None else f"{file.path}{_size(file.size_bytes)}"

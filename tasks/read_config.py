@@ -30,9 +30,8 @@ _MOVES = re.compile(
     r"^(Building configuration\.\.\.|(Current|Uncompressed) configuration\b.*|Using \d+ out of \d+ bytes.*"
     r"|ntp clock-period \d+|Load for five secs: .*|Time source is .*)$"
 )
-
-"""Lines that change by themselves. All but `ntp clock-period` head the output; the last two are `terminal exec prompt
-timestamp`."""
+"""Lines that change by themselves. All but `ntp clock-period` are in the header of the output; the last two are those
+of `terminal exec prompt timestamp`."""
 
 _SYSLOG = re.compile(r"%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)?[0-7]-[A-Z0-9_]+:")
 
@@ -41,11 +40,9 @@ _SYSLOG_LINE = re.compile(r"(?:\d+: )?[*.]?[A-Z][a-z]{2} +\d+ [\d:. ]+.*?" + _SY
 _IN_ORDER = re.compile(
     r"(?:no )?(access-list \S+|ipv?6? ?prefix-list \S+|boot system|ip name-server|(?:tacacs|radius)-server host)\b"
 )
-
-"""Global lines whose order among each other means something."""
+"""Global lines whose order matters."""
 
 _FREE_BODY = re.compile(r"(?:interface|line) ")
-
 """Sections whose lines may come in any order."""
 
 _HEAD_SECTIONS = 20
@@ -55,7 +52,7 @@ _KEYWORD = re.compile(r"[a-z][a-z-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """A configuration without what moves by itself, as digests.
+    """A configuration as digests, without the lines that change by themselves.
 
     Attributes:
         whole: SHA-256 over all of it, hexadecimal: equal means equal.
@@ -68,13 +65,12 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How a configuration differs from a fingerprint; false where they are equal.
+    """The difference of a configuration from a fingerprint; false if they are equal.
 
     Attributes:
-        added: Lines that were not there before; of all but those that staging may set only the first one or two
-            keywords.
-        gone: How many lines of before are missing.
-        reordered: Whether the same lines stand in another order that means something, or in other sections.
+        added: New lines; only the first one or two keywords of those that staging may not set.
+        gone: Number of missing lines.
+        reordered: Whether the same lines are in another order that matters, or in other sections.
     """
 
     added: tuple[str, ...]
@@ -107,7 +103,7 @@ def fingerprint(configuration: Configuration, *, salt: str) -> Fingerprint:
 
 
 def difference(before: Fingerprint, configuration: Configuration, *, salt: str) -> Difference:
-    """Return how a configuration differs from what a fingerprint was taken of.
+    """Return how a configuration differs from the one of a fingerprint.
 
     Raises:
         ConfigNotUnderstood: A text in it does not end.
@@ -120,7 +116,7 @@ def difference(before: Fingerprint, configuration: Configuration, *, salt: str) 
 
 
 def new_lines(before: Fingerprint, configuration: Configuration, *, salt: str) -> tuple[str, ...]:
-    """Return the global lines that were not there when a fingerprint was taken, in full: they may hold secrets.
+    """Return the global lines that are not in a fingerprint, in full: they may hold secrets.
 
     Raises:
         ConfigNotUnderstood: A text in the configuration does not end.
@@ -129,7 +125,7 @@ def new_lines(before: Fingerprint, configuration: Configuration, *, salt: str) -
 
 
 def holds_syslog(configuration: Configuration) -> bool:
-    """Return whether a log line may have been written into a configuration: reading it again shows that."""
+    """Return whether a log line may have been printed into a configuration; reading it again decides."""
     found = sections_of(configuration)
     return any(_SYSLOG.search(one.line) for one in found if not one.line.startswith(("event ", "logging ")))
 
@@ -143,7 +139,7 @@ def _fingerprint(kept: Sequence[Section], salt: str) -> Fingerprint:
 
 
 def _unknown(before: Fingerprint, lines: Iterable[str], salt: str) -> tuple[list[str], int]:
-    """Return the lines that a fingerprint does not have, and how many of its own are not among them."""
+    """Return the lines that are not in a fingerprint, and how many of its lines are missing."""
     missing, new = Counter(before.lines), []
     for line in lines:
         if missing[digest := _digest(line, salt)]:
@@ -154,7 +150,7 @@ def _unknown(before: Fingerprint, lines: Iterable[str], salt: str) -> tuple[list
 
 
 def _kept(configuration: Configuration) -> list[Section]:
-    """Return the sections that count: not the head before `version`, no comment, nothing that moves by itself."""
+    """Return the sections that count: not the header before `version`, no comment, nothing that changes by itself."""
     found = sections_of(configuration)
     heads = (number for number, one in enumerate(found[:_HEAD_SECTIONS]) if one.line.startswith("version "))
     return [one for one in found[next(heads, 0) :] if not one.is_comment and not _moves(one)]
@@ -186,7 +182,7 @@ def _ordered(body: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _in_order(kept: Iterable[Section]) -> list[str]:
-    """Return the sections whose order means something, by kind and in their order."""
+    """Return the sections whose order matters, by kind and in their order."""
     found = [(match[1], _block(one)) for one in kept if (match := _IN_ORDER.match(one.line))]
     return [block for _, block in sorted(found, key=lambda pair: pair[0])]
 
@@ -200,10 +196,10 @@ def _digest(line: str, salt: str) -> str:
 
 
 def _shown(line: str) -> str:
-    """Return what may be shown of a line that is not ours.
+    """Return the part of a line that may be shown although it is not ours.
 
-    A configuration has secrets in too many places to name them (`password X`, `key X`, `path ftp://u:p@h`, a community
-    after `version 2c`). So only the first word is shown, and the second where it is a keyword with two more words after
+    A configuration has secrets in too many places to list them (`password X`, `key X`, `path ftp://u:p@h`, a community
+    after `version 2c`). So only the first word is shown, and the second if it is a keyword with two more words after
     it.
     """
     words = line.split()
@@ -220,13 +216,13 @@ SAVED = "NVRAM config last updated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationState:
-    """What is known of a device's configuration as a whole; None where a device does not show it.
+    """The state of a device's configuration as a whole; None for what the device does not show.
 
     Attributes:
         saved: Whether running and startup configuration agree.
-        differing_lines: How many lines differ, or None where they were not compared.
-        changed_at: When, as the device prints it.
-        rollback: Who has armed a rollback, and until when.
+        differing_lines: Number of differing lines, or None if not compared.
+        changed_at: Time of the last change, as printed.
+        rollback: The user who armed a rollback, and its time.
     """
 
     saved: bool | None
@@ -250,7 +246,7 @@ class ConfigurationState:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what the operator should know."""
+        """Return notes for the operator."""
         if self.saved is not False:
             return ()
         who = f"; last changed at {self.changed_at}" if self.changed_at else ""
@@ -260,14 +256,14 @@ class ConfigurationState:
 
 
 def saved_by_stamps(running: str, startup: str) -> bool | None:
-    """Return what the stamps say: True for saved, False for changed since, None where they do not say."""
+    """Return whether the configuration is saved, by its stamps; None if they do not show that."""
     if first(Unchanged, running) is not None:
         return True
     changed, saved = _stamp(running, CHANGED), _stamp(running, SAVED)
     if changed is None:
         return None
     if saved is None:
-        # Newer releases stamp the change only; the startup configuration then carries the stamp that it was saved with.
+        # Newer releases stamp only the change; the startup configuration then has the stamp of its save.
         saved = _stamp(startup, CHANGED)
         if saved is None:
             return None
@@ -277,7 +273,7 @@ def saved_by_stamps(running: str, startup: str) -> bool | None:
 
 
 def last_change(running: str) -> tuple[str | None, str | None]:
-    """Return when and by whom a configuration was changed last."""
+    """Return time and user of a configuration's last change."""
     stamp = _stamp(running, CHANGED)
     if stamp is None:
         return None, None
@@ -285,14 +281,14 @@ def last_change(running: str) -> tuple[str | None, str | None]:
 
 
 def differing_lines(output: str) -> int | None:
-    """Return how many lines `show archive config differences` names, or None where it is not understood."""
+    """Return the number of lines in `show archive config differences`, or None if it is not understood."""
     if first(NoDifference, output) is not None:
         return 0
     return len(rows(ConfigDifference, output)) or None
 
 
 def lock_holder(output: str) -> str | None:
-    """Return who holds a lock by `show configuration lock`, or None."""
+    """Return the user who holds a lock by `show configuration lock`, or None."""
     for lock in rows(ConfigLock, output):
         if lock.state.upper() == "LOCKED":
             cause = f" ({lock.cause})" if lock.cause else ""
@@ -318,7 +314,7 @@ def _same(one: ConfigStamp, other: ConfigStamp) -> bool:
 
 
 def _before(changed: ConfigStamp, saved: ConfigStamp) -> bool | None:
-    """Compare two stamps of one device; None where the time zone of its clock changed in between.
+    """Compare two stamps of one device; None if its clock's time zone changed in between.
 
     Within one second the order is unknown, and a change that may have come last counts as one.
     """
@@ -328,24 +324,24 @@ def _before(changed: ConfigStamp, saved: ConfigStamp) -> bool | None:
     return at[0] < at[1]
 
 
+LATE_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
+"""Pauses between readings of our lines: a device may show its configuration as it was some seconds ago."""
 READINGS = 3
-
-"""So often a configuration is read that a log line fell into."""
+"""Readings of a configuration that a log line was printed into."""
 
 ASK_LIMIT_S = 60.0
-
 """Longest silence of such a command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """A configuration as it was read; never stored, for it holds secrets.
+    """A configuration as read; never stored, since it holds secrets.
 
     Attributes:
         text: All of it.
-        sections: The same as IOS reads it.
+        sections: The same, parsed as IOS parses it.
         lines: Its global lines, with the entries of a standard list, however the list is shown.
-        comments: Its comments in the first column, the stamps among them, as one text.
+        comments: Its comments in the first column, including the stamps, as one text.
         tcp: The lines that staging may change.
     """
 
@@ -364,10 +360,10 @@ class Configured:
 def read_running(session: DeviceSession, *, without_syslog: bool = False) -> Configured:
     """Return the running configuration as it is now.
 
-    With `without_syslog` it is read again, a few times at most, where a log line was written into it.
+    With `without_syslog` it is read again, a few times at most, if a log line was printed into it.
 
     Raises:
-        OutputNotUnderstood: It is not whole, or a text in it does not end.
+        OutputNotUnderstood: It is not complete, or a text in it does not end.
     """
     for _ in range(READINGS - 1 if without_syslog else 0):
         found = _configured(session, session.running_config())
@@ -377,7 +373,7 @@ def read_running(session: DeviceSession, *, without_syslog: bool = False) -> Con
 
 
 def ask_or_empty(session: DeviceSession, command: str) -> str:
-    """Return the output of a command, empty where the release lacks it or the user may not give it."""
+    """Return the output of a command; empty if the release lacks it or the user may not use it."""
     try:
         return session.ask(command, limit_s=ASK_LIMIT_S)
     except DeviceRefused:
@@ -385,7 +381,7 @@ def ask_or_empty(session: DeviceSession, command: str) -> str:
 
 
 def read_startup(session: DeviceSession) -> Configured:
-    """Return the startup configuration as it is now; an empty one where the device has none."""
+    """Return the startup configuration as it is now; an empty one if the device has none."""
     return _configured(session, session.startup_config())
 
 

@@ -1,13 +1,16 @@
-"""Step `restore`: put every line back that is still as we set it, then prove that the configuration is what it was.
+"""Step `restore`: undo every line that is still as we set it, then prove that the configuration is what it was.
 
 Facts
 -----
-* What a device shows may be late by seconds, in either direction. So what takes our lines back is sent also where they
-  are not shown: where they are gone it does nothing. And the proof is looked at a second time, once the device settled.
-* Mark and applet keep others off and undo our lines by themselves. So they stay until the lines are proven gone, and go
-  in a configuration session of their own; the last reading proves them gone as well.
-* Undoing a line may change another one: a default is shown that was not, a neighbour is gone. Who made a difference is
-  proven only where nothing of ours was ever sent, or by the operator. So it keeps the device in the journal.
+
+* A device may show a change seconds late, when it is set and when it is removed. So the lines that undo ours are sent
+  even if ours are not shown: they do nothing if ours are gone. And the proof is read a second time, once the device has
+  settled.
+* Mark and applet keep other controllers off and undo our lines by themselves. So they stay until the lines are proven
+  gone, and are removed in a configuration session of their own; the last reading proves them gone as well.
+* Undoing a line may change another one: a default is shown that was not, a neighbouring line is gone. The author of a
+  difference is proven only if nothing of ours was ever sent, or by the operator. So a difference keeps the device in
+  the journal.
 """
 
 from __future__ import annotations
@@ -56,35 +59,35 @@ RESTORE = Step(
 )
 
 SETTLE_S = 0.25
-"""So long after the last line was sent a device that showed our lines at once is looked at again."""
+"""Seconds after the last line until the last reading, for a device that showed our lines at once."""
 
 UNKNOWN_SETTLE_S = 2.0
-"""The same where it is not known how late it shows what is set."""
+"""The same if it is unknown how late the device shows what is set."""
 
 LATE_PAUSES_S = (0.0, 0.5, 1.5, 3.0)
-"""Pauses in front of looks for lines that should be gone; each time they are taken back again."""
+"""Pauses before readings of lines that should be gone; each time they are undone again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
-    """What restoring did, and the proof.
+    """The result of a restore, with the proof.
 
     Attributes:
-        commands: Lines that were sent.
+        commands: The lines sent.
         foreign: Lines that are neither ours nor what was there before; they were left alone.
-        running: The lines that staging may change, after.
-        running_difference: The whole running configuration against the snapshot, stamps left out.
+        running: The lines that staging may change, afterwards.
+        running_difference: The whole running configuration compared with the snapshot, without stamps.
         startup_changed: Whether those lines of the startup configuration changed while we were tuned.
-        held_by: What could bring our lines back, so that the device stays in the journal; None where nothing can.
+        held_by: What could restore our lines, so that the device stays in the journal; None if nothing can.
         held_hint: What to do about it, or None.
-        passes: Whether that is over by itself after a while.
-        applet_was_gone: Whether the applet that undoes our lines (`tasks.dead_man`) was not there any more.
-        missing: Lines of the start that are not there, as far as their text is known.
-        proposals: Lines that lead back to the start, as far as their text is known; none where nothing was typed and
-            a run's mark stands there.
-        hidden: Lines of ours that the device took and never showed: their undoing was sent, and proves nothing.
-        left: Lines of ours that are in force still; only where the operator accepted that.
-        not_typed: Why nothing was typed, although the device differs from the start; None where it was not held back.
+        passes: Whether that ends by itself after a while.
+        applet_was_gone: Whether the applet that undoes our lines (`tasks.dead_man`) was already gone.
+        missing: Lines of the start that are missing, as far as their text is known.
+        proposals: Lines that lead back to the start, as far as their text is known; none if nothing was sent and a
+            run's mark is there.
+        hidden: Lines of ours that the device accepted and never showed: their undoing was sent, and proves nothing.
+        left: Lines of ours that are still in force; only if the operator accepted that.
+        not_typed: Why nothing was sent although the device differs from the start, or None.
     """
 
     commands: tuple[str, ...]
@@ -109,7 +112,7 @@ class RestoreReport:
 
     @property
     def undecided(self) -> str | None:
-        """Return what the operator has to decide about, since its author is not proven, or None."""
+        """Return the differences that the operator has to decide about, since their author is not proven, or None."""
         if not self._findings:
             return None
         about = self.not_typed + "; nothing was typed" if self.not_typed else ""
@@ -119,7 +122,7 @@ class RestoreReport:
         return "; ".join(part for part in parts if part) + "; this awaits a decision"
 
     def decision(self, host: str) -> str:
-        """Return how a device that awaits a decision is released, by its inventory name."""
+        """Return how the operator releases a device that awaits a decision, by its inventory name."""
         lines = ", ".join(f"'{line}'" for line in self.proposals)
         back = f"To have it as it was, enter {lines} by hand and run 'flashferry recover' again; to" if lines else "To"
         return f"{back} keep it as it is now, run 'flashferry recover --accept {host}'"
@@ -174,22 +177,21 @@ def restore_device(
 ) -> RestoreReport:
     """Undo our changes as far as they are still ours, and compare the whole configuration with the snapshot.
 
-    May be called at any time and again. Nothing is typed where another run has the device.
+    Can be called at any time and repeatedly. Nothing is sent if another run holds the device.
 
     Args:
         session: An open session.
-        before: What the configuration was.
-        changes: What we set, or may have set.
-        settle_s: How long after the last line the device is read again, in seconds; without changes one reading is
-            enough.
-        is_again: Whether this was tried before: what the device made of the lines that put back is ours then.
-        needs_mark: Whether nothing is typed either where neither the journal's mark nor its whole applet is there, or
-            another run's mark is: the journal may be older than what the device shows.
-        doubt: Why nothing is typed in any case, or None.
+        before: The snapshot.
+        changes: The lines that we set, or may have set.
+        settle_s: Seconds after the last line until the last reading; without changes one reading is enough.
+        is_again: Whether this was tried before: what the device made of the undoing lines is then ours.
+        needs_mark: Whether nothing is sent either if neither the journal's mark nor its whole applet is there, or if
+            another run's mark is: the journal may be older than the device's state.
+        doubt: Why nothing is sent in any case, or None.
         is_accepted: Whether the operator accepts what is left: it is reported, not raised.
 
     Raises:
-        RestoreIncomplete: A line of ours is still in force after its undoing was sent, or one is that may be ours.
+        RestoreIncomplete: A line of ours, or one that may be ours, is still in force after its undoing was sent.
         DeviceUnreachable: The session was lost; the journal still has the device.
     """
     run = _Restoring(session, before, changes, settle_s, is_again=is_again, is_accepted=is_accepted)
@@ -230,7 +232,7 @@ class _Restoring:
         not_typed = (not_typed or doubt) if self._changes else None
         if not_typed is not None:
             startup = read_startup(self._session)
-            # Where nothing of ours is shown, there was nothing to type.
+            # If nothing of ours is shown, there was nothing to undo.
             is_clear = not self._difference(seen) or (self._is_free(seen) and doubt is None)
             held = self._threat(seen, startup) if is_clear else None
             return self._reported(seen, startup, held, None if is_clear else not_typed)
@@ -245,7 +247,7 @@ class _Restoring:
         plan = self._plan(seen)
         missing, proposals = self._lines_back(seen)
         if not_typed is not None and any(is_mark(line) for line in seen.tcp.lines):
-            # A run may be at work there: its lines are not to be entered away by hand.
+            # Another run may be staging it: its lines must not be removed by hand.
             proposals = ()
         return RestoreReport(
             commands=tuple(self._sent),
@@ -265,25 +267,25 @@ class _Restoring:
         )
 
     def _left(self, seen: Configured, plan: RestorePlan) -> tuple[str, ...]:
-        """Return lines of ours that are in force."""
+        """Return our lines that are in force."""
         return tuple(dict.fromkeys(self._present(seen, line) for line in (*plan.commands, *plan.closing)))
 
     def _present(self, seen: Configured, undo: str) -> str:
-        """Return what is shown of a line whose undoing is still needed."""
+        """Return the shown line whose undoing is still needed."""
         for change in self._changes:
             if undo in {change.off, change.before, change.by_default}:
                 return change.line_in(seen.tcp, seen.lines, beside=self._changes) or change.ours
         return undo
 
     def _reason_not_to_type(self, seen: Configured, *, needs_mark: bool) -> str | None:
-        """Return why nothing may be typed, by mark and applet that the device shows; None where lines are ours."""
+        """Return why nothing may be sent, by the mark and applet on the device; None if the lines are ours."""
         marks = [change for change in self._changes if change.is_mark]
         is_marked = any(change.line_in(seen.tcp, ()) for change in marks)
         other = other_mark(seen.tcp.lines, marks_in(self._changes))
         if other is not None and (needs_mark or not is_marked):
             return f"{owner_of(other)} has this device in its hands (its mark there is '{other}')"
         if needs_mark and marks and not is_marked and not self._is_ours_by_applet(seen):
-            # It is typed before any other line: where it was never seen, there may be no line of ours either.
+            # The mark is sent before any other line: if it was never seen, no line of ours may be there either.
             mark, was_seen = marks[0].ours, any(change.shown for change in marks)
             left, no_more = ("left", " any more") if was_seen else ("was to leave", "")
             return (
@@ -293,14 +295,14 @@ class _Restoring:
         return None
 
     def _is_ours_by_applet(self, seen: Configured) -> bool:
-        """Return whether the applet of the journal stands there whole and alone, and would undo its mark and lines.
+        """Return whether the journal's applet is there, whole and alone, and would undo the journal's mark and lines.
 
-        It is armed before the mark is typed, and names the run by that mark: no other run's does. A line like one of
-        ours beside it was entered by a colleague, or its mark was taken away: the operator decides.
+        It is armed before the mark is set and names the run by that mark, so no other run's applet matches. If a line
+        like one of ours is there as well, a colleague entered it or removed its mark: the operator decides.
         """
         configure = self._session.platform.commands.configure
         lines = [replace(change, shown=None) for change in self._changes if not change.is_applet]
-        # What was there before ours is no line like one of ours.
+        # A line from before is not one of ours.
         if any(line.line_in(seen.tcp, seen.lines) not in (None, line.before) for line in lines):
             return False
         for applet in (change for change in self._changes if change.is_applet):
@@ -313,18 +315,14 @@ class _Restoring:
         return False
 
     def _is_free(self, seen: Configured) -> bool:
-        """Return whether there is nothing to type: no line of ours, none that may be one, no other mark."""
+        """Return whether there is nothing to undo: no line that is or may be ours, no other mark."""
         plan = self._plan(seen)
         others = other_mark(seen.tcp.lines, marks_in(self._changes))
         return not (plan.commands or plan.closing or plan.uncertain or self._renamed(seen) or others)
 
     def _undone(self, seen: Configured) -> Configured:
-        """Take our lines back until none is shown any more; return the configuration. Mark and applet stay.
-
-        Raises:
-            RestoreIncomplete: One still is, or something that may be ours.
-        """
-        # The first time also what is not shown: the device may be late, and what is gone is not harmed.
+        """Undo our lines until none is shown; return the configuration. Mark and applet stay. Raises if one is left."""
+        # The first time undo lines that are not shown, too: the device may show them late.
         commands = self._plan(seen, is_sure=not self._sent).commands
         for pause_s in LATE_PAUSES_S:
             if not commands:
@@ -343,16 +341,12 @@ class _Restoring:
         self._sent_at = time.monotonic()
 
     def _closed(self, seen: Configured) -> Configured:
-        """Take applet and mark back, our lines being gone; return the configuration once the device has settled.
-
-        Raises:
-            RestoreIncomplete: One of them is still there, or a line of ours is back.
-        """
+        """Remove applet and mark after our lines; return the settled configuration. Raises if one is left or back."""
         closing = self._plan(seen, is_sure=True).closing
         if self._sent_at is not None:
             time.sleep(max(0.0, self._sent_at + self._settle_s - time.monotonic()))
             if closing and self._settle_s > SETTLE_S:
-                # Where the device is late, one look did not prove the lines gone.
+                # If the device shows changes late, one reading does not prove the lines gone.
                 seen = self._still_undone(read_running(self._session))
         for pause_s in LATE_PAUSES_S if self._sent or closing else ():
             if closing:
@@ -371,7 +365,7 @@ class _Restoring:
         return self._checked(seen)
 
     def _still_undone(self, seen: Configured) -> Configured:
-        """Take our lines back once more where they came back."""
+        """Undo our lines once more if they are back."""
         return self._undone(seen) if self._plan(seen).commands and not self._is_accepted else seen
 
     def _incomplete(self, needed: tuple[str, ...]) -> RestoreIncomplete:
@@ -408,7 +402,7 @@ class _Restoring:
         return seen
 
     def _by_its_shown_words(self, seen: Configured) -> Callable[[str], str]:
-        """Return a function from what takes a line back to the same in the words of the device."""
+        """Return a function from an undoing line to the same in the device's words."""
         others = {
             change.off: f"no {change.shown}"
             for change in self._changes
@@ -427,7 +421,7 @@ class _Restoring:
         return f"enter '{change.off}' by hand" + (", which takes all of that list" if change.is_list else "")
 
     def _renamed(self, seen: Configured) -> list[tuple[str, str | None]]:
-        """Return new lines of no family of ours that may be one of ours that was not seen."""
+        """Return new lines of other families that may be lines of ours that were not seen."""
         unseen = [change for change in self._changes if change.shown is None]
         if not unseen:
             return []
@@ -440,7 +434,7 @@ class _Restoring:
         ]
 
     def _lines_back(self, seen: Configured) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the lines of the start that are missing, and what leads back to the start; both as far as known."""
+        """Return the missing lines of the start, and the lines that lead back to the start; both as far as known."""
         if not self._difference(seen):
             return (), ()
         new = new_lines(self._before.running_fingerprint, seen.sections, salt=self._before.salt)
@@ -454,7 +448,7 @@ class _Restoring:
         return difference(self._before.running_fingerprint, seen.sections, salt=self._before.salt)
 
     def _threat(self, seen: Configured, startup: Configured) -> Threat | None:
-        """Return what could bring our lines back; nothing can where none was ever set."""
+        """Return what could restore our lines; None if none was ever set."""
         if not self._changes:
             return None
         if holds_ours(self._changes, startup.sections, self._session.platform):

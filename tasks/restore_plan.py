@@ -1,4 +1,4 @@
-"""Which line that a device shows is which of ours, and how to put lines back exactly. Pure."""
+"""Which of our lines a shown line is, and which lines restore the configuration exactly. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from tasks.run_marker import is_mark
 from tasks.tcp_config import Change, TcpLines, may_be_shown, shows, window_of
 
 ROUNDING = 0.02
-
-"""A window that differs from ours by no more is ours, rounded by the device."""
+"""A window that differs from ours by no more than this share is ours, rounded by the device."""
 
 
 class LineState(Enum):
-    """What stands where we meant to set a line.
+    """The line found in place of a line of ours.
 
     Attributes:
-        BEFORE: What was there before: ours was never set, refused, undone, or is not shown (yet).
-        UNCERTAIN: What the device may have made of a line of ours, or of the one that puts back; or a colleague's
-            change.
+        BEFORE: The line from before: ours was never set, refused, undone, or is not shown (yet).
+        UNCERTAIN: What the device may have made of our line, or of the one that undoes it; or a colleague's change.
         FOREIGN: A line that ours cannot have become.
     """
 
@@ -36,9 +34,9 @@ class LineState(Enum):
 def line_state(
     change: Change, now: str | None, others: frozenset[str] = frozenset(), *, is_undone: bool = False
 ) -> LineState:
-    """Return what stands where we meant to set a line, by the line `now` shown for its keyword.
+    """Return the state of a line of ours, given `now`, the line shown for its keyword.
 
-    With `is_undone` the line that was there before has just been sent.
+    With `is_undone` the line from before has just been sent.
     """
     if change.is_mark:
         return LineState.BEFORE if now is None else LineState.OURS
@@ -49,22 +47,21 @@ def line_state(
     if now == change.before:
         return LineState.BEFORE
     if change.shown == "" and change.before is None and change.is_off(now):
-        # A default that we tried to switch off and on: a rollback may have brought that moment back.
+        # A default that we tried to switch off and on: a rollback may have restored that moment.
         return LineState.UNCERTAIN
     if _is_ours(change, now):
         return LineState.OURS
     if change.kind is ValueKind.BYTES and _has_lost_digits(change.before, now):
-        # What became of the line that puts back: ours to mend where we have just typed it.
+        # A damaged copy of the line that undoes ours: ours to repair if we have just sent it.
         return LineState.OURS if is_undone else LineState.UNCERTAIN
     is_explained = is_undone or (change.shown is None and _may_be_ours(change, now))
     return LineState.UNCERTAIN if is_explained else LineState.FOREIGN
 
 
 def _serving_state(change: Change, now: str | None, others: Iterable[str]) -> LineState:
-    """Return what stands where a line was meant to be by which the device serves others.
+    """Return the state of a line by which the device serves others.
 
-    Its name was free a moment before it was typed. Anything else under that name stays uncertain: another list may have
-    got
+    Its name was free right before it was sent. Anything else under that name stays uncertain: another list may have got
     our entries.
     """
     kind = change.serves
@@ -79,10 +76,10 @@ def _serving_state(change: Change, now: str | None, others: Iterable[str]) -> Li
 
 def _is_ours(change: Change, now: str | None) -> bool:
     if now is None:
-        # On by default there: our line is taken and not printed.
+        # On by default there: our line is accepted and not shown.
         return change.may_be_hidden and not change.shown
     if shows(change, now) or now == change.shown or (change.before is None and change.is_off(now)):
-        # The last case: on by default there as well, and it was our own undoing that switched it off.
+        # The last case: a default that our own undoing switched off.
         return True
     if change.kind is ValueKind.BYTES:
         return _is_rounded(change, now) or (change.shown is None and _has_lost_digits(change.ours, now))
@@ -106,7 +103,7 @@ def _has_lost_digits(sent: str | None, now: str | None) -> bool:
 def _may_be_ours(change: Change, now: str | None) -> bool:
     """Return whether a device may have made this of a line of ours that was not seen.
 
-    It takes no larger window than it was given, and may show no line at all.
+    It takes no larger window than the one sent, and may show no line at all.
     """
     if now is None:
         return True
@@ -115,11 +112,11 @@ def _may_be_ours(change: Change, now: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedLines:
-    """Our lines with what the device shows of them.
+    """Our lines with how the device shows them.
 
     Attributes:
-        changes: Those that were matched, with how the device shows them; then the others.
-        unmatched: Those of which it shows nothing that could be theirs.
+        changes: Matched changes with how the device shows them; then the others.
+        unmatched: Changes of which it shows nothing that could be theirs.
     """
 
     changes: tuple[Change, ...]
@@ -127,7 +124,7 @@ class MatchedLines:
 
     @property
     def in_other_words(self) -> tuple[Change, ...]:
-        """Return those that the device shows otherwise than they were sent."""
+        """Return the changes that the device shows differently from what was sent."""
         return tuple(one for one in self.changes if one.shown and not shows(one, one.shown))
 
 
@@ -149,9 +146,9 @@ def match_lines(changes: Iterable[Change], present: TcpLines, *, new_lines: Iter
 
 
 def _own_line(change: Change, now: str | None) -> str | None:
-    """Return the line under our keyword where it is what the device made of ours."""
+    """Return the line under our keyword if it is what the device made of ours."""
     if now is None:
-        # On by default there, and switched off before: our line is taken and not printed.
+        # On by default there, and switched off before: our line is accepted and not shown.
         return "" if change.may_be_hidden else None
     if shows(change, now):
         return now
@@ -159,12 +156,12 @@ def _own_line(change: Change, now: str | None) -> str | None:
         return None
     if change.kind is ValueKind.INTERFACE:
         return None
-    # A window may be rounded or clamped to whatever the device takes; a word may stand behind a switch.
+    # A window may be rounded or clamped by the device; a switch may be shown with one more word.
     return now if change.kind is ValueKind.BYTES or now.startswith(f"{change.ours} ") else None
 
 
 def _renamed(change: Change, new_lines: Iterable[str]) -> str | None:
-    """Return the one new line that holds our keyword or our value, for a release that has another word for it."""
+    """Return the one new line that holds our keyword or value, for a release with another word for it."""
     value = change.ours.split()[-1]
     found = [
         line
@@ -176,7 +173,7 @@ def _renamed(change: Change, new_lines: Iterable[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignChange:
-    """A line that is neither what it was nor what we set; its author is not proven, so it was left alone."""
+    """A line that is neither what it was nor what we set. Its author is not proven, so it was left alone."""
 
     keyword: str
     before: str | None
@@ -193,12 +190,12 @@ class ForeignChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """What to send so that the lines are what they were, and what must be left alone.
+    """The lines that restore the configuration, and those to leave alone.
 
     Attributes:
         foreign: Lines that are neither ours nor what was there before.
         uncertain: Lines that may be ours in other words: left alone, and kept in the journal.
-        closing: What to send once our lines are proven gone: it takes back the applet, then the mark.
+        closing: Lines that remove the applet, then the mark; sent once our lines are proven gone.
     """
 
     commands: tuple[str, ...]
@@ -217,16 +214,16 @@ def plan_restore(
 ) -> RestorePlan:
     """Return how to undo our changes, whatever happened since they were planned.
 
-    A line that is as before needs nothing (never sent, refused, undone by a reload, or restored already), so the
-    plan is right after a crash at any moment and may be applied again and again.
+    A line that is as before needs nothing (never sent, refused, undone by a reload, or restored already), so the plan
+    is right after a crash at any moment and can be applied repeatedly.
 
     Args:
-        changes: What we meant to set.
+        changes: The lines that we meant to set.
         present: The lines as the device shows them.
-        others: All global lines that it shows, where one of ours may be shown in words of another family.
-        sent: Lines that were sent just now to undo them; what became of such a line is ours as well.
-        is_sure: Also take back what is shown as before: a device may be late in showing what is in force, and what
-            takes our line back does nothing where it is gone.
+        others: All its global lines, if one of ours may be shown in words of another family.
+        sent: Lines just sent to undo them; what became of such a line is ours as well.
+        is_sure: Whether lines that are shown as before are undone too: a device may show late what is in force, and
+            undoing a line that is gone does nothing.
     """
     lines = tuple(others)
     shown, undone = frozenset(lines), frozenset(sent)
@@ -255,11 +252,10 @@ def plan_restore(
 
 
 def undo_rank(change: Change) -> tuple[bool, bool, bool]:
-    """Return the sort key of the order in which lines are taken back.
+    """Return the sort key of the order in which lines are undone.
 
     A mark goes last: until then other runs see it. An applet stays as long as lines do, and a list as long as a line
-    refers
-    to it.
+    refers to it.
     """
     return change.is_mark, change.is_applet, change.is_list
 
@@ -267,19 +263,19 @@ def undo_rank(change: Change) -> tuple[bool, bool, bool]:
 def lines_back(
     start: Iterable[str], present: Iterable[str], new: Iterable[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the lines of the start that are missing, and what leads back to the start; both as far as known.
+    """Return the missing lines of the start, and the lines that lead back to the start; both as far as known.
 
-    Of the `new` lines that were not there at the start, what may hold a secret, or another run's, is left out.
+    Of the `new` lines, those that may hold a secret or are another run's are left out.
     """
     missing = tuple((Counter(start) - Counter(present)).elements())
     more = [line for line in new if may_be_shown(line) and not (is_mark(line) or is_applet(line))]
-    # A line of the start takes the place of the one that stands there now.
+    # Restoring a missing line replaces the present one of the same setting.
     replaced = {_setting(line) for line in missing}
     return missing, (*(_negated(line) for line in more if _setting(line) not in replaced), *missing)
 
 
 def _setting(line: str) -> tuple[str, ...]:
-    """Return the first three words of a line without a `no`: what it is about."""
+    """Return the first three words of a line without `no`: the setting that it is about."""
     return tuple(line.removeprefix("no ").split()[:3])
 
 
@@ -288,7 +284,7 @@ def _negated(line: str) -> str:
 
 
 def _may_be_late(change: Change, now: str | None, stands: LineState) -> bool:
-    """Return whether a line of ours may be in force although what was there before is shown; a default is no line."""
+    """Return whether our line may be in force although the line from before is shown; a default is no line."""
     return stands is LineState.BEFORE and not (change.shown == "" and now is None)
 
 

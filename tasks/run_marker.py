@@ -1,9 +1,9 @@
 """The mark that a run leaves on a device that it stages, for other controllers to see.
 
-A lease in a journal keeps two runs of one state directory off the same device. Another controller has a journal of its
-own: it would take our lines for the device's, we its lines for a colleague's, and neither could put the device back.
-So while lines of ours are set there is one more: `alias exec flashferry-RUN OWNER`. It only gives a meaning to a word
-that is never typed, it is journaled and taken back like the others, and a reload removes it, for nothing is saved.
+A lease in a journal keeps two runs of one state directory off the same device. Another controller has its own journal:
+it would take our lines for the device's, we its lines for a colleague's, and neither could restore the device. So while
+lines of ours are set there is one more: `alias exec flashferry-RUN OWNER`. It only defines a word that is never typed,
+it is journaled and removed like the others, and a reload removes it, since nothing is saved.
 """
 
 from __future__ import annotations
@@ -18,31 +18,29 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import NamedLine
 
 MARK_COMMAND = "alias exec"
-"""How a mark begins: the one command that changes nothing, is shown and can be taken back, on all platforms so far."""
+"""The first words of a mark: the one command that changes nothing, is shown and can be removed, on all platforms so
+far."""
 
 SHOW_OUR_LINES = "show running-config | include ip tcp|ip ssh|ip scp|ip tftp|tftp-server|source-interface|flashferry"
-"""What shows all lines that a run may leave on a device, a `no` as well, and its mark: for a check by hand.
-
-A list of ours shows by its remark, owner_of number takes all of it back. The parser takes an alternation of plain words
-(as of `include` everywhere); some lines that it shows are the device's own.
-"""
+"""Shows all lines that a run may leave on a device, including a `no`, and its mark: for a check by hand. A list of ours
+is found by its remark; `no access-list NUMBER` removes all of it. The parser accepts an alternation of plain words (as
+of `include` everywhere); some lines that it shows are the device's own."""
 
 _MARK_PREFIX = "flashferry-"
 MARK = NamedLine.of(MARK_COMMAND, rf"{_MARK_PREFIX}[\w-]+(?= [\w.-]*@[\w.@-]*$|$)", "mark")
-"""An owner `user@host` follows the name, and nothing else: an alias of a colleague's stands for a command."""
+"""An owner `user@host` follows the name, and nothing else: a colleague's alias has a command there."""
 
 _NOT_PLAIN = re.compile(r"[^\w.@-]+")
 _LONGEST_OWNER = 60
 _SHORTEST_NAME = len(f"{_MARK_PREFIX}YYYYMMDD")
-"""What a device has to keep of a mark's name at least, to be known as that mark."""
+"""The part of a mark's name that a device must keep at least, to identify the mark."""
 
 
 def mark_line(run_id: str, owner: str) -> str:
     """Return the line that marks a device as staged by a run.
 
-    Of the owner, for example `ops@controller1`, letters, digits and `_.@-` are kept; one without `@` gets one: a mark
-    is
-    known by it.
+    Of the owner, for example `ops@controller1`, letters, digits and `_.@-` are kept. An owner without `@` gets one: it
+    identifies a mark.
     """
     plain = _NOT_PLAIN.sub("-", owner).strip("-")[:_LONGEST_OWNER]
     plain = plain if "@" in plain else f"{plain}@unknown"
@@ -59,20 +57,20 @@ def local_owner() -> str:
 
 
 is_mark = MARK.is_one
-"""Returns whether a line of a configuration is the mark of a run."""
+"""Returns whether a configuration line is the mark of a run."""
 
 first_mark = MARK.first
-"""Returns the first line that is the mark of a run, or None; marks of the run that asks may be left out."""
+"""Returns the first line that is the mark of a run, or None; the asking run's own marks may be left out."""
 
 mark_of = MARK.name_of
 """Returns the name of a mark, which holds the run: `flashferry-RUN`."""
 
 without_mark = MARK.without
-"""Returns the line that takes a mark back."""
+"""Returns the line that removes a mark."""
 
 
 def is_shown_of(line: str, mark: str) -> bool:
-    """Return whether a line is a mark as a device shows it, which may cut an alias's name."""
+    """Return whether a line is a mark as a device shows it; the device may cut an alias's name."""
     if line == mark or not (is_mark(line) and is_mark(mark)):
         return line == mark
     shown, typed = mark_of(line), mark_of(mark)
@@ -81,7 +79,7 @@ def is_shown_of(line: str, mark: str) -> bool:
 
 
 def other_mark(lines: Iterable[str], own: Iterable[str]) -> str | None:
-    """Return the first mark that is none of a run's own, or None."""
+    """Return the first mark that is not one of a run's own, or None."""
     ours = tuple(own)
     return next((one for one in lines if is_mark(one) and not any(is_shown_of(one, mark) for mark in ours)), None)
 
@@ -92,7 +90,7 @@ def owner_of(line: str) -> str:
 
 
 def in_other_hands(host: str, step: str, mark: str) -> DeviceRefused:
-    """Return the refusal of a device that carries another run's mark."""
+    """Return the refusal of a device that has another run's mark."""
     return DeviceRefused(
         f"{owner_of(mark)} has this device in its hands (its mark there is '{mark}')",
         host=host,

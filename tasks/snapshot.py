@@ -1,14 +1,15 @@
-"""What could bring our lines back after a restore that is proven: a rollback, a lock, an archive, the startup.
+"""Step `snapshot`: read the configuration to restore; and what could restore our lines after a proven restore.
 
 Facts
 -----
-* `configure terminal revert timer N` keeps the configuration as it is at that moment and puts all of it back without
-  a confirmation in time: armed while our lines were in force, it puts them back too.
+
+* `configure terminal revert timer N` keeps the configuration of that moment and restores all of it without a
+  confirmation in time: armed while our lines were in force, it restores them too.
 * `show archive config rollback timer` shows a pending one (lines as NAPALM reads them); without `archive` in the
   configuration none can be armed.
-* The session that holds the configuration lock may be in the middle of a rollback, and no other can take anything back.
-* `archive config`, `write-memory` and `time-period` keep the configuration in a file; `configure replace` of that file
-  brings our lines back, and so does a reload after a save.
+* The session that holds the configuration lock may be in the middle of a rollback, and no other can undo anything.
+* `archive config`, `write-memory` and `time-period` keep the configuration in a file; `configure replace` with that
+  file restores our lines, and so does a reload after a save.
 * Newer releases name such a file by time and number (`archive-Feb-15-15-56-38.517-1`): a name is never used again. Old
   ones use PATH-1 to PATH-14 in turn, so a name that was there before may hold what was saved since: what was saved
   while our lines were set holds the run's mark.
@@ -46,16 +47,15 @@ from templates.rows import ArchiveEntry, ArchiveSection, DirError, ExclusiveMode
 _NAMED_BY_TIME = re.compile(r"-[A-Z][a-z]{2}-+\d{1,2}-\d{2}-\d{2}-\d{2}(?:\.\d+)?(?:-[A-Za-z]+)?-\d+$")
 
 MOST_ARCHIVES = 14
-
-"""So many configurations an archive keeps at most (Cisco command reference, `maximum`)."""
+"""Configurations that an archive keeps at most (Cisco command reference, `maximum`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threat:
-    """Something that could bring our lines back.
+    """Something that could restore our lines.
 
     Attributes:
-        passes: Whether it is over by itself after a while.
+        passes: Whether it ends by itself after a while.
     """
 
     reason: str
@@ -64,7 +64,7 @@ class Threat:
 
 
 def pending_change(session: DeviceSession, running: Configured) -> Threat | None:
-    """Return what is about to change the whole configuration, or None: a pending rollback, or a lock."""
+    """Return what is about to change the whole configuration, a pending rollback or a lock, or None."""
     commands = running.commands
     if first(ArchiveSection, commands) is not None and (threat := _pending_rollback(session)) is not None:
         return threat
@@ -94,12 +94,12 @@ def _lock(session: DeviceSession) -> Threat | None:
 
 
 def archives(session: DeviceSession, running: Configured) -> frozenset[str]:
-    """Return the files of the archive; none where there is no archive, or it may not be seen."""
+    """Return the files of the archive; empty if there is no archive, or it may not be listed."""
     return _listed(session, running) or frozenset()
 
 
 def _listed(session: DeviceSession, running: Configured) -> frozenset[str] | None:
-    """Return the files of the archive; None where the device refuses to list them."""
+    """Return the files of the archive; None if the device refuses to list them."""
     if first(ArchiveSection, running.commands) is None:
         return frozenset()
     try:
@@ -112,9 +112,9 @@ def _listed(session: DeviceSession, running: Configured) -> frozenset[str] | Non
 def archived_lines(
     session: DeviceSession, changes: tuple[Change, ...], running: Configured, known: frozenset[str]
 ) -> Threat | None:
-    """Return the archive files that were made while our lines were set and hold any of them.
+    """Return the archive files that were made while our lines were set and hold any of them, as a threat, or None.
 
-    A file whose name was there before (`known`) is read as well where names are used again.
+    A file whose name was there before (`known`) is read as well if names are reused.
     """
     now = _listed(session, running) if changes else frozenset()
     if now is None and known:
@@ -150,9 +150,9 @@ def kept_meanwhile(
     startup_before: TcpLines | None = None,
     archives_before: frozenset[str] | None = None,
 ) -> Threat | None:
-    """Return where lines were saved while they were set, or None: gone for now, they stay in the journal.
+    """Return where lines were saved while they were set, or None; such lines stay in the journal.
 
-    Without the startup's lines from before, all of it counts; without the archive's files from before, it is not
+    Without `startup_before` all of the startup configuration counts; without `archives_before` the archive is not
     checked.
     """
     if not gone:
@@ -169,9 +169,9 @@ def kept_meanwhile(
 
 
 def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
-    """Return whether a file of the archive holds lines of ours.
+    """Return whether an archive file holds lines of ours.
 
-    One that may not be read, or of which a part is shown, counts as one that does; one that is gone does not.
+    A file that may not be read, or is only shown in part, counts as one that does; one that is gone does not.
     """
     try:
         text = session.ask(session.platform.read_command(path), limit_s=60)
@@ -183,11 +183,10 @@ def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) ->
 
 
 def _was_written(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
-    """Return whether an archive file of a name that was there before was written while our lines were set.
+    """Return whether an archive file of a reused name was written while our lines were set.
 
-    What was saved then holds the run's mark, of which the device may keep the beginning; without a mark any line of
-    ours
-    counts. One of which a part is shown counts as written; one that the user may not read as the file that was there.
+    What was saved then holds the run's mark, of which the device may keep only the beginning; without a mark any line
+    of ours counts. A file shown in part counts as written; one that the user may not read, as the one from before.
     """
     text = ask_or_empty(session, session.platform.read_command(path))
     if not text or ((error := first(DirError, text)) is not None and "no such file" in error.reason.lower()):
@@ -205,7 +204,7 @@ def _is_elsewhere(path: str, platform: Platform) -> bool:
 
 
 def holds_ours(changes: tuple[Change, ...], configuration: Configuration, platform: Platform) -> bool:
-    """Return whether a stored configuration holds lines of ours; true where it cannot be read."""
+    """Return whether a stored configuration holds lines of ours; true if it cannot be read."""
     try:
         shown = lines_of(sections_of(configuration))
     except ConfigNotUnderstood:
@@ -216,7 +215,7 @@ def holds_ours(changes: tuple[Change, ...], configuration: Configuration, platfo
 
 def _is_held(change: Change, lines: TcpLines, shown: tuple[str, ...]) -> bool:
     if (kind := change.serves) is not None:
-        # Whatever stands beside it; an entry may stand in another list, too.
+        # An entry alone proves nothing: another list may have the same one.
         return not change.is_entry and any(kind.stands_for(change.ours, line) for line in shown)
     return line_state(change, change.line_in(lines, shown)) is LineState.OURS
 
@@ -228,14 +227,15 @@ SNAPSHOT = Step(word=STEP, label="we read the configuration that is to be restor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A device's configuration before: the lines that staging may change as text, all of it as digests.
+    """A device's configuration before a run: the lines that staging may change as text, all of it as digests.
 
     Attributes:
         running: Those lines of the running configuration.
         startup: Those of the startup configuration.
         running_fingerprint: Digests of the whole running configuration.
         salt: Random text that the digests are made with.
-        beside: Global lines that a line of ours may take with it, as text: so that one that is gone can be named.
+        beside: Global lines that a line of ours may remove as a side effect, as text, so that a missing one can be
+            named.
         generation: Random text that a lease gets when it is taken; empty before that.
     """
 
@@ -257,9 +257,9 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
     """Read the running configuration, and the lines of the startup configuration that staging may change.
 
     Raises:
-        DeviceRefused: A rollback of the whole configuration is pending, its lock is held, or another run's mark stands
+        DeviceRefused: A rollback of the whole configuration is pending, its lock is held, or another run's mark is
             there: time may have passed since the check.
-        OutputNotUnderstood: A configuration is not whole, or a text in it does not end.
+        OutputNotUnderstood: A configuration is not complete, or a text in it does not end.
     """
     salt = secrets.token_hex(8)
     running = read_running(session, without_syslog=True)

@@ -1,7 +1,8 @@
-"""What each member, or each supervisor, boots next, and how: by `show boot` or `show bootvar`. Pure.
+"""A device's software: what each member or supervisor runs and boots next, packages, stack, redundancy.
 
 Facts
 -----
+
 * `show boot` prints a block per member on Catalyst 3850 and 9300, one for the active and one for the standby supervisor
   on ASR 1000, Catalyst 9400 and 9500, and `BOOT path-list` with a block per further member on 2960 and 3750. Only some
   show the register there; `show version` shows it everywhere.
@@ -36,8 +37,7 @@ from templates.rows import (
 from templates.version import SoftwareVersion, parse_version
 
 STANDBY = "standby"
-
-"""The place of the other supervisor."""
+"""Name of the other supervisor's place."""
 
 _YES_OR_NO = {"yes": True, "no": False}
 
@@ -48,11 +48,10 @@ class Boot:
 
     Attributes:
         place: The member's number, `standby` for the other supervisor; empty for the device that answers.
-        now: The boot variable that it was started with, as printed; empty where none is set, None where it is not
-            shown.
+        now: The boot variable that it was booted with, as printed; empty if none is set, None if not shown.
         next: The same from the next reload on.
-        register: The configuration register as of the next reload, or None where it is not shown.
-        manual: Whether ROMMON waits at the console, or None where it is not shown.
+        register: The configuration register as of the next reload, or None if not shown.
+        manual: Whether ROMMON waits at the console, or None if not shown.
     """
 
     place: str
@@ -63,17 +62,17 @@ class Boot:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Return what is tried at the next reload, in its order, for example `flash:packages.conf`."""
+        """Return the files tried at the next reload, in order, for example `flash:packages.conf`."""
         return boot_files(self.next or "")
 
     @property
     def all_files(self) -> tuple[str, ...]:
-        """Return what the variable names now or from the next reload on."""
+        """Return the files that the variable names now or from the next reload on."""
         return tuple(dict.fromkeys((*boot_files(self.now or ""), *self.files)))
 
 
 def boot_files(paths: str) -> tuple[str, ...]:
-    """Return the files of a boot variable, in its order: `bootflash:/x.bin,12;flash:y;` names two."""
+    """Return the files of a boot variable, in order: `bootflash:/x.bin,12;flash:y;` names two."""
     return tuple(path for one in paths.split(";") if (path := one.split(",")[0].strip()))
 
 
@@ -100,16 +99,14 @@ def boots(text: str, *, register: str | None = None) -> tuple[Boot, ...]:
 
 
 ALL_RIGHTS = 15
-
-"""The privilege level that may give every command."""
+"""The privilege level that may use every command."""
 
 ASK_LIMIT_S = 60.0
-
 """Longest silence of one of these commands; `show issu state detail` waits for locks first."""
 
 
 class Topic(Enum):
-    """What a device is asked about."""
+    """The subjects that a device is asked about."""
 
     VERSION = "version"
     INSTALL = "install"
@@ -121,13 +118,13 @@ class Topic(Enum):
 
 
 class Outcome(Enum):
-    """What became of a command.
+    """The outcome of a command.
 
     Attributes:
-        EMPTY: It was taken, and nothing was printed.
+        EMPTY: It was accepted, and printed nothing.
         NOT_THERE: The platform does not have it.
-        NOT_ASKED: It was not given, since it means nothing in this mode.
-        UNREADABLE: It was refused for another reason, or its output is none that we know.
+        NOT_ASKED: It was not sent, since it means nothing in this mode.
+        UNREADABLE: It was refused for another reason, or its output is not known.
     """
 
     READ = "read"
@@ -143,7 +140,7 @@ class Mode(Enum):
     Attributes:
         INSTALL: From packages that `packages.conf` names.
         BUNDLE: From one image file.
-        UNKNOWN: It does not say, or its members differ.
+        UNKNOWN: Not shown, or its members differ.
     """
 
     INSTALL = "install"
@@ -152,12 +149,12 @@ class Mode(Enum):
 
 
 class Issu(Enum):
-    """Whether an upgrade in service is going on.
+    """Whether an in-service software upgrade is running.
 
     Attributes:
-        GOING_ON: One is, or waits to be committed.
-        NOT_THERE: The platform has none, or says nothing.
-        UNKNOWN: What it says is nothing that we know.
+        GOING_ON: One is running, or waits to be committed.
+        NOT_THERE: The platform has none, or prints nothing.
+        UNKNOWN: The output is not known.
     """
 
     IDLE = "idle"
@@ -168,10 +165,10 @@ class Issu(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a device answered to one command.
+    """A device's output for one command.
 
     Attributes:
-        text: Its output without log lines; where it was refused, the refusal.
+        text: The output without log lines; if it was refused, the refusal.
     """
 
     command: str
@@ -184,7 +181,7 @@ class Answer:
         return self.outcome is Outcome.READ
 
     def lines_with(self, *parts: str) -> tuple[str, ...]:
-        """Return the lines that have one of some texts, without blanks at their ends."""
+        """Return the lines that contain one of some texts, without spaces at their ends."""
         return tuple(line.strip() for line in self.text.splitlines() if any(part in line for part in parts))
 
 
@@ -193,13 +190,13 @@ class SoftwareState:
     """A device's software.
 
     Attributes:
-        packages: The rows of `show install summary`; empty where that was not read.
-        timer: The timer that brings the old image back; None where it is not shown.
-        boot: What each member or supervisor boots; empty where that was not read.
-        units: The members of the stack; empty for a device that is none, or where that was not read.
-        redundancy: The two supervisors; None where that was not read.
+        packages: The rows of `show install summary`; empty if not read.
+        timer: The timer that restores the old image; None if not shown.
+        boot: What each member or supervisor boots; empty if not read.
+        units: The members of the stack; empty for a device that is not one, or if not read.
+        redundancy: The two supervisors; None if not read.
         package_files: Names of the files that `packages.conf` of the active member names.
-        answers: What the device answered about each topic.
+        answers: The device's output by topic.
     """
 
     version: SoftwareVersion
@@ -215,13 +212,13 @@ class SoftwareState:
 
     @property
     def running_file(self) -> str | None:
-        """Return the path that it was started from, such as `flash:packages.conf`, or None."""
+        """Return the path that it booted from, such as `flash:packages.conf`, or None."""
         system, path = self.version.image_file_system, self.version.image_path
         return f"{system}:{path}" if system is not None and path is not None else None
 
     @property
     def is_stack(self) -> bool:
-        """Return whether it is made of several switches, by any of its tables."""
+        """Return whether it consists of several switches, by any of its tables."""
         return len(self.units) > 1 or len(self.version.members) > 1
 
     @property
@@ -239,7 +236,7 @@ class SoftwareState:
         return next((found for name in names if (found := read_file_name(name).encryption)), "")
 
     def versions(self, *states: str) -> tuple[str, ...]:
-        """Return the versions of whole images in some states, each once; `I`, `U`, `C` and `D` as printed."""
+        """Return the versions of whole images in some states (`I`, `U`, `C`, `D` as printed), each once."""
         found = (row.version for row in self.packages if row.type == IMAGE and row.state in states)
         return tuple(dict.fromkeys(found))
 
@@ -263,12 +260,11 @@ class SoftwareState:
 
 
 IMAGE = "IMG"
-
-"""The type of a row of `show install summary` that is a whole image, no patch."""
+"""The type of a row of `show install summary` that is a whole image, not a patch."""
 
 
 def read_software(session: DeviceSession) -> SoftwareState:
-    """Ask a device what it runs, will boot, and is made of, in a privileged session. Changes nothing."""
+    """Read what a device runs, boots and consists of, in a privileged session. Changes nothing."""
     commands = session.platform.commands
     printed = Answer(command="show version", outcome=Outcome.READ, text=_without_syslog(session.show_version()))
     version = parse_version(printed.text)
@@ -292,7 +288,7 @@ def read_software(session: DeviceSession) -> SoftwareState:
 
 
 def asked(session: DeviceSession, command: str) -> Answer:
-    """Return what a device answers to a command, also where it refuses it."""
+    """Return a device's output for a command, even if it refuses it."""
     try:
         text = session.ask(command, limit_s=ASK_LIMIT_S)
     except DeviceRefused as refused:
@@ -303,7 +299,7 @@ def asked(session: DeviceSession, command: str) -> Answer:
 
 
 def software_state(answers: Mapping[Topic, Answer]) -> SoftwareState:
-    """Return what the answers of a device come to; one that is not whole is marked as unreadable."""
+    """Parse the outputs of a device; one that is not complete is marked as unreadable."""
     known = dict(answers)
     version = parse_version(known[Topic.VERSION].text if known[Topic.VERSION].is_read else "")
     for topic, is_whole in _WHOLE.items():
@@ -339,14 +335,13 @@ def mode_of(version: SoftwareVersion) -> Mode:
 
 
 def package_files(text: str) -> tuple[str, ...]:
-    """Return the names of the files that a `packages.conf` names, each once."""
+    """Return the names of the files in a `packages.conf`, each once."""
     return tuple(dict.fromkeys(row.file for row in rows(PackageFile, text)))
 
 
 _NOT_ASKED = Outcome.NOT_ASKED
 
 _CARET = re.compile(r"Invalid input detected|Unknown command")
-
 """The parser does not know the word; any other refusal may be about the user."""
 
 _SUMMARY_HEAD = re.compile(r"^\s*\[[^\]]*\].*Package\(s\) Information")
@@ -357,12 +352,10 @@ _SUMMARY_REST = re.compile(
 )
 
 _WITHOUT_TIMER = re.compile(r"16\.[1-6](?:\D|$)")
-
-"""Releases that print no line about the timer: 16.6 was seen; earlier ones have no timer that anybody described."""
+"""Releases that print no line about the timer: 16.6 was seen; for earlier ones no timer is documented."""
 
 _HEADER = re.compile(r"Load for five secs: |Time source is ")
-
-"""What `terminal exec prompt timestamp` has printed in front of every answer."""
+"""What `terminal exec prompt timestamp` prints before every output."""
 
 _STACK_ROW = re.compile(r"\s*\*?\s*\d+\s+[A-Z]\w*\s+[0-9a-fA-F]{4}\.")
 
@@ -406,7 +399,7 @@ def _is_version(_: str, version: SoftwareVersion) -> bool:
 
 
 def _is_summary(text: str, version: SoftwareVersion) -> bool:
-    """Return whether a summary is whole: every line is one that belongs there, and the timer's line ends it."""
+    """Return whether a summary is complete: only lines that belong there, the timer's line at the end."""
     lines = [line for line in text.splitlines() if line.strip()]
     timers = rows(AbortTimer, text)
     if not lines or not _SUMMARY_HEAD.match(lines[0]) or not rows(InstalledPackage, text) or len(timers) > 1:
@@ -446,5 +439,4 @@ _WHOLE = {
     Topic.REDUNDANCY: _is_redundancy,
     Topic.PACKAGES: _is_packages,
 }
-
-"""By topic: whether an output is whole."""
+"""By topic: whether an output is complete."""

@@ -1,6 +1,6 @@
-"""What the rest of the product has to know of a step, stated once in the step's own file.
+"""The description of a step, stated once in the step's own file.
 
-The run takes from it a step's name, state and record field; the forecast its cost; progress, metrics and reports its
+The run reads a step's name, state and record field from it; the forecast its cost; progress, metrics and reports its
 label and what its end means.
 """
 
@@ -20,12 +20,15 @@ ACTIVATE_WORD, CHECK_WORD, COPY_WORD = "activate", "check", "pull"
 """Words of steps that are known beyond them."""
 
 FATAL_STEPS = frozenset({"connect", "check", "snapshot"})
-"""The words of all steps with `Step.is_fatal`, written out: who follows a run or reports of it, as the service does,
-starts without the steps and what they bring to talk to devices."""
+"""The words of all steps with `Step.is_fatal`, written out: readers of a run's events, such as the service, start
+without importing the steps and their device code."""
+
+MEASURABLE_S = 1.0
+"""A shorter hash, copy or add is mostly round trips and does not show the device's speed."""
 
 
 class CostPhase(Enum):
-    """Which phase of a device's run a step's cost belongs to; its copy and its hash have rates of their own."""
+    """The phase of a device's run that a step's cost belongs to; copy and hash have rates of their own."""
 
     CHECK = auto()
     SET_UP = auto()
@@ -34,11 +37,11 @@ class CostPhase(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """What a step between journal and restore may know.
+    """The values that a step between journal and restore gets.
 
     Attributes:
-        target: Where the image goes, for example `bootflash:image.bin`, or `null:`.
-        interrupted: Whether the operator wants to stop.
+        target: Destination of the image, for example `bootflash:image.bin` or `null:`.
+        interrupted: Whether the operator stops.
     """
 
     image: Image
@@ -51,18 +54,18 @@ class Step:
     """A step of a device's run.
 
     Attributes:
-        word: Its name: in events, in errors and in a record's `seconds_by_step`; contract, never changed.
-        label: What happens in it, a clause for the table of the documentation.
-        doing: What metrics call it; None: not counted by itself.
-        state: The device's state after it, by the words of `flashferry.model.states.State`; None: as before.
-        record_field: The field of `DeviceRecord` that keeps what it returns; None: nothing is kept.
-        seconds: What it takes by itself, for the forecast; >= 0.
+        word: Its name in events, in errors and in a record's `seconds_by_step`; part of the contract, never changed.
+        label: What happens in it, a clause for the documentation's table.
+        doing: Its name in metrics; None: not counted by itself.
+        state: The device's state after it, a value of `flashferry.model.states.State`; None: unchanged.
+        record_field: The field of `DeviceRecord` that stores its result; None: not stored.
+        seconds: Its own duration, for the forecast; >= 0.
         round_trips: Round trips on top of that; >= 0.
-        stretch: What its cost is part of; None: it costs nothing, or has a rate of its own.
-        is_delivery: Whether it stands between journal and restore of a device that is staged, in the list's order.
-        is_fatal: Whether a device that fails in it never comes to a later step, not even to a restore.
-        runs_when_stopping: Whether it is also done where the operator stops the run.
-        task: The Nornir task of a delivery's step that needs no more than `Delivered`; else None.
+        stretch: The phase that its cost belongs to; None: no cost, or a rate of its own.
+        is_delivery: Whether it is between journal and restore of a staged device, in the list's order.
+        is_fatal: Whether a device that fails in it reaches no later step, not even a restore.
+        runs_when_stopping: Whether it runs even if the operator stops the run.
+        task: The Nornir task of a delivery step that needs no more than `Delivered`, else None.
     """
 
     word: str

@@ -1,8 +1,8 @@
-"""All steps of a device's run, in their order.
+"""All steps of a device's run, in order.
 
-A new step describes itself in a file of its own and is put in here. Where it needs no more than `tasks.step.Delivered`,
-it has a `task`, and the run does it in its place of the list, between journal and restore; what it returns is kept
-where `DeviceRecord` has a field for it. Everything else is done by the device's run (`flashferry.run.device`).
+A new step describes itself in a file of its own and is listed here. If it needs no more than `tasks.step.Delivered`, it
+has a `task`, and the run calls it in its place of the list, between journal and restore; its result is stored if
+`DeviceRecord` has a field for it. Everything else is in the device's run (`flashferry.run.device`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tasks.tune import TUNE
 from tasks.verify import VERIFY
 
 CONNECT = Step(word="connect", label="we log in", doing="checking", is_fatal=True)
-"""Logging in. It has no file here: `flashferry.devices` does it, for whichever step needs the session."""
+"""Logging in. It has no file here: `flashferry.devices` logs in for whichever step needs the session."""
 
 COPY_RECOVERY = Step(
     word="reconcile", label="we find out what became of a copy whose session was lost", doing="reconciling"
 )
-"""Finding out what became of a copy whose session was lost. It takes the server's account too, so the run does it."""
+"""Finding out what became of a copy whose session was lost. It needs the server's account, so the run does it."""
 
 STEPS = (
     CONNECT,
@@ -51,10 +51,10 @@ STEPS = (
 )
 
 DELIVERY = tuple(step for step in STEPS if step.is_delivery)
-"""What stands between journal and restore of a device that is staged, in this order."""
+"""The steps between journal and restore of a staged device, in order."""
 
 
 def cost(stretch: CostPhase) -> tuple[float, float]:
-    """Return what the steps of a phase take: seconds of their own, and round trips on top."""
+    """Return the cost of the steps of a phase: seconds of their own, and round trips on top."""
     steps = [step for step in STEPS if step.stretch is stretch]
     return sum(step.seconds for step in steps), sum(step.round_trips for step in steps)

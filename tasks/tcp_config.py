@@ -1,24 +1,25 @@
-"""What to change in a device's TCP configuration, and how to put it back exactly. Pure: lines in, lines out.
+"""Plan the changes to a device's TCP configuration, and how to undo each exactly. Pure: lines in, lines out.
 
 Facts
 -----
-* Settings are global lines, one per keyword; how they are spelled is the platform's. An absent line means its default;
-  `show running-config all` is no help (what it prints at default differs by release), so absence itself is the state.
-* Where a release has a setting on by default, switching it off shows as `no ip tcp KEYWORD`: a line of its own.
+
+* Settings are global lines, one per keyword, spelled as the platform does. An absent line means its default; `show
+  running-config all` does not help (what it prints at default differs by release), so absence itself is the state.
+* If a release has a setting on by default, switching it off shows as `no ip tcp KEYWORD`: a line of its own.
 * `no ip tcp window-size` and `no ip tcp window-size 65536` are both accepted (two C8000v going to 17.12.04a).
-* A value above 65535 is what makes the device offer window scaling, and needs it from the server too
-  (TCP Window Scaling feature guide, 12.2(8)T; RFC 7323 2.2).
+* A value above 65535 makes the device offer window scaling, which the server must offer too (TCP Window Scaling feature
+  guide, 12.2(8)T; RFC 7323 2.2).
 * Scaling and SACK are options of the SYN: only connections opened after the change have them.
-* Above some size a platform may not take a window, or fail with it: a 2960X had I/O errors at 1073741823
-  (austind/iosfw issue 2). Cisco states no limit below the command's own.
-* The source address of a copy is a configuration line of the transport, set and put back like the others. The device
-  prints the interface's whole name, whatever was typed.
-* A device may show a line in other words than it was typed: a value rounded or clamped, a word more, a blank within an
-  interface's name. What ours looks like is learnt when it is set (`tasks.restore_plan`), and kept with it.
+* Above some size a platform may refuse a window, or fail with it: a 2960X had I/O errors at 1073741823 (austind/iosfw
+  issue 2). Cisco states no limit below the command's own.
+* The source address of a copy is a configuration line of the transport, set and undone like the others. The device
+  prints the interface's whole name, whatever was sent.
+* A device may show a line in other words than it was sent: a value rounded or clamped, one more word, a space within an
+  interface's name. How ours is shown is read when it is set (`tasks.restore_plan`), and stored with it.
 * The window of an SSH channel is inside TCP's and smaller by default; a transport with one has lines that widen it, of
-  which a release knows one, both or none: what is refused gives way to the next, at last to none. Where such a line is
-  part of the default configuration, it comes back as the line that it was, and a `no` that stood there as that `no`.
-* `alias exec NAME TEXT` changes nothing but what that word means at the prompt; we leave one as a mark
+  which a release knows one, both or none: if one is refused, the next is tried, at last none. If such a line is part of
+  the default configuration, undoing restores that line, and a `no` that was there is restored as that `no`.
+* `alias exec NAME TEXT` changes nothing but the meaning of that word at the prompt; we leave one as a mark
   (`tasks.run_marker`).
 """
 
@@ -48,7 +49,7 @@ _BLOCKS = tuple(dict.fromkeys(one for serving in _SERVING for one in serving.blo
 _CHANNELS = (*dict.fromkeys(one for platform in PLATFORMS for one in platform.ssh.windows), *_BLOCKS)
 _BESIDE_TCP = (*_OF_TRANSPORTS, *(one.setting for one in _CHANNELS))
 _SETTINGS = (*(one for platform in PLATFORMS for one in platform.tcp.all), *_BESIDE_TCP)
-"""All that we ever set or put back, apart from our mark. What a journal says beyond that was not written by us."""
+"""All that we ever set or undo, apart from our mark. Anything else in a journal was not written by us."""
 
 _WHOLE_FAMILIES = tuple(f"{platform.tcp.family} " for platform in PLATFORMS)
 _COMMANDS = (*(f"{one.command} " for one in _SETTINGS), *_WHOLE_FAMILIES)
@@ -63,11 +64,11 @@ _NEIGHBOURS = (
     "ip ssh time-out ",
     "ip ssh version ",
 )
-"""Lines beside ours that a device may change along with them; none of these holds a secret."""
+"""Lines that a device may change along with ours; none of these holds a secret."""
 
 
 def _beginnings(commands: Iterable[str]) -> Iterator[str]:
-    """Return how a line that sets one of these may start; a device may print more than one blank between words."""
+    """Return the possible starts of a line that sets one of these; a device may print several spaces between words."""
     for words in {tuple(command.split()[:2]) for command in (*commands, MARK_COMMAND, APPLET_COMMAND)}:
         begin = " ".join(words)
         yield from (begin, f"no {begin}", f"{words[0]}  ", "no  ")
@@ -82,24 +83,24 @@ class TcpLines:
     """The global lines of one configuration that staging may change, as printed, in order.
 
     Attributes:
-        lines: Whole lines, for example `ip tcp window-size 65535` or `no ip tcp timestamp`; all `ip tcp` lines, then
+        lines: Whole lines, for example `ip tcp window-size 65535` or `no ip tcp timestamp`: all `ip tcp` lines, then
             those that a transport may set, then marks of runs.
     """
 
     lines: tuple[str, ...]
 
     def of(self, keyword: str) -> str | None:
-        """Return the line that sets a keyword, or None where the default holds."""
+        """Return the line that sets a keyword, or None if the default is in force."""
         return next((line for line in self.lines if _is_about(line, keyword)), None)
 
     @property
     def window_bytes(self) -> int | None:
-        """Return the configured window size, or None where the default holds."""
+        """Return the configured window size, or None if the default is in force."""
         return window_of(self.of(WINDOW_SIZE)) or None
 
 
 def tcp_lines(configuration: str, platform: Platform) -> TcpLines:
-    """Return the lines that staging may change of a running or startup configuration.
+    """Return the lines of a running or startup configuration that staging may change.
 
     Raises:
         ConfigNotUnderstood: A text in the configuration does not end.
@@ -116,7 +117,7 @@ def tcp_lines_of(lines: Iterable[str], platform: Platform) -> TcpLines:
 
 
 def may_be_shown(line: str) -> bool:
-    """Return whether a global line is of a kind that holds no secret: staging may set it, or a neighbour of such."""
+    """Return whether a global line is of a kind that holds no secret: staging may set it, or changes it along."""
     return f"{line} ".removeprefix("no ").startswith((*_COMMANDS, *_NEIGHBOURS)) or _own(line) is not None
 
 
@@ -124,7 +125,7 @@ _SERVED = tuple(kind for serving in _SERVING for kind in serving.lines)
 
 
 def _own(line: str) -> NamedLine | None:
-    """Return what kind of line with a name of its own a line is: a mark, an applet, one that serves a neighbour."""
+    """Return the kind of a line with a name of its own: a mark, an applet, or one that serves a neighbour."""
     return next((kind for kind in (MARK, APPLET, *_SERVED) if kind.is_one(line)), None)
 
 
@@ -139,7 +140,7 @@ def _is_about(line: str, keyword: str) -> bool:
 
 
 def is_ours_to_type(change: Change) -> bool:
-    """Return whether all that a change would have us type is of the families that we set."""
+    """Return whether a change sends only lines of the families that we set."""
     if (own := _own(change.ours)) is not None:
         is_shown_so = own is not MARK or not change.shown or is_shown_of(change.shown, change.ours)
         return change.before is None and change.keyword == own.name_of(change.ours) and is_shown_so
@@ -152,13 +153,11 @@ class Change:
     """One setting that we change.
 
     Attributes:
-        keyword: What it is about.
-        before: The line before, or None where there was none.
+        keyword: The setting.
+        before: The line before, or None if there was none.
         ours: The line that we set.
-        shown: How the device shows ours, empty where it shows none, since it is the default there; None where it was
-            not
-            seen what became of it.
-        is_hidden: Whether the device took it without a word and never showed it: its absence cannot be proven.
+        shown: How the device shows ours; empty if it shows none, since ours is the default; None if not seen yet.
+        is_hidden: Whether the device accepted it and never showed it: its absence cannot be proven.
     """
 
     keyword: str
@@ -174,7 +173,7 @@ class Change:
 
     @property
     def is_mark(self) -> bool:
-        """Return whether it marks the device as a run's (`tasks.run_marker`)."""
+        """Return whether it is the mark of a run (`tasks.run_marker`)."""
         return is_mark(self.ours)
 
     @property
@@ -184,25 +183,27 @@ class Change:
 
     @property
     def serves(self) -> NamedLine | None:
-        """Return what kind of line it is by which the device serves others of its site; None of any other."""
+        """Return the kind of line by which the device serves others of its site; None for any other line."""
         return next((kind for kind in _SERVED if kind.is_one(self.ours)), None)
 
     @property
     def is_list(self) -> bool:
-        """Return whether another line of ours refers to it, which permits every address where it is gone first."""
+        """Return whether it is an access list to which another line of ours refers.
+
+        Without the list that line would permit every address.
+        """
         return any(serving.access_list is self.serves for serving in _SERVING)
 
     @property
     def is_entry(self) -> bool:
-        """Return whether it lets one device in by such a list: it goes with the list, never by itself."""
+        """Return whether it is an entry of such a list: it is removed with the list, never by itself."""
         return self.serves is not None and self.serves.is_entry(self.ours)
 
     def line_in(self, present: TcpLines, others: Iterable[str], beside: Iterable[Change] = ()) -> str | None:
-        """Return the line that stands where ours is meant to be, or None.
+        """Return the line that is in place of ours, or None.
 
-        A line that serves others is searched among all global lines (`others`); a list is ours where it has no other
-        entries
-        than those of the changes `beside`.
+        A line that serves others is searched among all global lines (`others`); a list is ours if its only entries are
+        those of the changes `beside`.
         """
         if self.is_mark:
             return next((line for line in present.lines if is_shown_of(line, self.ours)), None)
@@ -212,7 +213,7 @@ class Change:
 
     @property
     def kind(self) -> ValueKind:
-        """Return what its value is."""
+        """Return the kind of its value."""
         return next((one.kind for one in _settings(self.keyword)), ValueKind.SWITCH)
 
     @property
@@ -222,21 +223,21 @@ class Change:
 
     @property
     def off(self) -> str:
-        """Return what switches our line off."""
+        """Return the line that switches ours off."""
         if (own := _own(self.ours)) is not None:
             return own.without(self.shown if self.is_mark and self.shown else self.ours)
         return next((one.off(self.ours) for one in _settings(self.keyword)), f"no {self.ours}")
 
     @property
     def by_default(self) -> str:
-        """Return what brings back a default that our undoing switched off."""
+        """Return the line that restores a default that our undoing switched off."""
         setting = next((one for one in _settings(self.keyword) if one.usual is not None), None)
         return self.ours if setting is None else setting.line(setting.usual)
 
     def undo(self, *, is_default: bool) -> str:
-        """Return the line that brings back what was there: the old line, or `no` of ours where there was none.
+        """Return the line that undoes ours: the old line, or `no` of ours if there was none.
 
-        Where ours is the default, `no` of ours would switch it off.
+        If ours is the default, `no` of ours would switch it off.
         """
         if self.before is not None:
             return self.before
@@ -244,23 +245,23 @@ class Change:
 
     @property
     def may_be_hidden(self) -> bool:
-        """Return whether ours may be taken and not printed, since it is the default and was switched off."""
+        """Return whether ours may be accepted and not shown, since it is the default and was switched off."""
         return self.is_off(self.before) and self.ours == self.by_default
 
     def is_off(self, line: str | None) -> bool:
-        """Return whether a line says that it is switched off where it is on by default."""
+        """Return whether a line switches off what is on by default."""
         return line is not None and line in {f"no {self.ours}", self.off}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunePlan:
-    """The changes that a device needs; none where it is good enough as it is.
+    """The changes that a device needs; none if it is good enough as it is.
 
     Attributes:
-        changes: What to set, in this order.
-        may_back_off: Whether a smaller window will do where the device refuses ours.
-        channel: What to set in place of the channel's window among the changes where the device refuses that, in order;
-            after the last one it stays as it is.
+        changes: The changes, in this order.
+        may_back_off: Whether a smaller window may be set if the device refuses ours.
+        channel: Replacements for the channel's window if the device refuses it, in order; after the last one it is left
+            unchanged.
     """
 
     changes: tuple[Change, ...]
@@ -273,9 +274,9 @@ class TunePlan:
         return tuple(change.ours for change in self.changes)
 
     def backed_off(self) -> TunePlan | None:
-        """Return the plan with half the window, at last the largest without scaling; None where there is none left.
+        """Return the plan with half the window, at last the largest without scaling; None if there is none left.
 
-        Where the window before is at least as large, it stays, and the plan is one without a window.
+        If the window before is at least as large, it stays, and the plan has no window.
         """
         window = next((change for change in self.changes if change.keyword == WINDOW_SIZE), None)
         if window is None or not self.may_back_off:
@@ -291,7 +292,7 @@ class TunePlan:
         return replace(self, changes=tuple(made if change is window else change for change in self.changes))
 
     def unscaled(self) -> TunePlan | None:
-        """Return the plan with the largest window without scaling and the channel's as it was, or None."""
+        """Return the plan with the largest window without scaling and the channel's unchanged, or None."""
         if not self.may_back_off:
             return None
         kept = tuple(change for change in self.changes if not change.is_channel)
@@ -302,7 +303,7 @@ class TunePlan:
         return found
 
     def without(self, refused: Iterable[Change]) -> TunePlan | None:
-        """Return the plan to try next where the device refuses some of its changes; None where there is none."""
+        """Return the plan to try next if the device refuses some changes; None if there is none."""
         plan: TunePlan | None = self
         for change in refused:
             if plan is None or not (change.is_channel or change.keyword == WINDOW_SIZE):
@@ -312,7 +313,7 @@ class TunePlan:
 
 
 def _after_channel(plan: TunePlan, refused: Change) -> TunePlan:
-    """Return a plan with the next try in place of the channel's window that was refused."""
+    """Return a plan with the next replacement for the refused window of the channel."""
     instead = plan.channel[:1]
     kept = (one for change in plan.changes for one in (instead if change is refused else (change,)))
     return replace(plan, changes=tuple(kept), channel=plan.channel[1:])
@@ -329,24 +330,23 @@ def plan_tune(
     may_back_off: bool = False,
     mark: str | None = None,
 ) -> TunePlan:
-    """Return what to set so that the device advertises the window and offers SACK.
+    """Return the changes that have the device advertise the window and offer SACK.
 
     A window that is already at least as large is left alone. So is an extra that is on already, in whatever form (`ip
-    tcp
-    path-mtu-discovery age-timer 20`).
+    tcp path-mtu-discovery age-timer 20`).
 
     Args:
         present: The device's lines as they are.
-        platform: The device's.
-        transport: By which it is to fetch.
-        window_bytes: The window, in the platform's range; None leaves window and SACK as they are.
+        platform: Its platform.
+        transport: The transport of the copy.
+        window_bytes: The window, in the platform's range; None leaves window and SACK unchanged.
         extras: Names of EXTRAS to switch on too.
-        source_interface: Where the copy is to come from; None leaves the device's own choice.
-        may_back_off: Whether a smaller window will do where the device refuses this one.
+        source_interface: Source interface of the copy; None leaves the device's own choice.
+        may_back_off: Whether a smaller window may be set if the device refuses this one.
         mark: The line that marks the device as a run's while anything is set; None leaves none.
 
     Raises:
-        ValueError: The window is outside what the command takes, or there is no such extra.
+        ValueError: The window is outside what the command accepts, or there is no such extra.
     """
     changes: list[Change] = []
     channel: tuple[Change, ...] = ()
@@ -359,7 +359,7 @@ def plan_tune(
     changes += [_change(present, setting, value) for setting, value in needed]
     missing = tuple(change for change in changes if not _is_on(change))
     if missing and mark is not None:
-        # First, so that other runs see it with the first of our lines.
+        # The mark goes first, so that other runs see it together with our first line.
         missing = (Change(keyword=mark_of(mark), before=None, ours=mark), *missing)
     return TunePlan(changes=missing, may_back_off=may_back_off, channel=channel[1:])
 
@@ -377,10 +377,10 @@ def _tuned(present: TcpLines, tcp: TcpSettings, window_bytes: int, extras: Itera
 
 
 def _channel(present: TcpLines, windows: tuple[ChannelWindow, ...], target_bytes: int) -> tuple[Change, ...]:
-    """Return what to try so that an SSH channel has as large a window as TCP, the best first.
+    """Return the lines to try so that an SSH channel has as large a window as TCP, the best first.
 
-    Where the best line stands already, set or switched off, the release knows it: smaller values of it are tried where
-    one is refused, and no other line. Else one try shows whether it does.
+    If the best line is in the configuration already, set or switched off, the release knows it: smaller values of it
+    are tried if one is refused, and no other line. Otherwise one try shows whether it does.
     """
     lines = [present.of(one.setting.keyword) for one in windows]
     if any(one.window_of(line) >= target_bytes for one, line in zip(windows, lines, strict=True)):
@@ -408,20 +408,20 @@ def _change(present: TcpLines, setting: Setting, value: int | str | None = None)
 
 
 def _is_on(change: Change) -> bool:
-    """Return whether what was there before does the same already; only a window is compared by its value."""
+    """Return whether the line before has the same effect already; only a window is compared by its value."""
     if change.before is None or change.before.startswith("no ") or change.kind is ValueKind.BYTES:
         return False
     return change.kind is not ValueKind.INTERFACE or shows(change, change.before)
 
 
 def window_of(line: str | None) -> int:
-    """Return the window in bytes that a line sets; 0 where there is no such line, or it sets none."""
+    """Return the window in bytes that a line sets; 0 if there is no line, or it sets none."""
     value = (line or "").split()[-1:]
     return int(value[0]) if value and value[0].isdigit() and not str(line).startswith("no ") else 0
 
 
 def shows(change: Change, line: str | None) -> bool:
-    """Return whether a line of the configuration is ours; an interface is printed whole where it was typed short."""
+    """Return whether a configuration line is ours; an interface is printed whole if it was sent abbreviated."""
     if line is None or line == change.ours or change.kind is not ValueKind.INTERFACE:
         return line == change.ours
     setting = next(one for one in _settings(change.keyword) if one.is_set_by(change.ours))
@@ -433,6 +433,6 @@ def shows(change: Change, line: str | None) -> bool:
 
 
 def marks_in(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Return the marks among changes, as they were typed and as the device shows them."""
+    """Return the marks among changes, as they were sent and as the device shows them."""
     marks = [change for change in changes if change.is_mark]
     return tuple(dict.fromkeys(line for one in marks for line in (one.ours, one.shown) if line))

@@ -1,4 +1,4 @@
-"""Step `tune`: set the lines of a TunePlan, and learn how the device shows each of them."""
+"""Step `tune`: set the lines of a TunePlan, and read how the device shows each of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import ValueKind
 from flashferry.devices.prompts import refusal_in, refusals
 from flashferry.devices.session import DeviceSession
-from tasks.read_config import Configured, new_lines, read_running
+from tasks.read_config import LATE_PAUSES_S, Configured, new_lines, read_running
 from tasks.restore_plan import MatchedLines, match_lines, plan_restore
 from tasks.run_marker import SHOW_OUR_LINES, in_other_hands, is_mark, other_mark, owner_of, without_mark
 from tasks.snapshot import Snapshot, kept_meanwhile
@@ -42,26 +42,24 @@ TUNE = Step(
     stretch=CostPhase.SET_UP,
     is_delivery=True,
 )
-"""What it costs has the snapshot before it and the login at our server after it in it: they were measured as one."""
+"""Its cost includes the snapshot before it and the login at our server after it: they were measured together."""
 
-LATE_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
-"""Pauses between looks for our lines: a device may show its configuration as it was some seconds ago."""
 
 Remember = Callable[[tuple[Change, ...]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneReport:
-    """What the device's lines are after tuning, and what became of those of ours that are not among them.
+    """The device's lines after tuning, and what became of our lines that are not among them.
 
     Attributes:
         running: The lines as read again.
-        not_shown: Lines of ours that the device does not show, since they are the default of that release.
-        refused: Lines that the device refused before it took a smaller window, each with the device's words.
-        other_words: Lines of ours that it shows otherwise than they were sent, each with what it shows.
+        not_shown: Our lines that the device does not show, since they are the default of that release.
+        refused: Lines that the device refused before it accepted a smaller window, with the device's words.
+        other_words: Our lines that it shows differently, with what it shows.
         is_marked: Whether the run's mark is set.
-        late_s: How long after the lines were sent the device showed them, in seconds; 0 where it did at once.
-        channel_as_before: Whether the device took none of the lines that widen the SSH channel's window.
+        late_s: Seconds until the device showed the lines; 0 if at once.
+        channel_as_before: Whether the device accepted no line that widens the SSH channel's window.
     """
 
     running: TcpLines
@@ -76,7 +74,7 @@ class TuneReport:
 def tune(task: Task, plan: TunePlan, before: Snapshot | None = None, remember: Remember | None = None) -> Result:
     """Nornir task: return a TuneReport. See `apply_plan`.
 
-    Where it fails before the first line was typed, `remember` gets an empty plan: nothing has to be undone.
+    If it fails before the first line was sent, `remember` gets an empty plan: nothing has to be undone.
     """
     session, sent_before = None, 0
     try:
@@ -97,12 +95,12 @@ def set_again(task: Task, changes: tuple[Change, ...], remember: Remember | None
 
 
 def reapply(session: DeviceSession, changes: tuple[Change, ...], *, remember: Remember | None = None) -> TuneReport:
-    """Set those of our lines again that are as they were before us: the device restarted meanwhile.
+    """Set our lines again that are as they were before us, after the device restarted.
 
     A line that was changed otherwise in between is left alone.
 
     Raises:
-        DeviceRefused: The device did not take a line, or never showed one; others may be in force.
+        DeviceRefused: The device refused a line, or never showed one; others may be in force.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     check_all_shown(session, changes)
@@ -128,14 +126,13 @@ def step_down(task: Task, changes: tuple[Change, ...], remember: Remember) -> Re
 
 
 def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, remember: Remember) -> TuneReport:
-    """Take our windows back, and set the largest without scaling instead: the device failed with ours.
+    """Undo our windows, and set the largest one without scaling instead: the device failed with ours.
 
-    They are proven gone before the journal forgets them, so a crash at any moment leaves nothing unknown. The window of
-    an
-    SSH channel stays as it was before us. `remember` takes the changes that hold instead, before they are sent.
+    They are proven gone before the journal drops them, so a crash at any moment leaves nothing unknown. The window of
+    an SSH channel is restored. `remember` receives the changes that hold instead, before they are sent.
 
     Raises:
-        DeviceRefused: Our window could not be taken back, it was saved meanwhile, or no other is taken.
+        DeviceRefused: Our window could not be undone, it was saved meanwhile, or no other is accepted.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     check_all_shown(session, changes)
@@ -165,10 +162,10 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
 
 
 def check_all_shown(session: DeviceSession, changes: tuple[Change, ...]) -> None:
-    """Check that no line that is to be set anew or forgotten is one that the device never showed.
+    """Check that no line to be set again or dropped is one that the device never showed.
 
     Raises:
-        DeviceRefused: One is: it stays in the journal, and the restore does not call it gone.
+        DeviceRefused: One is: it stays in the journal, and the restore does not report it as gone.
     """
     hidden = next((change for change in changes if change.is_hidden), None)
     if hidden is not None:
@@ -189,27 +186,27 @@ def apply_plan(
     remember: Remember | None = None,
     reads_first: bool = False,
 ) -> TuneReport:
-    """Send the plan's lines and learn how the device shows them; step down to a smaller window where allowed.
+    """Send the plan's lines and read how the device shows them; step down to a smaller window if allowed.
 
-    The caller has the plan's changes on disk before it calls this, and undoes them in any case.
+    The caller has the plan's changes on disk before, and undoes them in any case.
 
     Args:
         session: An open session.
-        plan: What to set.
-        before: What the configuration was, for a release that shows a line of ours in words of another family.
-        remember: Takes the changes that hold instead: before a smaller window is sent, and once it is known how the
+        plan: The lines to set.
+        before: The snapshot, for a release that shows a line of ours in words of another family.
+        remember: Receives the changes that hold instead: before a smaller window is sent, and once it is known how the
             device shows them. They must be on disk when it returns.
-        reads_first: Whether what a line replaces is read again right before it is sent, also without a snapshot.
+        reads_first: Whether the line to be replaced is read again right before, even without a snapshot.
 
     Raises:
-        DeviceRefused: One of these lines was changed since the snapshot, and it was not sent; or the device did not
-            take a line, or does not show it, or another run has it, and others may be in force.
+        DeviceRefused: One of these lines was changed since the snapshot, and it was not sent; or the device refused a
+            line, or does not show it, or another run holds it, and others may be in force.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     if not plan.changes:
         return TuneReport(running=read_running(session).tcp, not_shown=())
     _check_restorable(session.name, plan)
-    return _Tuning(session, before, remember, reads_first=reads_first or before is not None).through(plan)
+    return _Tuning(session, before, remember, reads_first=reads_first or before is not None).apply(plan)
 
 
 class _Tuning:
@@ -222,7 +219,7 @@ class _Tuning:
         self._remember = remember if remember is not None else _forget
         self._refusals: list[str] = []
 
-    def through(self, plan: TunePlan) -> TuneReport:
+    def apply(self, plan: TunePlan) -> TuneReport:
         wants_channel = any(change.is_channel for change in plan.changes)
         plan, seen = self._sent(plan)
         matched, seen, late_s = self._matched(plan.changes, seen)
@@ -234,13 +231,13 @@ class _Tuning:
             not_shown=tuple(change.ours for change in matched.changes if not change.shown),
             refused=tuple(self._refusals),
             other_words=tuple(f"'{one.ours}' is shown as '{one.shown}'" for one in matched.in_other_words),
-            is_marked=any(is_mark(change.ours) for change in matched.changes),
+            is_marked=any(change.is_mark for change in matched.changes),
             late_s=late_s,
             channel_as_before=wants_channel and not any(change.is_channel for change in matched.changes),
         )
 
     def _sent(self, plan: TunePlan) -> tuple[TunePlan, Configured]:
-        """Send the lines, with smaller windows as long as they are refused; return what was taken and what is shown."""
+        """Send the lines, with smaller windows while refused; return the accepted plan and the configuration."""
         sent = plan.commands
         while True:
             refused = refusals(self._configured(plan, sent), sent)
@@ -257,14 +254,10 @@ class _Tuning:
                 return plan, seen
 
     def _configured(self, plan: TunePlan, sent: tuple[str, ...]) -> str:
-        """Send lines of a plan where what they replace is still as it was; return the transcript.
+        """Send lines if those that they replace are still as they were, and return the transcript; raise if not.
 
-        What is replaced is read in configuration mode right before: a colleague's change that comes later than that,
-        within
-        the one round trip to our line, cannot be seen.
-
-        Raises:
-            DeviceRefused: It is not as it was; none of these was sent.
+        Those are read in configuration mode right before: a colleague's change within the one round trip after that
+        cannot be seen.
         """
         if not self._reads_first:
             return self._session.configure(sent)
@@ -280,7 +273,7 @@ class _Tuning:
         transcript = self._session.configure(sent, unless=is_changed)
         if not found:
             return transcript
-        # Those lines may stand in a banner: the whole configuration decides.
+        # Those lines may be part of a banner: the whole configuration decides.
         if changed := tuple(_changed(plan, sent, read_running(self._session).tcp)):
             is_first = sent == plan.commands
             if is_first:
@@ -297,18 +290,18 @@ class _Tuning:
     def _without_refused_mark(
         self, plan: TunePlan, refused: dict[str, str], seen: TcpLines
     ) -> tuple[TunePlan, dict[str, str]]:
-        """Return the plan without a mark that the device does not take."""
+        """Return the plan without a mark that the device refuses."""
         mark = next((line for line in refused if is_mark(line)), None)
         if mark is None or mark in seen.lines:
-            # The words were another line's where it is there all the same.
+            # If the mark is there, the refusal was about another line.
             return plan, refused
         self._session.configure((without_mark(mark),))
-        plan = replace(plan, changes=tuple(one for one in plan.changes if not is_mark(one.ours)))
+        plan = replace(plan, changes=tuple(one for one in plan.changes if not one.is_mark))
         self._remember(plan.changes)
         return plan, {line: words for line, words in refused.items() if not is_mark(line)}
 
     def _matched(self, changes: tuple[Change, ...], seen: Configured) -> tuple[MatchedLines, Configured, float]:
-        """Match our lines with what is shown, in as many readings as it takes; return also how late they showed."""
+        """Match our lines with what is shown, in several readings if needed; return also how late they were shown."""
         started, late_s = time.monotonic(), 0.0
         found = self._match(changes, seen)
         for pause_s in LATE_PAUSES_S:
@@ -329,14 +322,13 @@ class _Tuning:
         return match_lines(changes, seen.tcp, new_lines=[line for line in new if line not in own])
 
     def _without_unseen(self, found: MatchedLines, seen: Configured) -> tuple[MatchedLines, Configured]:
-        """Take back what is not shown, but for what is the default there and needs no line of ours.
+        """Undo lines that are not shown, except defaults, which need no line of ours.
 
-        Raises:
-            DeviceRefused: A line is not shown although it is no default: later it could not be proven gone.
+        Raises if a line is not shown although it is no default: later it could not be proven gone.
         """
         if not found.unmatched:
             return found, seen
-        # Before anything more is sent: where the session is lost now, its absence proves nothing.
+        # Before anything more is sent: if the session is lost now, the line's absence proves nothing.
         unseen = (one if one.is_mark else replace(one, is_hidden=True) for one in found.unmatched)
         self._remember((*(one for one in found.changes if one not in found.unmatched), *unseen))
         self._session.configure(tuple(_negated(change) for change in found.unmatched))
@@ -347,9 +339,9 @@ class _Tuning:
             self._session.configure(tuple(change.ours for change in defaults))
             seen = read_running(self._session)
         kept = tuple(change for change in found.changes if change not in found.unmatched)
-        lost = [one for one in found.unmatched if one not in defaults and not is_mark(one.ours)]
+        lost = [one for one in found.unmatched if one not in defaults and not one.is_mark]
         if lost:
-            # Taken back at once, and kept: that it is gone cannot be proven.
+            # Undone at once, and kept in the journal: its absence cannot be proven.
             self._remember((*kept, *defaults, *(replace(one, is_hidden=True) for one in lost)))
             self._take_back(found.changes, seen)
             raise DeviceRefused(
@@ -359,15 +351,11 @@ class _Tuning:
                 step=STEP,
                 hint=_hint(lost[0]),
             )
-        # The defaults stay among what we have to answer for: a rollback of that moment would bring our `no` back.
+        # Defaults stay in the journal: a rollback to this moment would restore our `no`.
         return MatchedLines(changes=(*kept, *(replace(one, shown="") for one in defaults)), unmatched=()), seen
 
     def _check_is_ours_alone(self, changes: tuple[Change, ...], seen: TcpLines) -> None:
-        """Check that no other run started at the same moment.
-
-        Raises:
-            DeviceRefused: Another run's mark stands beside ours; the restore takes our lines back, then our mark.
-        """
+        """Raise if another run's mark is there too; the restore then undoes our lines, and our mark last."""
         other = other_mark(seen.lines, marks_in(changes))
         if other is not None:
             raise in_other_hands(self._session.name, STEP, other)
@@ -379,11 +367,11 @@ class _Tuning:
 
 
 def _forget(changes: tuple[Change, ...]) -> None:
-    """Remember nothing; for callers that keep no journal."""
+    """Store nothing; for callers without a journal."""
 
 
 def _changed(plan: TunePlan, sent: tuple[str, ...], present: TcpLines) -> Iterator[str]:
-    """Yield a sentence for each line to be sent that is not as it was when the plan was made."""
+    """Yield a sentence for each line to be sent that replaces something else than when the plan was made."""
     other = other_mark(present.lines, marks_in(plan.changes))
     if other is not None:
         yield f"{owner_of(other)} has this device in its hands (its mark there is '{other}')"
@@ -395,16 +383,12 @@ def _changed(plan: TunePlan, sent: tuple[str, ...], present: TcpLines) -> Iterat
 
 
 def _negated(change: Change) -> str:
-    """Return what takes back a line that is not shown."""
+    """Return the line that undoes one that is not shown."""
     return change.undo(is_default=False)
 
 
 def _check_restorable(host: str, plan: TunePlan) -> None:
-    """Check, before anything is sent, that each line can be put back word for word.
-
-    Raises:
-        DeviceRefused: A line of the device's is in words that we never type.
-    """
+    """Raise, before anything is sent, if a replaced line is in words that we never send."""
     strange = next((change for change in plan.changes if not is_ours_to_type(change)), None)
     if strange is not None:
         raise DeviceRefused(
@@ -416,19 +400,15 @@ def _check_restorable(host: str, plan: TunePlan) -> None:
 
 
 def _next_plan(host: str, plan: TunePlan, refused: dict[str, str], running: TcpLines) -> TunePlan | None:
-    """Return the plan to go on with where the window was refused, None where nothing was.
-
-    Raises:
-        DeviceRefused: Something else was refused, or no smaller window is left.
-    """
+    """Return the plan to continue with if the window was refused; None if nothing was. Raises if none is left."""
     absent = [change for change in plan.changes if not shows(change, running.of(change.keyword))]
     missed = [change for change in absent if change.ours in refused]
     if not missed and refused and absent:
-        # Something was refused and something is not there: whatever the transcript says, these belong together.
+        # Some line was refused and some are missing: whatever the transcript says, these are the refused ones.
         missed, refused = absent, dict.fromkeys((change.ours for change in absent), next(iter(refused.values())))
     if not missed:
         return None
-    # Neither ours nor as before: another change of this line.
+    # A line that is neither ours nor as before was changed by others.
     untouched = all(running.of(change.keyword) == change.before for change in missed)
     smaller = plan.without(missed) if untouched else None
     if smaller is not None:

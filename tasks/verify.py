@@ -1,7 +1,8 @@
-"""Have a device hash a file and wait for it: three limits, cheap on half a million dots.
+"""Step `verify`: have a device hash a file, wait for it within limits, and compare the digest.
 
 Facts
 -----
+
 * A command that hashes prints a dot for so many bytes (`VerifyGrammar`), all on one line: 143,737 in one capture.
 * 400 MB took 12 minutes on old ISR and ASR routers, 2 GB eight minutes on a Catalyst 9000 (networktocode/pyntc#410,
   cisco.ios#1093): no fixed time-out is right.
@@ -22,7 +23,7 @@ from flashferry.devices.errors import DeviceRefused, HashStopped, ImageCorrupt, 
 from flashferry.devices.platforms.platform import Defaults, FileSystems, Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.images.image import Digests
-from tasks.step import Step
+from tasks.step import MEASURABLE_S, Step
 from templates.rows import (
     ImageHash,
     Refusal,
@@ -35,20 +36,18 @@ from templates.rows import (
 )
 
 START_LIMIT_S = 45.0
-
-"""Without any output for so long, not even the echo, the device did not take the command."""
+"""Without any output for so long, not even the echo, the device did not accept the command."""
 
 SILENCE_LIMIT_S = 120.0
-
-"""Each dot is progress; without one for this long the device is taken as hung."""
+"""Each dot is progress; without one for this long the device counts as hung."""
 
 
 def hash_limits(size_bytes: int, defaults: Defaults, known_bytes_per_s: float | None = None) -> WaitLimits:
     """Return the limits for a file: in all, a minute and four times what it should take.
 
-    Without a known speed the device counts as slow as the platform is at worst.
+    Without a known speed the device counts as slow as the platform's slowest.
     """
-    # An unknown device counts as the slowest there is; no known speed gives it longer.
+    # An unknown device counts as the slowest; a known speed never extends that.
     hash_s = size_bytes / defaults.hash_bytes_per_s
     if known_bytes_per_s is not None:
         hash_s = min(4 * size_bytes / known_bytes_per_s, hash_s)
@@ -57,7 +56,7 @@ def hash_limits(size_bytes: int, defaults: Defaults, known_bytes_per_s: float | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hashed:
-    """What a device printed for `verify`, without its dots, and how long it took."""
+    """A device's output for `verify`, without its dots, and the duration."""
 
     text: str
     duration_s: float
@@ -71,9 +70,9 @@ def run_verify(
     dot_bytes: int,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Hashed:
-    """Give a `verify` command and wait for the prompt; `interrupted` is asked about once a second.
+    """Send a `verify` command and wait for the prompt; `interrupted` is called about once a second.
 
-    The command has no digest: it would be echoed, and found by a reader that searches for it.
+    The command contains no digest: it would be echoed, and a search of the output would find it.
 
     Raises:
         HashStopped: The operator stopped it; the device is back at its prompt.
@@ -88,7 +87,7 @@ def run_verify(
 
 
 class Dots(Dialogue):
-    """Output until the prompt, the dots counted and left out; `verify` asks nothing."""
+    """Output until the prompt, with the dots counted and removed; `verify` asks nothing."""
 
     def __init__(self, *, prompt_pattern: str, dot_bytes: int, clock: Callable[[], float] | None = None) -> None:
         super().__init__(prompt_pattern=prompt_pattern, clock=clock)
@@ -97,28 +96,28 @@ class Dots(Dialogue):
 
     @property
     def bytes_hashed(self) -> int:
-        """Return how far the device has come, by its dots."""
+        """Return how many bytes the device has hashed, by its dots."""
         return self.dots * self._dot_bytes
 
     @property
     def progress(self) -> str:
-        """Return how far the device has come, to follow an error."""
+        """Return the progress as a suffix of an error."""
         return f" (about {self.bytes_hashed:,} bytes hashed)" if self.dots else ""
 
     def _kept(self, received: str) -> str:
         self.dots += sum(map(len, re.findall(r"\.{2,}|^\.+$", received)))
-        # The dots of two pieces of output meet: squeeze the joint too, or a slow device's single dots pile up.
+        # Squeeze dots at the joint of two pieces of output too, or a slow device's single dots pile up.
         fresh = re.sub(r"\.{2,}", ".", received)
         return fresh.lstrip(".") if self.text[-1:] == "." else fresh
 
 
 class Signature(Enum):
-    """What a device says about an image.
+    """A device's result for an image's signature.
 
     Attributes:
-        HASH_ONLY: The hash inside it is good; this release says nothing about a signature.
+        HASH_ONLY: The hash inside the image is good; this release does not report a signature.
         REFUSED: It is not good, or there is none.
-        UNKNOWN: The device printed nothing that we know.
+        UNKNOWN: The device printed nothing known.
     """
 
     VERIFIED = "verified"
@@ -129,7 +128,7 @@ class Signature(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureReport:
-    """The outcome, and the device's own words for it."""
+    """The result for a signature, with the device's own words."""
 
     outcome: Signature
     words: str
@@ -137,9 +136,9 @@ class SignatureReport:
 
 
 def read_signature(output: str, path: str, names: FileSystems) -> SignatureReport:
-    """Return what the output of `verify PATH` says about the file.
+    """Return the result that the output of `verify PATH` shows for the file.
 
-    A bad word outweighs any number of good ones, and a good word about another file counts for nothing.
+    A failure outweighs any number of successes, and a success for another file does not count.
     """
     if (refusal := _refusal(output)) is not None:
         return SignatureReport(outcome=Signature.REFUSED, words=refusal)
@@ -183,10 +182,6 @@ VERIFY = Step(
     is_delivery=True,
 )
 
-MEASURABLE_S = 1.0
-
-"""A shorter hash is mostly round trips and says nothing about the device's speed."""
-
 _DIGITS = {"md5": 32, "sha512": 128}
 
 
@@ -195,13 +190,11 @@ class VerifyReport:
     """A proven file.
 
     Attributes:
-        path: Where it is.
-        md5: Its MD5; where SHA-512 proved it, that of the file on our side, which is the same file.
-        duration_s: How long the device hashed.
-        algorithm: `md5` or `sha512`: what proved it.
-        digest: The digest that the device computed.
-        hash_bytes_per_s: How fast, or None where it took too little time to measure.
-        signature: What the device says about the signature, or None where that was not asked.
+        md5: Its MD5; if SHA-512 proved it, that of the file on our side, which is the same file.
+        duration_s: Seconds that the device hashed.
+        algorithm: The algorithm that proved it: `md5` or `sha512`.
+        hash_bytes_per_s: Hash speed, or None if too short to measure.
+        signature: The device's result for the signature, or None if not asked for.
     """
 
     path: str
@@ -248,10 +241,9 @@ def verify_image(
 ) -> VerifyReport:
     """Prove that a file on the device is the expected one, and with `signature` the vendor's signature in it.
 
-    SHA-512 where the device offers it (IOS-XE 16.5.1 and later) and it is known here, MD5 otherwise, which every device
-    computes. The digests are compared here: a device that gets the expected one echoes it, and a reader would always
-    find
-    it.
+    By SHA-512 if the device has it (IOS-XE 16.5.1 and later) and it is known here, otherwise by MD5, which every device
+    computes. The digests are compared here: a device that is given the expected digest echoes it, and a search of the
+    output would always find it.
 
     Raises:
         ImageCorrupt: The device computed another digest, or rejects the signature.
@@ -286,7 +278,7 @@ def verify_signature(
 
     Raises:
         ImageCorrupt: The device rejects it.
-        OutputNotUnderstood: It printed nothing that we know, or went silent.
+        OutputNotUnderstood: It printed nothing known, or went silent.
     """
     platform = session.platform
     command = platform.signature_command(path)
@@ -330,11 +322,11 @@ def digest_of(
 def _hashed(
     session: DeviceSession, path: str, expected: Digests, limits: WaitLimits, interrupted: Callable[[], bool]
 ) -> VerifyReport:
-    """Return what the device computed, by the best algorithm that both sides have."""
+    """Return the digest that the device computed by the best algorithm that both sides have."""
     *better, always_there = session.platform.verifying.algorithms
     for algorithm in (one for one in better if getattr(expected, one)):
         found = _attempt(session, path, algorithm, limits, interrupted)
-        # Refused by an older release, or not authorised: MD5 serves as well against accidents.
+        # Refused by an older release, or not authorized: MD5 detects accidental changes just as well.
         if isinstance(found, VerifyReport):
             return replace(found, md5=expected.md5.lower())
     return _digest(session, path, always_there, limits, interrupted)
@@ -392,7 +384,7 @@ def _attempt(
 
 
 def commands_for(path: str, expected: Digests, platform: Platform, *, signature: bool) -> tuple[str, ...]:
-    """Return what `verify_image` sends, in its order; a refused SHA-512 is followed by MD5 in its place."""
+    """Return the commands that `verify_image` sends, in order; a refused SHA-512 is followed by MD5."""
     best = next(one for one in platform.verifying.algorithms if getattr(expected, one))
     seal = (platform.signature_command(path),) if signature else ()
     return (platform.digest_command(best, path), *seal)

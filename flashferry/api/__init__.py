@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from flashferry.model.policy import ServerPlace, StagePolicy, check_resumable
     from flashferry.planning.fleet_planner import PlanRequest
     from flashferry.reports.thresholds import parse_threshold
-    from flashferry.run.host_check import Finding, look_at_host
+    from flashferry.run.host_check import Finding, check_host
     from flashferry.run.request import RunOptions
 
 _PLACES = {
@@ -228,7 +228,7 @@ _PLACES = {
     "flashferry.reports.thresholds": ("parse_threshold",),
     "flashferry.run.host_check": (
         "Finding",
-        "look_at_host",
+        "check_host",
     ),
     "flashferry.run.request": ("RunOptions",),
 }
@@ -293,6 +293,7 @@ __all__ = [
     "carry_out",
     "catalogue_summary",
     "check",
+    "check_host",
     "check_is_no_plan",
     "check_resumable",
     "check_state",
@@ -315,7 +316,6 @@ __all__ = [
     "journal_in",
     "known_depot_paths",
     "load_plan",
-    "look_at_host",
     "open_fleet",
     "pace_notices",
     "parse_threshold",

@@ -30,7 +30,7 @@ def doctor(
     json: JsonOption = False,
 ) -> None:
     """Show what this host grants: congestion controls, ports, keys, buffers, open files, the lab."""
-    findings = api.look_at_host(_lab_reason(), certificate=certificate, key=key, state=state_dir, depot=depot or "auto")
+    findings = api.check_host(_lab_reason(), certificate=certificate, key=key, state=state_dir, depot=depot or "auto")
     finish("doctor", ExitCode.OK, {"findings": findings}, as_json=json, human=lambda: _print(findings))
 
 

@@ -24,7 +24,7 @@ from tasks.check import CheckReport
 from tasks.copy import CopyReport
 from tasks.dead_man import DeadManReport
 from tasks.distribute import DistributionReport
-from tasks.readiness import Readiness
+from tasks.readiness.values import Readiness
 from tasks.restore import RestoreReport
 from tasks.tcp_config import Change
 from tasks.tune import TuneReport

@@ -31,8 +31,8 @@ from flashferry.store.staged import Staged
 from inventory.host_view import HostView, view
 from inventory.image_rules import ImageChoice, ImageRules
 from tasks.check import TargetImage
-from tasks.readiness import Met, Readiness, Verdict
 from tasks.readiness.check import STEP, check_readiness
+from tasks.readiness.values import Met, Readiness, Verdict
 
 _AT_A_TIME = 100
 """Devices checked at the same time; nearly all of the time is waiting."""

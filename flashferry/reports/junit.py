@@ -14,7 +14,7 @@ from flashferry.planning.readiness import ReadyRecord
 from flashferry.reports.model import DeviceReport, Report
 from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
 from flashferry.reports.words import moment, rate
-from tasks.readiness import Condition, Met, Verdict
+from tasks.readiness.values import Condition, Met, Verdict
 
 _ELEMENTS = {Status.FAILED: "failure", Status.ERROR: "error", Status.SKIPPED: "skipped"}
 
@@ -226,7 +226,7 @@ def _answer(record: ReadyRecord, site: str) -> JunitCase:
         status, message = Status.ERROR, failure.reason if failure is not None else "not looked at"
     elif not found.is_good:
         status = Status.FAILED if found.verdict is Verdict.NO else Status.ERROR
-        message = "; ".join(one.sentence for one in found.in_the_way)
+        message = "; ".join(one.sentence for one in found.blocking)
     return JunitCase(
         classname=f"{site}.{record.host}",
         name=f"{record.host}: ready",

@@ -1,5 +1,5 @@
-"""A run over a fleet: waves, queues, slots, retries, deadlines, control; and a device's way through it.
+"""Run a fleet: waves, queues, concurrency limits, retries, deadlines, and the steps of each device.
 
-A device is checked, journaled, tuned, copied to, verified, restored and proven, one step after the other;
-whatever ends a step, the way leads back through restore. What dead runs left is recovered from here too.
+A device is checked, journaled, tuned, copied to, verified and restored, in this order; whatever ends a step, the device
+is restored. Devices that killed runs left changed are recovered from here too.
 """

@@ -1,7 +1,7 @@
-"""Delete old images from devices: read all devices, ask for a confirmation of each, delete file by file.
+"""Delete old images: read all devices, ask for confirmation for each, delete file by file.
 
-No lease is held, since no line is set that would need a restore. A run that starts meanwhile is noticed by its lease
-and by its mark on the device; both are read again right before each file.
+No lease is taken, since no configuration line is set. A run that starts meanwhile is detected by its lease and by its
+mark on the device; both are read again right before each file is deleted.
 """
 
 from __future__ import annotations
@@ -29,19 +29,16 @@ from tasks.clean import STEP, OldFile, RemovableImages, delete_old, find_old_ima
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanRecord:
-    """The result of one device.
+    """The result for one device.
 
     Attributes:
-        host: Inventory name.
-        site: Its site, or None.
-        outcome: DONE: all confirmed files were deleted, or there were none, or they were only shown; NOT_STARTED: not
-            confirmed; REFUSED: the files are unknown, or the device may not be touched; FAILED, ERROR or
-            INTERRUPTED: it was not completed, see `deleted`.
-        look: What was found, or None where it could not be looked at.
-        deleted: What was deleted, each proven gone.
-        free_bytes_after: Room that is left behind the last of them, or None.
-        failure: What went wrong, or None.
-        seconds: How long it took, without the waiting for an answer.
+        outcome: DONE: all confirmed files were deleted, there were none, or they were only listed. NOT_STARTED: not
+            confirmed. REFUSED: the removable files are unknown, or the device may not be touched. FAILED, ERROR or
+            INTERRUPTED: incomplete, see `deleted`.
+        look: The removable files found, or None if the device could not be read.
+        deleted: The files deleted, each proven gone.
+        free_bytes_after: Free space after the last deletion, or None.
+        seconds: Duration without the wait for confirmation.
     """
 
     host: str
@@ -55,18 +52,18 @@ class CleanRecord:
 
 
 Confirm = Callable[[str, RemovableImages], bool]
-"""Returns whether all files found on a device may be deleted; called for one device after the other."""
+"""Returns whether all files found on a device may be deleted. Called for one device after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaning:
-    """What all devices share.
+    """The settings that all devices share.
 
     Attributes:
-        held: Returns what runs have in hand by now, or left.
-        kept: Names of images that runs staged, by device: they stay.
-        only: Names of the files that are asked about; empty: any.
-        only_shown: Whether nothing is to be deleted.
+        held: Returns the leases of runs that stage devices now, or were killed.
+        kept: Names of images that runs staged, by device; they are never deleted.
+        only: Names of the files to consider; empty: all.
+        only_shown: Whether files are listed and not deleted.
         at_a_time: Devices at the same time, >= 1.
     """
 
@@ -85,14 +82,14 @@ def clean_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[CleanRecord, ...]:
-    """Return a CleanRecord per device, in the order of the inventory; a device's fault is in its record.
+    """Delete old images on the devices of an inventory; return a CleanRecord per device, in inventory order.
 
     Args:
         nornir: The devices, with credentials.
-        cleaning: What is asked for.
-        confirm: Called in this thread, once all devices are looked at, for each that has files that could go.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator stops: the current file is completed, no other is started.
+        cleaning: What to delete.
+        confirm: Called in this thread, after all devices are read, for each device with removable files.
+        emit: Receives events, from several threads.
+        interrupted: Whether the operator stops. The current file is completed, no other is started.
 
     Raises:
         ConfigInvalid: The inventory is wrong.
@@ -100,7 +97,7 @@ def clean_fleet(
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     work = _Cleaning(cleaning, views, never_failing(emit), interrupted)
     runner = nornir.with_runner(ThreadedRunner(num_workers=cleaning.at_a_time))
-    looked = runner.run(task=work.look, name=STEP)
+    looked = runner.run(task=work.find, name=STEP)
     records: dict[str, CleanRecord] = {name: looked[name][0].result for name in views}
     if not cleaning.only_shown:
         open_ones = {name: one for name, one in records.items() if one.look is not None and one.look.files}
@@ -118,7 +115,7 @@ def _agrees(confirm: Confirm, host: str, record: CleanRecord) -> bool:
 
 
 class _Cleaning:
-    """What is done to each device."""
+    """The two Nornir tasks: read a device, delete its files."""
 
     def __init__(
         self, cleaning: Cleaning, views: Mapping[str, HostView], emit: Emit, interrupted: Callable[[], bool]
@@ -126,8 +123,8 @@ class _Cleaning:
         self._cleaning, self._views, self._emit, self._interrupted = cleaning, views, emit, interrupted
         self._started_s = time.monotonic()
 
-    def look(self, task: Task) -> Result:
-        """Nornir task: return a CleanRecord of a first look."""
+    def find(self, task: Task) -> Result:
+        """Nornir task: return a CleanRecord with the removable files."""
         began_s = time.monotonic()
         device = self._views[task.host.name]
         record = CleanRecord(host=device.name, site=device.site, outcome=Outcome.DONE)
@@ -146,7 +143,7 @@ class _Cleaning:
         assert record.look is not None
         try:
             for file in record.look.files:
-                # The leases again for each file: a run may have started with the device meanwhile.
+                # Leases are read again for each file: a run may have taken the device meanwhile.
                 session = self._session(task, device)
                 free = delete_old(session, file, seen=record.look, kept=self._kept(device))
                 record = replace(record, deleted=(*record.deleted, file), free_bytes_after=free)
@@ -156,12 +153,7 @@ class _Cleaning:
         return self._ended(task, record, began_s)
 
     def _session(self, task: Task, device: HostView) -> DeviceSession:
-        """Return a session with a device that no run holds.
-
-        Raises:
-            Interrupted: The operator wants to stop.
-            DeviceRefused: A run has it.
-        """
+        """Return a session with a device that no run holds. Raises if the operator stops or a run holds the device."""
         if self._interrupted():
             raise Interrupted("stopped by the operator; no further file is deleted", host=device.name, step=STEP)
         held = self._cleaning.held()

@@ -1,11 +1,10 @@
-"""Slots that devices of a run wait for: logins, copies (in all and per site), hash runs.
+"""Limit how many devices log in, copy (in all and per site) or hash at the same time.
 
-Devices are served in the order of arrival; a full site does not block other sites. Both slots of a copy, the fleet's
-and the site's, are taken in one step: no device holds one while it waits for the other.
-
-A copy's slot is released a little before its end, so that the site's link is not idle: the next device is first
-snapshotted and tuned, which takes seconds, and logged in and checked before that if it was logged out. Copies that
-share a site's cap end at about the same time, and all their followers would otherwise start at once.
+Devices are served in the order of arrival; a full site does not block other sites. A copy needs a slot of the fleet and
+one of its site; both are taken in one step, so no device holds one while it waits for the other.
+A copy's slot is released a little before its end, so that the site's link is not idle while the next device is
+snapshotted and tuned (and logged in and checked, if it was logged out). Copies that share a site's cap end at about the
+same time, and all their followers would otherwise start at once.
 """
 
 from __future__ import annotations
@@ -27,32 +26,30 @@ if TYPE_CHECKING:
     from flashferry.fileserver import SlotReservations
 
 EARLY_RELEASE_S = 10.0
-"""Time from a slot to the first byte where many devices start at once: some ten commands in turn."""
+"""Seconds from a slot to the first byte where many devices start at once: some ten commands in turn."""
 
 EXPECT_S = 45.0
-"""Further time to log in and check, with eighty devices at once on a small machine and a margin; less than the time
-after which a waiting device is logged out."""
+"""Further seconds to log in and check, measured with eighty devices at once on a small machine, plus a margin. Less
+than the time after which a waiting device is logged out."""
 
 _LEAST_SHARE = 0.8
-"""Of the image, acknowledged: a small one is not released from its first second ..."""
+"""Share of the image that must be acknowledged before the slot is released early: a small image needs no early
+release."""
 
 _LEAST_SHARE_EXPECTED = 0.5
-"""... nor is the next device asked to log in again."""
+"""The same before the next device is asked to log in again."""
 
 
 def is_nearly_over(acked_bytes: int, size_bytes: int, rate_bytes_per_s: float) -> bool:
-    """Return whether a copy is about to end: its slot is released early.
+    """Return whether a copy is about to end, so that its slot can be released early.
 
-    Args:
-        acked_bytes: What the device has.
-        size_bytes: Size of the image.
-        rate_bytes_per_s: Rate at present; 0 where it is not known or nothing moves.
+    The rate is the current one; 0 if unknown or nothing moves.
     """
     return _ends_within(EARLY_RELEASE_S, _LEAST_SHARE, acked_bytes, size_bytes, rate_bytes_per_s)
 
 
 def is_soon_over(acked_bytes: int, size_bytes: int, rate_bytes_per_s: float) -> bool:
-    """Return whether a copy ends so soon that the next device should log in again; see `is_nearly_over`."""
+    """Return whether a copy ends so soon that the next device should log in again. Arguments as `is_nearly_over`."""
     return _ends_within(EXPECT_S, _LEAST_SHARE_EXPECTED, acked_bytes, size_bytes, rate_bytes_per_s)
 
 
@@ -66,37 +63,33 @@ def _ends_within(
 
 
 POLL_S = 1.0
-"""How often a waiting device checks whether the run is to stop; a free slot wakes it at once."""
+"""Interval at which a waiting device checks whether the run stops; a free slot wakes it at once."""
 
 
 _ASKED_S = 0.2
-"""A gate with free slots grants one in less time: such a wait is not reported."""
-
-
-def _nothing() -> None:
-    """Do nothing."""
+"""A gate with free slots grants one in less time; such a wait is not reported."""
 
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A device that waits for a slot, with a flag that is set as soon as it has one."""
+    """A device that waits for a slot, with an event that is set when it has one."""
 
     key: str | None
     is_in: threading.Event = field(default_factory=threading.Event)
     number: int | None = None
-    """The gate's number of the slot, from the moment of the request."""
+    """The gate's number of the slot, from the request on."""
 
 
 class SlotPool:
-    """A limit of slots in all and per key. Thread-safe.
+    """A limit of concurrent slots, in all and per key. Thread-safe.
 
     Args:
-        name: What a slot is for, in words: `copy`, `login`, `hash run`.
-        total: How many at a time, >= 1.
-        per_key: Returns how many of one key at a time, >= 1; None: as many as in all. Those without a key are not
-            counted together.
-        gate: Grants slots of a key that several runs share; None: no other run shares them. A device that waits for a
-            grant blocks no other, and holds no slot of ours.
+        name: What a slot is for: `copy`, `login` or `hash run`.
+        total: Slots at a time, >= 1.
+        per_key: Returns the slots of one key at a time, >= 1; None: only the total counts. Devices without a key are
+            not counted together.
+        gate: Grants slots of a key that several runs share, or None. A device that waits for a grant blocks no other
+            and holds no slot of this pool.
     """
 
     def __init__(
@@ -117,18 +110,18 @@ class SlotPool:
         self._count = 0
         # In the order of arrival.
         self._waiting: dict[_Waiting, None] = {}
-        # Of each key, how many slots were announced to be free soon.
+        # By key: how many slots were announced to be free soon.
         self._leaving: Counter[str | None] = Counter()
 
     @property
     def inside(self) -> int:
-        """Return how many hold a slot."""
+        """Return how many devices hold a slot."""
         with self._lock:
             return self._count
 
     @property
     def waiting(self) -> int:
-        """Return how many wait for one."""
+        """Return how many devices wait for a slot."""
         with self._lock:
             return len(self._waiting)
 
@@ -139,22 +132,22 @@ class SlotPool:
         interrupted: Callable[[], bool] = lambda: False,
         on_wait: Callable[[str], None] = lambda text: None,  # noqa: ARG005 -- the signature
         patience_s: float | None = None,
-        on_patience: Callable[[], None] = _nothing,
-        on_soon: Callable[[], None] = _nothing,
+        on_patience: Callable[[], None] = lambda: None,
+        on_soon: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take a slot; wait for it where there is none.
+        """Take a slot; wait until there is one.
 
         Args:
             key: The site, or None.
             interrupted: Whether to stop waiting.
-            on_wait: Called once with the reason of the wait.
-            patience_s: After so long `on_patience` is called, once; None: never.
+            on_wait: Called once with the reason for the wait.
+            patience_s: Seconds after which `on_patience` is called, once; None: never.
             on_patience: See `patience_s`.
-            on_soon: Called once, when an announced slot (see `expect`) will be this device's; patience starts again
-                then. What it raises ends the wait.
+            on_soon: Called once when a slot announced with `expect` will be this device's; the patience starts anew
+                then. An exception from it ends the wait.
 
         Raises:
-            Interrupted: The run is to stop; no slot is held.
+            Interrupted: The run stops; no slot is held.
         """
         me = _Waiting(key)
         with self._lock:
@@ -190,16 +183,14 @@ class SlotPool:
                 on_patience()
 
     def expect(self, key: str | None = None) -> None:
-        """Announce that a slot will be free soon, to the next device in line; repeat that in `leave`."""
+        """Announce to the next waiting device that a slot will be free soon. Pass `was_expected` to `leave` then."""
         with self._lock:
             self._leaving[key] += 1
 
     def leave(self, key: str | None = None, *, was_expected: bool = False) -> None:
-        """Give a slot back; the next device that may have it gets it at once.
+        """Release a slot; the next device that may have it gets it at once.
 
-        Args:
-            key: As in `enter`.
-            was_expected: Whether `expect` was called for this slot.
+        `was_expected` says whether `expect` was called for this slot.
         """
         with self._lock:
             if was_expected:
@@ -207,8 +198,8 @@ class SlotPool:
             self._take_out(key)
             self._admit()
 
-    def enter_beside(self, key: str | None = None) -> None:
-        """Take a slot at once, beyond the limit if needed; others wait until the count is below the limit."""
+    def enter_beyond_limit(self, key: str | None = None) -> None:
+        """Take a slot at once, even beyond the limit. Others wait until the count is below the limit again."""
         with self._lock:
             self._let_in(key, self._gate.claim(key, self._most_of(key)) if self._gate is not None else None)
 
@@ -220,7 +211,7 @@ class SlotPool:
         interrupted: Callable[[], bool] = lambda: False,
         on_wait: Callable[[str], None] = lambda text: None,  # noqa: ARG005 -- the signature
     ) -> Iterator[None]:
-        """Hold a slot for as long as the block lasts; see `enter`."""
+        """Hold a slot while the block runs; see `enter`."""
         self.enter(key, interrupted=interrupted, on_wait=on_wait)
         try:
             yield
@@ -233,11 +224,11 @@ class SlotPool:
                 del self._waiting[me]
                 self._give_back(me.number)
                 return
-        # The slot was granted at the very moment that the device gave up.
+        # The slot was granted at the moment when the device gave up.
         self.leave(me.key)
 
     def _admit(self) -> None:
-        """Grant slots to all that may have one, in the order of arrival."""
+        """Grant slots to all waiting devices that may have one, in the order of arrival."""
         for one in list(self._waiting):
             if self._count >= self._total:
                 return
@@ -250,7 +241,7 @@ class SlotPool:
         one.is_in.set()
 
     def _is_granted(self, one: _Waiting) -> bool:
-        """Return whether the gate lets a device in; a first call asks the gate."""
+        """Return whether the gate admits a device; the first call sends the request."""
         if self._gate is None:
             return True
         if one.number is None:
@@ -259,7 +250,7 @@ class SlotPool:
         return False
 
     def _take_grant(self, one: _Waiting) -> None:
-        """Use a slot that the gate granted; where the pool is full meanwhile, give it back for others."""
+        """Use a slot that the gate granted; return it to the gate if the pool is full by now."""
         with self._lock:
             if one not in self._waiting:
                 return
@@ -310,13 +301,7 @@ class SlotPool:
 
 
 class SlotPools:
-    """The slot pools of a run: for logins, copies and hash runs.
-
-    Args:
-        limits: How many hold a slot of each at a time.
-        site_copies: Returns how many copies may run at a site; None: as many as the limits say.
-        gate: Grants copies to several runs, or None.
-    """
+    """The slot pools of a run: logins, copies (`site_copies` limits a site's, `gate` shares them) and hash runs."""
 
     def __init__(
         self, limits: Limits, site_copies: Callable[[str], int] | None = None, gate: SlotReservations | None = None

@@ -1,4 +1,4 @@
-"""`check --reach`: look at each device, then have it fetch a tiny file, in the same session. Changes nothing."""
+"""`check --reach`: check each device, then have it fetch a small file in the same session. Changes nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.inspection import CheckRecord, inspect_device
 from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import offer_to
-from flashferry.run.run import RunOptions
+from flashferry.run.request import RunOptions
 from flashferry.run.server import (
     depot_for,
     left_out,
@@ -49,35 +49,35 @@ from tasks.fetch_check import own_addresses
 from tasks.tcp_config import plan_tune
 
 REACH_BYTES = 16_384
-"""Enough to need a data connection that takes more than one packet; a second at most on the slowest device."""
+"""Enough for several packets on the data connection; a second at most on the slowest device."""
 
 _LIFETIME_S = 120.0
 
 _ENDS = frozenset({Kind.DEVICE_UNREACHABLE, Kind.INTERRUPTED, Kind.COPY_STOPPED, Kind.QUESTION_LEFT})
-"""After these no other transport is tried: the session is gone, or the run is stopped."""
+"""After these failures no other transport is tried: the session is lost, or the run stops."""
 
 _OF_TRANSPORT = frozenset({Kind.NO_CLIENT, Kind.NO_LOGIN, Kind.NO_DATA})
-"""With these another transport may get through."""
+"""Failures after which another transport may get through."""
 
 
 def reach_fleet(
     nornir: Nornir,
-    wanted: TargetImage | None,
+    target: TargetImage | None,
     options: RunOptions,
     *,
     state: Path | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[CheckRecord, ...]:
-    """Return a CheckRecord per device, in the order of the inventory; fit ones with a `Connectivity`.
+    """Check every device and have it fetch a small file; return a CheckRecord per device, in inventory order.
 
     Args:
         nornir: The devices, with credentials.
-        wanted: The image that they are to have, or None for a look without one.
-        options: Where our server is reached.
-        state: Folder where it stands which devices runs have in hand, read only; None: the usual one.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop.
+        target: The image that they are checked for, or None.
+        options: Where our server listens, and which transports may be used.
+        state: State folder with the leases of runs, read only; None: the default one.
+        emit: Receives events, from several threads.
+        interrupted: Whether the operator stops.
 
     Raises:
         ConfigInvalid: The inventory is wrong, or our server cannot start; no device was touched.
@@ -99,7 +99,7 @@ def reach_fleet(
         reach_task = _ReachTask(
             server=server,
             image=image,
-            wanted=wanted,
+            target=target,
             options=options,
             emit=never_failing(emit),
             interrupted=interrupted,
@@ -113,7 +113,7 @@ def reach_fleet(
 
 
 Reached = tuple[Connectivity | None, Failure | None]
-"""What a transport showed, and why the device is not reached by it."""
+"""The result by one transport, and the failure if the device cannot fetch by it."""
 
 
 def try_each(
@@ -123,13 +123,9 @@ def try_each(
     *,
     any_will_do: bool,
 ) -> CheckRecord:
-    """Try transports; the device is out of reach where that fails which a run would take.
+    """Try transports in the order of a run; the device fails if the transport that a run would use fails.
 
-    Args:
-        record: What is known of the device already.
-        transports: In the order in which a run would take them.
-        reach: Has the device fetch by one.
-        any_will_do: A run would go on to the next where one fails.
+    With `any_will_do` a run would try the next transport if one fails.
     """
     found: list[Connectivity] = []
     failures: list[Failure | None] = []
@@ -157,7 +153,7 @@ class _ReachTask:
 
     server: ServerClient
     image: Path
-    wanted: TargetImage | None
+    target: TargetImage | None
     options: RunOptions
     emit: Emit
     interrupted: Callable[[], bool]
@@ -169,7 +165,7 @@ class _ReachTask:
 
     def __call__(self, task: Task) -> Result:
         self._event(task, "check", "started", "")
-        record = inspect_device(task, self.wanted, self.interrupted, held=self.held, doubted=self.doubted)
+        record = inspect_device(task, self.target, self.interrupted, held=self.held, doubted=self.doubted)
         self._event_end(task, "check", record.failure)
         if record.check is not None and record.failure is None:
             tried = self.choices[task.host.name]
@@ -193,17 +189,17 @@ class _ReachTask:
         return try_each(record, transports, reach, any_will_do=self.options.policy.transport == AUTO)
 
     def _reach_by(self, task: Task, report: CheckReport, transport: Transport, *, is_alone: bool) -> Reached:
-        """Have the device fetch the file by one transport; return what that showed, and why it is not reached."""
+        """Have the device fetch the file by one transport; return the result and the failure, if any."""
         device = view(task.host)
         try:
             session = session_of(task)
             expected = own_addresses(session)
-            with _lookout(self.server, self.image.name, expected, transport, report.version.release) as lookout:
+            with _observer(self.server, self.image.name, expected, transport, report.version.release) as observer:
                 offer = offer_to(
                     device,
                     report,
                     self.options.server.address,
-                    ticket=lookout.ticket,
+                    ticket=observer.ticket,
                     port=self.server.port_of(transport.name),
                     transport=transport,
                     fingerprints=self.fingerprints,
@@ -213,14 +209,14 @@ class _ReachTask:
                     offer=offer,
                     size_bytes=REACH_BYTES,
                     expected=expected,
-                    server_view=lookout.server_view,
+                    server_view=observer.server_view,
                     interrupted=self.interrupted,
                 )
                 if found.copied is not None:
-                    # The device may be back at its prompt before the server has its last acknowledgement.
-                    self.server.wait_final(lookout.ticket.ticket_id, 2.0)
+                    # The device may be at its prompt before the server has its last acknowledgement.
+                    self.server.wait_final(observer.ticket.ticket_id, 2.0)
                 not_set = _not_set(device, report, session.platform, transport)
-                return _reached(found, lookout, transport, not_set, recent_of(task).lines())
+                return _reached(found, observer, transport, not_set, recent_of(task).lines())
         except FlashferryError as error:
             failure = failure_of("reach", error, recent_of(task).lines())
             if is_alone:
@@ -241,15 +237,15 @@ class _ReachTask:
 def with_other_transports(
     record: CheckRecord, device: HostView, options: RunOptions, tried: Sequence[Transport]
 ) -> CheckRecord:
-    """Return what a look found with what it left out, and where the one way is blocked with how to try others. Pure.
+    """Add to a record which transports were not tried, and a hint to try others if the only one is blocked. Pure.
 
-    Who asked for a transport by name knows that there are others.
+    No hint is added if the operator named a transport.
 
     Args:
-        record: What the look found.
-        device: The device, with what its inventory allows.
-        options: What was asked for, and what our side serves with.
-        tried: By what the device was to fetch.
+        record: The record of the check.
+        device: The inventory's values.
+        options: The transport asked for, and what our side can serve.
+        tried: The transports that were tried.
     """
     record = replace(record, not_tried=left_out(device, options))
     failure, others = record.failure, [one for one in allowed(device.transport_policy) if one not in tried]
@@ -264,20 +260,24 @@ def with_other_transports(
     return replace(record, failure=replace(failure, hint=f"{failure.hint}. {another}" if failure.hint else another))
 
 
-def _data_mode(lookout: _Lookout, transport: Transport) -> str | None:
-    seen = lookout.record
+def _data_mode(observer: _ServerObserver, transport: Transport) -> str | None:
+    seen = observer.record
     return transport.data_mode(seen.commands) if seen else None
 
 
 def _reached(
-    found: ConnectivityReport, lookout: _Lookout, transport: Transport, not_set: str, transcript: tuple[str, ...]
+    found: ConnectivityReport,
+    observer: _ServerObserver,
+    transport: Transport,
+    not_set: str,
+    transcript: tuple[str, ...],
 ) -> tuple[Connectivity, Failure | None]:
-    seen = lookout.record
+    seen = observer.record
     reached = Connectivity(
         report=found,
-        syn=(seen.data_syn if seen else None) or lookout.control_syn,
+        syn=(seen.data_syn if seen else None) or observer.control_syn,
         rtt_s=seen.min_rtt_s if seen else None,
-        mode=_data_mode(lookout, transport),
+        mode=_data_mode(observer, transport),
         transport=transport.name,
     )
     if found.hindrance is None:
@@ -293,7 +293,7 @@ def _reached(
 
 
 def _not_set(device: HostView, report: CheckReport, platform: Platform, transport: Transport) -> str:
-    """Return what a staging run would set and this look, which changes nothing, did not; empty where nothing."""
+    """Return a hint if a staging run would set a line that this check, which changes nothing, did not; else empty."""
     planned = plan_tune(
         report.running,
         platform=platform,
@@ -308,12 +308,12 @@ def _not_set(device: HostView, report: CheckReport, platform: Platform, transpor
     )
 
 
-class _Lookout:
-    """Collects what the server sees of one device; called on the server's thread.
+class _ServerObserver:
+    """Collects what the server sees of one device. Called on the server's thread.
 
-    The device's ticket is good from any address, so that where it comes from is found out rather than refused. A
-    second ticket, which is never used, is bound to the expected addresses: the server attributes to it a client that
-    connects and never logs in.
+    The device's ticket is valid from any address, so that an unexpected source address is reported rather than refused.
+    A second, unused ticket is bound to the expected addresses: the server attributes to it a client that connects and
+    never logs in.
     """
 
     def __init__(self, server: ServerClient, ticket: Ticket, marker: Ticket, expected: tuple[str, ...]) -> None:
@@ -327,11 +327,11 @@ class _Lookout:
 
     @property
     def record(self) -> TransferRecord | None:
-        """Return the server's account of the copy, once it ended."""
+        """Return the server's record of the copy once it has ended, else None."""
         return self._server.progress(self.ticket.ticket_id).record
 
     def server_view(self) -> ServerView:
-        """Return what was seen so far."""
+        """Return what the server has seen so far."""
         others = {
             failure.username_masked
             for failure in self._server.unattributed_failures
@@ -341,13 +341,13 @@ class _Lookout:
             return replace(self._seen, other_users=tuple(sorted(others)))
 
     def take(self, event: ServerEvent) -> None:
-        """Take note of an event that concerns this device."""
+        """Store what a server event says about this device."""
         seen = event.progress
         if seen is None:
             return
         with self._lock:
             if seen.ticket_id == self._marker_id:
-                # Also what kept it from logging in stands here: with the lists of SSH's algorithms, for example.
+                # The last error may say why the login failed, for example with the lists of SSH algorithms.
                 self._seen = replace(self._seen, client_seen=True, failure=seen.last_error or self._seen.failure)
                 self.control_syn = seen.control_syn or self.control_syn
             elif seen.ticket_id == self.ticket.ticket_id:
@@ -363,18 +363,18 @@ class _Lookout:
 
 
 @contextmanager
-def _lookout(
+def _observer(
     server: ServerClient, image: str, expected: tuple[str, ...], transport: Transport, release: str
-) -> Iterator[_Lookout]:
-    """Issue the tickets and watch them for as long as the block lasts."""
+) -> Iterator[_ServerObserver]:
+    """Issue the two tickets and collect their events while the block runs."""
     base = TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, transports=(transport.name,))
     ticket = server.issue_ticket(base)
-    # Old algorithms are offered to the addresses that are expected, and to no others.
+    # Old SSH algorithms are offered only to the expected addresses.
     marker = server.issue_ticket(replace(base, source_addresses=expected, ssh=ssh_offer(transport, release)))
-    lookout = _Lookout(server, ticket, marker, expected)
-    unsubscribe = server.events(lookout.take)
+    observer = _ServerObserver(server, ticket, marker, expected)
+    unsubscribe = server.events(observer.take)
     try:
-        yield lookout
+        yield observer
     finally:
         unsubscribe()
         for one in (ticket, marker):

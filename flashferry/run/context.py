@@ -1,4 +1,4 @@
-"""What all devices of a run share: the image, the server, the journal, and what is known of links and images."""
+"""The context of a device's run: image, server, journal, settings, and what earlier runs learned."""
 
 from __future__ import annotations
 
@@ -30,44 +30,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """The context of a device's run: most of it is shared by all devices of the run, some is the device's own.
+    """What a device's run needs from outside; most values are shared by all devices, some are the device's own.
 
     Attributes:
-        run_id: The run.
-        image: The device's image.
-        server: Who offers it.
-        journal: Where what the device was is kept.
-        policy: How the device is to be treated.
-        to_null: Whether it copies to `null:`, which writes no flash.
-        server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
-        emit: Takes events.
-        interrupted: Whether the device's way is to end: the operator stops the run, or the device's time is over.
-        started_s: When the run began, by the monotonic clock.
-        links: What the links carry.
-        hash_speeds: Bytes per second by device, as learned in earlier runs.
-        dead_man_proven: Devices that an earlier run has shown to take an applet and to be rid of it.
+        to_null: Whether the copy goes to `null:`, which writes no flash.
+        server_address: Our address as devices reach it; None: the inventory's, else that of the SSH connection.
+        interrupted: Whether the device's run must end: the operator stops the run, or the device's window closes.
+        started_s: Start of the run, by the monotonic clock.
+        hash_speeds: Hash speed in bytes per second by device, from earlier runs.
+        dead_man_proven: Devices on which an earlier run proved that an applet can be set and removed.
         verb: `stage` or `probe`.
-        slots: Where devices wait for a slot.
         copied: Called once the device has its copy, or will have none.
-        closing: Returns why the device's time is over, or None while it is not.
-        untuned_because: Why the device is not tuned although others are, or None.
-        wave: Number of its wave.
+        closing: Returns why the device's time is over, or None.
+        untuned_because: Why this device is not tuned although others are, or None.
         attempt: Number of this attempt, from 1.
-        earlier: Why the attempts before it failed.
-        identity: What the device called itself when the run was planned, or None.
-        leftover: Path and size of what a broken copy of this run left on the device before it was resumed, or None.
-        guard: Knows who answered at the device's first login of the run; one for all its attempts.
-        owner: Who began the run, for the mark that it leaves on devices while they are tuned.
-        given: What the images are by what they carry inside, and which platforms got them.
-        transports: By what the device's copy is tried, the first one first; at least one.
-        fingerprints: Of our SSH server's host keys, in all ways in which devices show them.
-        certificate: Files of our certificate for HTTPS and of its key, or None: there is none.
-        not_served: What the host's depot does not serve, where it is used.
-        neighbourhood: The trees of sites whose devices serve each other, or None: no device does in this run.
-        board: The tree of the device's own site, or None where it takes no part in one.
-        is_helper: Whether the device has the image by an earlier wave of the run, and is only to serve others.
-        proof: How such a device proved the image in this process, or None where it did not.
-        ssh_preferences: What devices are offered alone by SSH, by their model, as sweeps found it.
+        earlier: The failures of the attempts before.
+        identity: Serial number and host name at the time of the plan, or None.
+        leftover: Path and size of the partial file that this run left on the device before it was resumed, or None.
+        guard: Checks that the same device answers at each login of the run; one for all attempts.
+        owner: User who started the run, for the mark on the device.
+        given: The images by the name that they carry inside, and the platforms that got them.
+        transports: Transports to try, in order; at least one.
+        fingerprints: Fingerprints of our SSH server's host keys, in all formats that devices show.
+        certificate: Paths of our certificate for HTTPS and its key, or None.
+        not_served: Transports that the host's depot does not serve, where one is used.
+        neighbourhood: The distribution trees of sites whose devices serve each other, or None.
+        board: The tree of the device's own site, or None if it takes no part in one.
+        is_helper: Whether the device got the image in an earlier wave and only serves others now.
+        proof: How a helper proved its image in this process, or None.
+        ssh_preferences: Fastest SSH algorithms by model, from earlier sweeps; offered alone.
     """
 
     run_id: str

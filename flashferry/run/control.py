@@ -1,4 +1,4 @@
-"""What the operator wants of a run that is under way, by Ctrl-C here or by `flashferry run` at another terminal."""
+"""Requests of the operator to a running run: pause, stop, approve a wave; by Ctrl-C or `flashferry run`."""
 
 from __future__ import annotations
 
@@ -21,23 +21,20 @@ _STOPPED = Hold(reason="the run was stopped before this device", for_good=True)
 _AT_THE_TERMINAL = Asker(via="command-line", reason="asked at the run's own terminal")
 
 Notify = Callable[[str, str, str], None]
-"""Takes step, status and text of an event of the run."""
+"""Receives step, status and text of an event of the run."""
 
 Approve = Callable[[Wave], bool | None]
-"""Asks whether a wave may start; None where there is no terminal to ask at."""
+"""Asks at the terminal whether a wave may start; None if no answer was given."""
 
 
 class RunControl:
-    """Looks at what the journal asks for at most once a second; everybody else asks this object.
+    """The operator's requests. Reads the journal at most once a second, for all callers.
 
     Args:
-        journal: Where the requests of other terminals are.
-        run_id: The run.
-        interrupted: Whether the operator stopped it here.
-        notify: Takes what changed.
-        approve: Asks at the terminal, or None: there is no terminal.
-        stopping: What is said to be done once it is to stop.
-        clock: Seconds, going up.
+        journal: Holds the requests of other terminals.
+        interrupted: Whether the operator pressed Ctrl-C here.
+        approve: Asks at the terminal; None if there is none.
+        stopping: Text of the event that is emitted when the run stops.
     """
 
     def __init__(
@@ -59,11 +56,11 @@ class RunControl:
         self._is_stopped = False
 
     def is_stopping(self) -> bool:
-        """Return whether everything under way is to be ended; costs no I/O."""
+        """Return whether everything under way must end. Costs no I/O."""
         return self._is_stopped or self._interrupted() or self._requested.stopping
 
     def poll(self) -> ControlRequest:
-        """Return what is requested, a second old at most."""
+        """Return the requests, at most a second old."""
         if self._clock() - self._looked_at < POLL_S:
             return self._requested
         self._looked_at = self._clock()
@@ -71,7 +68,7 @@ class RunControl:
         try:
             self._requested = self._journal.control(self._run_id)
         except JournalUnusable:
-            # Steps find that out by themselves; what was requested last still holds.
+            # The steps report that; the last requests still hold.
             return before
         self._notify_changes(before, self._requested)
         return self._requested
@@ -84,7 +81,7 @@ class RunControl:
             self._notify("run", "stopping", self._stopping)
 
     def hold(self) -> Hold | None:
-        """Return why nothing may begin at present, or None."""
+        """Return why nothing may start at present, or None."""
         requested = self.poll()
         if self.is_stopping():
             return _STOPPED
@@ -93,17 +90,14 @@ class RunControl:
         return None
 
     def stop(self) -> None:
-        """End everything under way: the run itself cannot go on."""
+        """End everything under way: the run itself cannot continue."""
         self._is_stopped = True
 
-    def may_begin(self, wave: Wave, over: Callable[[], Hold | None] = lambda: None) -> Hold | None:
-        """Wait until a wave is approved; return why it may not begin, or None.
+    def await_approval(self, wave: Wave, over: Callable[[], Hold | None] = lambda: None) -> Hold | None:
+        """Wait until a wave is approved; return why it may not start, or None.
 
-        At a terminal the operator is asked; elsewhere `flashferry run approve` is waited for.
-
-        Args:
-            wave: The wave.
-            over: Returns why there is nothing to wait for any more, or None.
+        At a terminal the operator is asked; elsewhere `flashferry run approve` approves. `over` returns why waiting is
+        pointless by now, or None.
         """
         self._notify(
             "wave",
@@ -128,12 +122,12 @@ class RunControl:
     def _answered(self, wave: Wave, *, is_approved: bool) -> Hold | None:
         if not is_approved:
             return Hold(reason=f"wave {wave.number} ({wave.name}) was not approved", for_good=True)
-        # A run that dies in this wave and is gone on with does not ask for it again.
+        # A run that is killed in this wave and resumed does not ask again.
         with suppress(JournalUnusable):
             self._journal.set_control(self._run_id, approved_wave=wave.number, asker=_AT_THE_TERMINAL)
         return None
 
     def _note_waiting(self, wave: int | None) -> None:
-        # Shown to other terminals; a journal that cannot be written must not cost the report of what is done.
+        # Shown to other terminals; an unusable journal must not end the run.
         with suppress(JournalUnusable):
             self._journal.set_waiting_wave(self._run_id, wave)

@@ -1,6 +1,6 @@
 """The plan for one device: lines, copy command, verification and restore. Pure.
 
-`stage --dry-run` prints this plan and a run carries it out, so the two cannot drift apart.
+`stage --dry-run` prints this plan and a run carries it out, so that the two agree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tasks.restore_plan import plan_restore
 from tasks.tcp_config import Change, TcpLines, TunePlan, plan_tune
 from tasks.verify import commands_for
 
-# With credentials as long as a ticket's, so that a command that is too long is found before there is a ticket.
+# Credentials as long as a ticket's, so that a copy command that is too long is found before a ticket exists.
 _STAND_IN = Ticket(ticket_id="", username="x" * 8, password="x" * 16, image_name="")
 
 
@@ -34,14 +34,14 @@ class DevicePlan:
     """What will be done to a device.
 
     Attributes:
-        transport: Name of the transport by which it fetches.
-        target: Where the copy goes, for example `bootflash:image.bin`, or `null:`.
-        window: The window chosen and why, or None where nothing is tuned.
-        tune: The lines to set; none where the device is good enough as it is.
-        copy: The copy command, with `<user>` and `<password>` in place of the ticket's; of a push what our side does.
+        transport: Name of the transport.
+        target: Destination of the copy, for example `bootflash:image.bin` or `null:`.
+        window: The chosen window and why; None if nothing is tuned.
+        tune: The lines to set; none if the device is good enough as it is.
+        copy: The copy command, with `<user>` and `<password>` for the ticket's; for a push, our side's command.
         verify: The commands that prove the copy; none for a copy to `null:`.
-        restore: The lines that bring the configuration back.
-        ceilings: How fast the device can fetch at most by each transport that the inventory allows, treated alike.
+        restore: The lines that restore the configuration.
+        ceilings: Highest possible rate by each transport that the inventory allows, each tuned.
     """
 
     transport: str = USUAL.name
@@ -70,22 +70,22 @@ def plan_device(
     expected: Digests | None = None,
     mark: str | None = None,
 ) -> DevicePlan:
-    """Return what a run will do.
+    """Return what a run will do to a device.
 
     Args:
-        device: The inventory's view.
-        platform: What it runs.
-        check: What the device is and has.
-        before: Its lines as the snapshot has them: a line that others set since the check is theirs and is restored.
+        device: The inventory's values.
+        platform: The device's platform.
+        check: The check's report.
+        before: The lines in the snapshot: a line that others set since the check is theirs and is restored.
         policy: How the device is to be treated.
-        link: What its link carries, or None.
+        link: Its link's rate, or None.
         image: Name of the image.
-        port: Port of our server for that transport; 0 where it is not known yet.
-        to_null: Whether it copies to `null:`, which writes no flash.
-        server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
-        transport: By what it is to fetch.
-        expected: The image's digests, or None where nothing is proven.
-        mark: The line that shows others that this run holds the device while lines are set, or None.
+        port: Port of our server for the transport; 0 if unknown.
+        to_null: Whether the copy goes to `null:`, which writes no flash.
+        server_address: Our address as devices reach it; None: the inventory's, else that of the SSH connection.
+        transport: Transport of the copy.
+        expected: The image's digests; None if nothing is proven.
+        mark: The line that shows other controllers that this run holds the device, or None.
 
     Raises:
         ConfigInvalid: No copy command can carry the image's name or the addresses, or the device would not trust us.
@@ -120,7 +120,7 @@ def plan_device(
     proof = () if expected is None else commands_for(target, expected, platform, signature=policy.verify_signature)
     others = [one for one in allowed(device.transport_policy) if one is not transport]
     if device.transports or device.clear_text is not None or transport is not USUAL or policy.transport != AS_USUAL:
-        # Where there is a choice, transports that cannot be used are not announced.
+        # If there is a choice, unusable transports are not announced.
         others = [one for one in others if trust_refusal(one, check.trustpoints) is None]
     most = ceilings(
         before,
@@ -153,10 +153,10 @@ def offer_to(
     transport: Transport = USUAL,
     fingerprints: tuple[str, ...] = (),
 ) -> Offer:
-    """Return the offer for a device: our address is as given, as the inventory has it, or as SSH shows it.
+    """Return the offer for a device. Our address is the given one, the inventory's, or that of the SSH connection.
 
     Raises:
-        ConfigInvalid: The inventory's VRF cannot be used with the protocol.
+        ConfigInvalid: The inventory's VRF cannot be used with the transport.
     """
     refusal = return_path_refusal(transport, vrf=device.vrf, source_interface=device.source_interface)
     if refusal is not None:
@@ -166,7 +166,7 @@ def offer_to(
 
 
 def after(before: TcpLines, changes: tuple[Change, ...]) -> TcpLines:
-    """Return the lines as they are once every change was taken."""
+    """Return the lines as they are once every change is applied."""
     replaced = {change.before for change in changes}
     kept = tuple(line for line in before.lines if line not in replaced)
     return TcpLines(lines=(*kept, *(change.ours for change in changes)))

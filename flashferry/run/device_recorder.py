@@ -17,19 +17,7 @@ from flashferry.monitor.events import Emit, Event
 
 
 class DeviceRecorder:
-    """Fills a device's record and emits its events.
-
-    Args:
-        task: The Nornir task of the device.
-        record: The record to start with.
-        emit: Takes events.
-        started_s: Start of the run, by the monotonic clock.
-        site: The device's site, or None.
-        wave: Number of its wave, or None.
-
-    Attributes:
-        record: The record so far; change it with `update`.
-    """
+    """Fills a device's record, which `update` changes, and emits its events. `started_s` is by the monotonic clock."""
 
     def __init__(
         self, task: Task, record: DeviceRecord, *, emit: Emit, started_s: float, site: str | None, wave: int | None
@@ -44,11 +32,7 @@ class DeviceRecorder:
     def event(self, step: str, status: str, text: str, **more: Any) -> None:
         """Emit an event, and write it to the session's transcript unless it is progress.
 
-        Args:
-            step: The event word of a step.
-            status: `started`, `done`, `failed`, `queued`, `progress`, `waiting` or `note`.
-            text: What happened.
-            more: Further fields of the event.
+        `status` is `started`, `done`, `failed`, `queued`, `progress`, `waiting` or `note`; `more` are further fields.
         """
         if status != "progress":
             remark(self.task, f"{step}: {status}{': ' if text else ''}{text}")
@@ -67,7 +51,7 @@ class DeviceRecorder:
 
     @contextmanager
     def timed(self, word: str) -> Iterator[None]:
-        """Emit the start and the end of a step, and add its time to the record."""
+        """Emit the start and the end of a step, and add its duration to the record."""
         started_s = time.monotonic()
         self.event(word, "started", "")
         try:
@@ -81,7 +65,7 @@ class DeviceRecorder:
         self.event(word, "done", f"{time.monotonic() - started_s:.1f} s")
 
     def drop_session(self) -> None:
-        """Close the session without a dialogue, so that the next step logs in again; see `drop_session`."""
+        """Close the session without a dialogue, so that the next step logs in again."""
         drop_session(self.task)
 
 

@@ -1,6 +1,6 @@
-"""`stage --dry-run`: what a run would do to each device, from the check, the lines as they are, and the run's own plan.
+"""`stage --dry-run`: what a run would do to each device, by the run's own check and plan. Changes nothing.
 
-Nothing is changed, no server is started and no journal is written.
+No server is started and no journal is written.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from flashferry.planning.image_platforms import GivenImages
 from flashferry.planning.inspection import CheckRecord, inspect_device
 from flashferry.planning.local_images import target_image
 from flashferry.run.device_plan import DevicePlan, plan_device
-from flashferry.run.request import FleetRequest
-from flashferry.run.run import RunOptions
+from flashferry.run.request import FleetRequest, RunOptions
 from flashferry.run.server import served_for, transports_of
 from flashferry.store.leases import Lease, leases
 from flashferry.store.staged import dead_man_proven, doubts
@@ -44,11 +43,10 @@ class DryRecord:
     """What a run would do to one device.
 
     Attributes:
-        host: Inventory name.
         outcome: DONE: it would be staged as planned; ALREADY_THERE; REFUSED; FAILED or ERROR.
-        plan: The lines and the command, or None where nothing would be done.
-        link_rate: Its link's rate and the source of that, or None where it is unknown.
-        notes: What the check noticed.
+        plan: Lines and commands, or None if nothing would be done.
+        link_rate: Its link's rate and where that is from, or None if unknown.
+        notes: Notes of the check.
         failure: Why it would not be staged.
     """
 
@@ -61,7 +59,7 @@ class DryRecord:
 
 
 def excluded_dry_record(record: DeviceRecord) -> DryRecord:
-    """Return what a dry run says of a device that its plan does not stage."""
+    """Return the record of a device that the plan does not stage."""
     return DryRecord(
         host=record.host,
         outcome=record.outcome,
@@ -81,24 +79,24 @@ def dry_run_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[DryRecord, ...]:
-    """Return what `run_fleet` would do, one record per device in the order of the inventory.
+    """Return what `run_fleet` would do, one record per device in inventory order.
 
     Args:
         nornir: The devices, with credentials.
-        request: Which of them get which image; others are left out.
+        request: Which devices get which image; others are left out.
         options: How the run is to be done.
-        state_directory: Where learned link rates are; read only.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop.
+        state_directory: State folder with learned link rates, read only.
+        emit: Receives events, from several threads.
+        interrupted: Whether the operator stops.
 
     Raises:
         ConfigInvalid: The inventory or the image is wrong.
     """
     policy, images = options.policy, request.images
     files = dict.fromkeys(images.values())
-    wanted = {path: target_image(path, policy.vendor, is_insisted=policy.any_image, emit=emit) for path in files}
+    targets = {path: target_image(path, policy.vendor, is_insisted=policy.any_image, emit=emit) for path in files}
     given = GivenImages()
-    for one_image in wanted.values():
+    for one_image in targets.values():
         checked_name(one_image.image.name)
     chosen = nornir.filter(filter_func=lambda host: host.name in images)
     choices = transports_of([view(host) for host in chosen.inventory.hosts.values()], options, first=request.transports)
@@ -114,7 +112,7 @@ def dry_run_fleet(
         )
         mine = replace(options, policy=its)
         transport = choices[name][0]
-        image = replace(wanted[images[name]], adds=its.add)
+        image = replace(targets[images[name]], adds=its.add)
         port = ports.get(transport.name, 0)
         record = _planned(task, image, mine, links, transport, port, interrupted, held, doubted, given)
         task.host.close_connections()
@@ -134,7 +132,7 @@ def _port(transport: Transport, options: RunOptions) -> int:
 
 def _planned(
     task: Task,
-    wanted: TargetImage,
+    target: TargetImage,
     options: RunOptions,
     links: LinkRates,
     transport: Transport,
@@ -144,10 +142,10 @@ def _planned(
     doubted: Doubted,
     given: GivenImages,
 ) -> DryRecord:
-    seen = inspect_device(task, wanted, interrupted, held=held, doubted=doubted)
+    seen = inspect_device(task, target, interrupted, held=held, doubted=doubted)
     if seen.outcome is not Outcome.DONE or seen.check is None:
         return _without_plan(seen, seen.failure)
-    shared = None if wanted.is_insisted else given.refusal(wanted.image.name, seen.host, seen.check.image)
+    shared = None if target.is_insisted else given.refusal(target.image.name, seen.host, seen.check.image)
     if shared is not None:
         failure = Failure(step="check", reason=shared, hint=ONE_PLATFORM, kind=Kind.POLICY_VIOLATION)
         return _without_plan(replace(seen, outcome=Outcome.REFUSED), failure)
@@ -163,10 +161,10 @@ def _planned(
             to_null=options.to_null,
             server_address=options.server.address,
             link=link,
-            image=wanted.image.name,
+            image=target.image.name,
             port=port,
             transport=transport,
-            expected=None if options.to_null else wanted.image.digests,
+            expected=None if options.to_null else target.image.digests,
             mark=mark_line("RUN", local_owner()),
         )
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plans
@@ -179,7 +177,7 @@ def _planned(
         notes=(
             *seen.check.notes,
             *((DEAD_MAN_NOTE,) if options.policy.dead_man and plan.tune.changes else ()),
-            *_after_the_restore(task, seen.check, plan.target, adds=wanted.adds),
+            *_after_the_restore(task, seen.check, plan.target, adds=target.adds),
         ),
         failure=None,
     )
@@ -193,7 +191,7 @@ DEAD_MAN_NOTE = (
 
 
 def _after_the_restore(task: Task, check: CheckReport, target: str, *, adds: bool) -> tuple[str, ...]:
-    """Return what would be done once the device is restored, in words."""
+    """Return what would be done after the restore, in words."""
     if not adds or without_add(check.version, target) is not None:
         return ()  # for an older train the check reports it
     if mode_of(check.version) is Mode.INSTALL:

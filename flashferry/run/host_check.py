@@ -1,4 +1,4 @@
-"""What this host grants: each finding with what to do about it. Changes nothing on the host."""
+"""Check what this host grants to file server and lab, each finding with advice. Changes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from inventory.transport_policy import AS_USUAL
 _CONTROLLER_CLIENT = "virl2_client"
 
 RECOMMENDED_SESSIONS = 500
-"""A fleet of this size is what one machine is meant for."""
+"""The fleet that one machine is meant for."""
 
 RECOMMENDED_SEND_BUFFER_BYTES = 4_000_000
 """100 Mbit/s at 300 ms is 3.75 MB in flight, and the kernel keeps what was sent until it is acknowledged."""
@@ -42,10 +42,10 @@ class Finding:
     """One thing that this host grants or not.
 
     Attributes:
-        name: What was looked at.
-        is_good: Whether everything works as it should with it.
+        name: What was checked.
+        is_good: Whether everything works with it.
         found: What was found.
-        advice: What to do about it; empty where nothing need be done.
+        advice: What to do; empty if nothing.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Finding:
     advice: str = ""
 
 
-def look_at_host(
+def check_host(
     lab_reason: str | None,
     *,
     certificate: Path | None = None,
@@ -62,13 +62,13 @@ def look_at_host(
     state: Path | None = None,
     depot: str = AUTO,
 ) -> tuple[Finding, ...]:
-    """Return all findings.
+    """Check the host and return all findings.
 
     Args:
-        lab_reason: Why the lab cannot run here, or None where it can.
-        certificate: Our certificate for HTTPS, to be looked at, or None.
+        lab_reason: Why the lab cannot run here, or None.
+        certificate: Our certificate for HTTPS, or None.
         key: Its private key, or None.
-        state: State folder, below which our SSH host keys are looked at; nothing is made there. None: the usual one.
+        state: State folder with our SSH host keys, read only; None: the default one.
         depot: The host's depot: `auto`, `never`, or the path of its socket.
     """
     capabilities = probe_capabilities()
@@ -117,7 +117,7 @@ def _port(depot: DepotFound | None) -> Finding:
 
 
 def _listening(name: str, port: int, served: Sequence[Transport], depot: DepotFound | None, advice: str) -> Finding:
-    """Return whether a port is to be had: for a run's own server, or from the depot, which has it for all runs."""
+    """Check a port: served by the depot for all runs, or available to a run's own server."""
     view = depot.view if depot is not None else None
     theirs = {} if view is None else {one.name: view.ports[one.name] for one in served if one.name in view.ports}
     if view is not None and port in theirs.values():
@@ -130,7 +130,7 @@ def _listening(name: str, port: int, served: Sequence[Transport], depot: DepotFo
 
 
 def _depot(found: DepotFound | None) -> Finding:
-    """Return whether runs find a depot, and whether it answers."""
+    """Check whether runs find a depot, and whether it answers."""
     if found is None:
         text = "none: each run brings its own file server, and shares no site's cap with others"
         return Finding(name="depot", is_good=True, found=text)
@@ -140,7 +140,7 @@ def _depot(found: DepotFound | None) -> Finding:
 
 
 def _other_ports(depot: DepotFound | None) -> Iterator[Finding]:
-    """Yield what is to be had of the ports of other transports: needed only where devices fetch by them."""
+    """Yield findings on the ports of other transports, needed only if devices fetch by them."""
     listeners: dict[str, list[Transport]] = {}
     for one in TRANSPORTS:
         listeners.setdefault(one.listener_name, []).append(one)
@@ -157,7 +157,7 @@ def _other_ports(depot: DepotFound | None) -> Iterator[Finding]:
 
 
 def _ssh() -> Finding:
-    """Return whether our SSH server's library is there."""
+    """Check that our SSH server's library is installed."""
     missing = transport_request(AS_USUAL).missing
     encrypted = [one for one in TRANSPORTS if not one.is_clear_text and one.takes_vrf]
     lacking = next((missing[one.name] for one in encrypted if one.name in missing), None)
@@ -170,7 +170,7 @@ def _ssh() -> Finding:
 
 
 def _host_keys(folder: Path) -> Finding:
-    """Return whether our host keys exist and only we can read them; none is made."""
+    """Check that our host keys are private, if they exist; none is made."""
     try:
         keys = describe_host_keys(folder, makes=False)
     except SettingsInvalid as error:
@@ -180,7 +180,7 @@ def _host_keys(folder: Path) -> Finding:
 
 
 def _controller() -> Finding:
-    """Return whether the client of Cisco Modeling Labs' API is there."""
+    """Check that the client of Cisco Modeling Labs' API is installed."""
     is_there = find_spec(_CONTROLLER_CLIENT) is not None
     return Finding(
         name="extra for Cisco Modeling Labs",
@@ -191,7 +191,7 @@ def _controller() -> Finding:
 
 
 def _certificate(certificate: Path | None, key: Path | None) -> Finding:
-    """Return whether a certificate will do; none is needed where no device fetches by HTTPS."""
+    """Check the certificate; none is needed if no device fetches by HTTPS."""
     if certificate is None and key is None:
         found = "none given, so that no device fetches by HTTPS; --certificate and --key have one looked at"
         return Finding(name="certificate", is_good=True, found=found)

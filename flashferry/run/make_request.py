@@ -1,4 +1,4 @@
-"""Make requests from one image for all devices, or from a plan, with what earlier runs recorded."""
+"""Make requests from one image for all devices, or from a plan, with the history of earlier runs."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _EXCLUDED = {
     Action.REFUSED: (Outcome.REFUSED, State.FAILED),
     Action.UNREACHABLE: (Outcome.FAILED, State.FAILED),
 }
-"""What a report says of devices that a run does not touch by its plan: they are entered all the same, so that it has
-every device. Out of reach is a failure: the device was to have its image, and has not."""
+"""Outcome and state of devices that the plan does not stage; the run's report has them too. An unreachable device
+counts as failed: it was to have its image, and does not have it."""
 
 
 def excluded_by(plan: FleetPlan, hosts: Mapping[str, Host]) -> tuple[tuple[NewDevice, DeviceRecord], ...]:
-    """Return the devices that a plan does not stage, as far as they are among some hosts, with their records."""
+    """Return the devices among `hosts` that a plan does not stage, with their records."""
     return tuple(
         (_device(one, hosts[one.host]), excluded_record(one, plan.created_at))
         for one in plan.devices
@@ -53,12 +53,12 @@ def excluded_by(plan: FleetPlan, hosts: Mapping[str, Host]) -> tuple[tuple[NewDe
 
 
 def _moment(stamp: str) -> str:
-    """Return a plan's time, ISO 8601 and UTC, for people."""
+    """Return a plan's time (ISO 8601, UTC) for people."""
     return f"{stamp[:16].replace('T', ' ')} UTC"
 
 
 def _device(planned: PlannedDevice, host: Host) -> NewDevice:
-    """Return a device as the plan has it; the inventory may say what a run would refuse, and is not asked for more."""
+    """Return a device as the plan has it. The inventory is asked for no more: it may hold what a run would refuse."""
     return NewDevice(
         host=planned.host,
         address=planned.address,
@@ -71,12 +71,7 @@ def _device(planned: PlannedDevice, host: Host) -> NewDevice:
 
 
 def excluded_record(planned: PlannedDevice, created_at: str) -> DeviceRecord:
-    """Return what a report says of a device that a run does not touch by its plan.
-
-    Args:
-        planned: The device; its plan does not stage it.
-        created_at: When the plan was made, ISO 8601 and UTC.
-    """
+    """Return the record of a device that the plan does not stage. `created_at` is the plan's time, ISO 8601 and UTC."""
     looked_at = _moment(created_at)
     outcome, state = _EXCLUDED[planned.action]
     why, notes = None, planned.notes
@@ -107,24 +102,24 @@ _ELSEWHERE = (
 )
 
 OVERHEAD_S = 30.0
-"""What a device takes besides copy and hash: login, check, tuning, restoring and proving at a long round trip."""
+"""Time of a device besides copy and hash: login, check, tuning, restoring and proving at a long round-trip time."""
 
 
 def request_for_image(
     nornir: Nornir, image: Path, policy: StagePolicy, *, state_directory: Path, folders: Iterable[Path] = ()
 ) -> FleetRequest:
-    """Return the request to give all devices an image; one that names its own in the inventory gets that.
+    """Return the request to give all devices an image; a device that names its own in the inventory gets that.
 
     Args:
         nornir: The devices.
         image: The image of all others.
-        policy: How the run goes about it.
-        state_directory: Where history is; read only.
-        folders: Where an image is looked for that an inventory names, besides the folder of `image`; it may be nowhere
-            else, however it is written and whatever links lead there.
+        policy: How the devices are treated.
+        state_directory: State folder with the history, read only.
+        folders: Folders of images that the inventory names, besides the folder of `image`. An image outside them is
+            refused, however its path is written and whatever links lead there.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, or a device's own image is in none of the folders, or no regular file.
+        ConfigInvalid: The inventory is wrong, or a device's own image is in none of the folders or not a regular file.
     """
     views = [view(host) for host in nornir.inventory.hosts.values()]
     images = {one.name: _image_of(one, image, (image.parent, *folders)) for one in views}
@@ -144,16 +139,13 @@ def request_for_image(
 
 
 def request_for_plan(nornir: Nornir, plan: FleetPlan, policy: StagePolicy) -> FleetRequest:
-    """Return the request to carry a plan out: the devices that it stages, each checked again by the run.
+    """Return the request to carry out a plan: the devices that it stages, each checked again by the run.
 
-    Args:
-        nornir: The devices; of those planned, the ones that are missing here take no part.
-        plan: The plan.
-        policy: How the run goes about it: the plan's own policy, but for what the operator overrode. Waves are made
-            anew where it has other ones made.
+    Planned devices that are missing in the inventory take no part. `policy` is the plan's with the operator's
+    overrides; waves are made anew if their settings differ.
 
     Raises:
-        ConfigInvalid: A device that is to be staged is not in the inventory, or none is to be staged.
+        ConfigInvalid: A device to stage is not in the inventory, or there is none to stage.
     """
     check_against(plan, nornir.inventory.hosts)
     paths = {image.name: Path(image.path) for image in plan.images}
@@ -181,7 +173,7 @@ def request_for_plan(nornir: Nornir, plan: FleetPlan, policy: StagePolicy) -> Fl
 
 
 def _makes(policy: WavePolicy) -> tuple[object, ...]:
-    """Return what decides about who is in which wave."""
+    """Return the settings that decide which device is in which wave."""
     return policy.canary, policy.by, policy.size
 
 
@@ -191,7 +183,7 @@ def _image_of(device: HostView, image: Path, folders: tuple[Path, ...]) -> Path:
     own = at_home(device.image)
     allowed = (*folders, image.resolve().parent)
     for folder in folders:
-        # A path from the root stays what it is.
+        # Joining an absolute path leaves it unchanged.
         if (folder / own).exists():
             try:
                 return named_image(folder / own, allowed, hint=_ELSEWHERE)
@@ -207,7 +199,7 @@ def _image_of(device: HostView, image: Path, folders: tuple[Path, ...]) -> Path:
 
 
 def _wave_device(device: HostView, image: Path, history: History) -> WaveDevice:
-    """Return what decides about a device's wave; its model is known from earlier runs only."""
+    """Return what decides a device's wave; its model is known only from earlier runs."""
     models = [one.model for one in history.of(device.name) if one.model is not None]
     return WaveDevice(
         host=device.name,
@@ -219,11 +211,7 @@ def _wave_device(device: HostView, image: Path, history: History) -> WaveDevice:
 
 
 def _transports(views: Iterable[HostView], images: Mapping[str, Path], history: History, asked: str) -> dict[str, str]:
-    """Return by what each device begins to fetch; what our side cannot serve the run leaves out.
-
-    Raises:
-        ConfigInvalid: What is asked for is not allowed.
-    """
+    """Return the transport with which each device starts; what our side cannot serve is sorted out by the run."""
     found = {}
     for one in views:
         tried = [each.name for each in candidates(one.name, one.transport_policy, TransportRequest(asked=asked))]
@@ -241,7 +229,7 @@ def _expected(
     untuned: Mapping[str, str],
     transports: Mapping[str, str],
 ) -> dict[str, float]:
-    """Return how long devices take, those of which that is known."""
+    """Return how many seconds each device will take, where that is known."""
     found = {}
     sizes = {path: path.stat().st_size for path in set(images.values()) if path.is_file()}
     for host, path in images.items():

@@ -1,4 +1,4 @@
-"""Speed tests: as is and tuned, by each transport, by each SSH cipher."""
+"""Speed tests: untuned and tuned, by each transport, by each SSH cipher."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ from flashferry.run.device.transports import next_transport, plan_now
 from flashferry.run.device.tune import switch_lines, tune
 from flashferry.run.device.workflow import run_device
 from flashferry.run.device_plan import DevicePlan
-from flashferry.run.run import RunOptions, run_fleet
+from flashferry.run.request import RunOptions
+from flashferry.run.run import run_fleet
 from flashferry.store.history import Expectation, History
 from flashferry.store.journal import Journal
 from flashferry.store.ssh_preferences import SshPreference, SshPreferences
@@ -62,24 +63,22 @@ from flashferry.tcp.tuning_benefit import decide_tuning, nothing_to_tune
 from flashferry.tcp.verdict_rules import VerdictKind
 from flashferry.transports.transport_selection import profile_for, transport_request, unserved
 from inventory.transport_policy import AUTO
-from tasks.run_marker import is_mark
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TunePlan
 
 SAMPLE_INTERVAL_S = 0.25
-
-"""A speed test is short, and a verdict takes several readings."""
+"""A speed test is short, and a verdict needs several readings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedTestOptions:
-    """What a speed test is to find out.
+    """What a speed test measures.
 
     Attributes:
         as_is: Whether to time a copy with the device's own settings.
-        tuned: Whether to time one while tuned.
-        image_bytes: Size of the image that is to follow.
-        target_s: What the copy of an arm should take.
+        tuned: Whether to time a copy with our lines.
+        image_bytes: Size of the image to forecast.
+        target_s: Target duration of an arm's copy, in seconds.
     """
 
     as_is: bool = True
@@ -98,9 +97,9 @@ def probe_fleet(
     interrupted: Callable[[], bool] = lambda: False,
     test: Callable[..., SpeedTest] | None = None,
 ) -> RunReport:
-    """Test every device of an inventory; each record has a ProbeResult.
+    """Test the speed of every device of an inventory; each record has a ProbeResult.
 
-    Arguments and errors as in `run_fleet`; `test` is what is done to each device, usually both arms by one transport.
+    Arguments and errors as `run_fleet`. `test` is the test made on each device; by default both arms by one transport.
     """
     kind = test or SpeedTest
     policy = options.policy.changed({"tune": "auto" if probe.tuned else "never"})
@@ -126,7 +125,7 @@ def probe_fleet(
 
 
 class SpeedTest:
-    """What a speed test does to a device between journal and restore: copies to `null:`, as it is and then tuned."""
+    """A speed test on one device: copies to `null:`, first untuned, then tuned."""
 
     def __init__(
         self, run: DeviceRun, probe: SpeedTestOptions, files: ProbeFiles, history: History | None = None
@@ -135,13 +134,13 @@ class SpeedTest:
         self._probe, self._files, self._history = probe, files, history or History(())
 
     def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
-        """Time both arms; whatever it raises, the caller restores."""
+        """Time both arms. The caller restores, whatever is raised."""
         changes = plan.tune.changes
         self.run.update(probe=ProbeResult(image_bytes=self._probe.image_bytes))
-        # Without this line the device does not reach us, so it belongs to neither arm.
+        # Lines without which the device does not reach us belong to both arms.
         path = tuple(change for change in changes if not change.is_tuning)
         has_tuning = len(changes) > len(path)
-        if all(is_mark(change.ours) for change in path):
+        if all(change.is_mark for change in path):
             path = ()
         if self._probe.as_is or not has_tuning:
             if path:
@@ -156,7 +155,7 @@ class SpeedTest:
         self.run.update(outcome=Outcome.DONE)
 
     def time_arm(self, name: str, target: str, *, expected_bytes_per_s: float | None) -> Arm:
-        """Copy until a copy was long enough to count, and return what that one found."""
+        """Copy with growing sizes until a copy lasts long enough to count, and return its result."""
         size_bytes: int | None = first_size(expected_bytes_per_s, self._probe.target_s)
         copies = 0
         while size_bytes is not None:
@@ -179,19 +178,19 @@ class SpeedTest:
         return arm_of(self.run.record.pull, seen, copies)
 
     def image_of(self, size_bytes: int) -> ImageFile:
-        """Return the file of a size, as our server has it."""
+        """Return the server's file for a size."""
         return self.run.context.server.image(self._files.of(size_bytes).name)
 
     def time_copy(self, target: str, image: ImageFile, offer: SshOffer | None = None) -> TransferRecord:
-        """Have the device copy a file; return our server's account, which is in the record then, with the device's.
+        """Have the device copy a file, and return our server's account; the record has the device's too.
 
         Args:
-            target: Where to.
+            target: The destination.
             image: The file.
-            offer: What the device is to be offered by SSH. Its rate is no history then; None: as usual.
+            offer: SSH algorithms to offer, which exclude the rate from the history; None: the usual ones.
 
         Raises:
-            CopyFailed: It failed, or our server has no account of it.
+            CopyFailed: The copy failed, or our server has no account of it.
         """
         self.run.update(pull=None, transfer=None)
         copy(
@@ -225,19 +224,19 @@ class SpeedTest:
         return payload_cap_bytes_per_s(link.rate_bps * copy_share(self.run.host, link)) if link else None
 
     def _expected_tuned(self) -> float | None:
-        """Return the rate to expect tuned: the link where its rate is known, else four times what it is untuned."""
+        """Return the expected tuned rate: the link's if known, else four times the untuned one."""
         if self._link_bytes_per_s is not None:
             return self._link_bytes_per_s
         as_is = self.run.record.probe.as_is if self.run.record.probe else None
         return 4 * as_is.steady_bytes_per_s if as_is else None
 
     def forecast(self, arm: Arm) -> float | None:
-        """Return how long the image takes: no flash is written by the test, so what is known of it bounds the rate."""
+        """Return how many seconds the image will take; what is known of the flash bounds the rate."""
         to_flash = self._to_flash(arm)
         return None if to_flash is None else predicted_seconds(self._probe.image_bytes, to_flash, arm.rtt_s or 0.0)
 
     def _to_flash(self, arm: Arm) -> float | None:
-        """Return the rate to flash to expect; None where the arm was too short to carry one."""
+        """Return the expected rate to flash; None if the arm was too short to measure."""
         measured, limit = arm.measured_bytes_per_s, self._flash_limit()
         return measured if measured is None or limit is None else min(measured, limit.bytes_per_s)
 
@@ -251,7 +250,7 @@ class SpeedTest:
         self.run.update(probe=replace(self.run.record.probe, **values))
 
     def decide(self, *, has_tuning: bool) -> None:
-        """Record whether tuning is worth it, where both arms were measured."""
+        """Record whether tuning pays off, if both arms were measured."""
         found = self.run.record.probe
         assert found is not None
         if self._probe.tuned and not has_tuning:
@@ -262,15 +261,15 @@ class SpeedTest:
         if found.tuned is not None and as_is is not None and tuned is not None:
             limit = self._flash_limit()
             is_held_back = limit is not None and limit.bytes_per_s < found.tuned.steady_bytes_per_s
-            worth = decide_tuning(
+            benefit = decide_tuning(
                 as_is_bytes_per_s=as_is,
                 tuned_bytes_per_s=tuned,
                 tuned_kind=VerdictKind.SLOW_RECEIVER if is_held_back else found.tuned.verdict.kind,
                 image_bytes=found.image_bytes,
             )
             if limit is not None and is_held_back:
-                worth = replace(worth, reason=f"{worth.reason}; {limit.source}")
-            self.set_result(worth=worth)
+                benefit = replace(benefit, reason=f"{benefit.reason}; {limit.source}")
+            self.set_result(worth=benefit)
 
 
 _OF_TRANSPORT = (CopyFailed, TransferStalled, DeviceRefused, OutputNotUnderstood)
@@ -279,7 +278,7 @@ _OF_DEVICE = (Stopped, QuestionLeft, DialogueDisturbed)
 
 
 class TransportComparison(SpeedTest):
-    """Copies to `null:` by each transport that is allowed, and says which was the fastest."""
+    """A speed test that copies to `null:` by each allowed transport and finds the fastest."""
 
     def __init__(
         self, run: DeviceRun, probe: SpeedTestOptions, files: ProbeFiles, history: History | None = None
@@ -288,7 +287,7 @@ class TransportComparison(SpeedTest):
         self._rows: list[TransportArm] = []
 
     def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
-        """Time each transport; whatever it raises, the caller restores."""
+        """Time each transport. The caller restores, whatever is raised."""
         self.run.update(probe=ProbeResult(image_bytes=self._probe.image_bytes))
         self._note_unserved()
         for tried in self.run.record.transports_tried:
@@ -312,7 +311,7 @@ class TransportComparison(SpeedTest):
         self.run.update(transport=best, transports_tried=(), outcome=Outcome.DONE)
 
     def _note_unserved(self) -> None:
-        """Have the report say by what no copy is timed though the inventory allows it, where no names were given."""
+        """Add a note on each allowed transport that our side cannot serve, if none was asked for by name."""
         certificate, key = self.run.context.certificate or (None, None)
         asked, not_served = self.run.context.policy.transport, self.run.context.not_served
         request = transport_request(asked, certificate=certificate, key=key, not_served=not_served)
@@ -320,10 +319,10 @@ class TransportComparison(SpeedTest):
             self.run.note(sentence)
 
     def _timed_by(self, plan: DevicePlan, before: Snapshot) -> TransportArm:
-        """Have the lines of the transport in force, and copy until a copy was long enough to count."""
+        """Set the transport's lines, and time it."""
         transport = self.run.transport.name
         switch_lines(self.run, plan.tune, before)
-        # Behind a small window the size that fills the link would take an hour: a pilot finds it.
+        # With a small window, the size that fills the link would take an hour: a small first copy finds the right one.
         arm = self.time_arm(f"by {transport}", plan.target, expected_bytes_per_s=None)
         seen = self.run.record.transfer
         return TransportArm(
@@ -335,7 +334,7 @@ class TransportComparison(SpeedTest):
         )
 
     def _next_plan(self, before: Snapshot) -> DevicePlan | None:
-        """Go on to the next transport that can be planned; those that cannot have a row of their own."""
+        """Return the plan for the next transport that can be planned; each of the others gets a failed row."""
         while self.run.next_transports:
             transport = next_transport(self.run)
             self.run.update(transport=transport.name, pull=None, transfer=None)
@@ -346,7 +345,7 @@ class TransportComparison(SpeedTest):
         return None
 
     def _fail(self, error: FlashferryError) -> None:
-        """Have a row for a transport that could not be timed."""
+        """Add a row for a transport that could not be timed."""
         row = TransportArm(transport=self.run.transport.name, reason=sentence_of(error))
         self.run.event("probe", "note", f"note: by {row.transport}: {row.reason}")
         self._add(row)
@@ -359,8 +358,8 @@ class TransportComparison(SpeedTest):
     def _marked(self) -> tuple[TransportArm, ...]:
         """Return the rows with the fastest marked.
 
-        What our own cap held back was as fast as its share, which is the neighbours' doing and not the transport's: of
-        several such the first in the order of preference is marked.
+        A transport that our own cap limited shows its share of the site, not its own speed. Of several such rows the
+        first in the order of preference is marked.
         """
         timed = [row for row in self._rows if row.arm is not None]
         best = max(timed, key=_rank, default=None)
@@ -374,7 +373,7 @@ def _is_capped(row: TransportArm) -> bool:
 
 
 def _rank(row: TransportArm) -> tuple[float, float]:
-    """Return what the fastest has most of: by the time for the image, else by the rate."""
+    """Return the sort key of the fastest row: the time for the image, then the rate."""
     assert row.arm is not None
     return (-(row.image_s or float("inf")), row.arm.steady_bytes_per_s)
 
@@ -390,7 +389,7 @@ _LEAST_S = 0.05
 
 @dataclass(slots=True)
 class _Cell:
-    """What was found so far of one cipher or MAC."""
+    """The results so far for one cipher or MAC."""
 
     name: str
     copies: list[SweepCopy]
@@ -402,7 +401,7 @@ class _Cell:
 
 
 class SshSweepTest(SpeedTest):
-    """What a sweep does to a device between journal and restore."""
+    """A speed test of SSH ciphers and MACs on one device."""
 
     def __init__(
         self,
@@ -418,12 +417,12 @@ class SshSweepTest(SpeedTest):
         self._lists: dict[str, tuple[str, ...]] = {}
 
     def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
-        """Sweep; whatever it raises, the caller restores."""
+        """Time each cipher and MAC. The caller restores, whatever is raised."""
         if plan.tune.changes:
             tune(self.run, plan.tune, before)
         profile = profile_for(self.run.checked.version.release)
         login_s = self._login_s(plan.target)
-        # From a tiny one up: by a cipher that the device decrypts slowly the link would be no measure.
+        # Starting small: with a cipher that the device decrypts slowly, the link's rate says nothing.
         arm = self.time_arm("size of a copy", plan.target, expected_bytes_per_s=None)
         sweep = SshSweep(size_bytes=arm.size_bytes, login_s=login_s, compression=COMPRESSION)
         time = _Timer(self, plan.target, arm.size_bytes, login_s)
@@ -444,7 +443,7 @@ class SshSweepTest(SpeedTest):
         self.run.update(ssh_sweep=self._kept(sweep), outcome=Outcome.DONE)
 
     def _with_macs(self, sweep: SshSweep, time: _Timer, profile: str) -> SshSweep:
-        """Compare MACs under the fastest cipher that has one, where the device takes one."""
+        """Compare MACs under the fastest cipher that needs one, if the device has such a cipher."""
         under = next((row.name for row in sweep.ciphers if row.copies and not authenticates_itself(row.name)), "")
         if not under:
             return sweep
@@ -458,7 +457,7 @@ class SshSweepTest(SpeedTest):
         )
 
     def _rounds(self, what: str, names: Sequence[str], copy: Callable[[str], SweepCopy]) -> tuple[SweepRow, ...]:
-        """Copy by each as often as is asked for, each round in another order; leave out what the device refuses."""
+        """Copy with each name as often as asked for, each round in another order; leave out refused ones."""
         cells = [_Cell(name, []) for name in names]
         chance = random.Random(f"{self._options.seed} {what}")  # noqa: S311 -- an order, no secret
         for number in range(1, self._options.copies + 1):
@@ -483,7 +482,7 @@ class SshSweepTest(SpeedTest):
             self.run.event(STEP, "done", f"{cell.name}: {rate}, {one.verdict.value}")
 
     def _refused(self, what: str, cell: _Cell, cells: list[_Cell], message: str) -> None:
-        """Record why a copy failed; where the device sent its own list, leave out all that is not in it."""
+        """Record why a copy failed. If the device sent its own list, exclude all names that are not in it."""
         theirs = device_list(last_server_error(self.run), what) or device_list(message, what)
         if not theirs:
             cell.refused = message
@@ -495,13 +494,13 @@ class SshSweepTest(SpeedTest):
         self.run.event(STEP, "failed", f"{cell.name}: {cell.refused or message}")
 
     def _login_s(self, target: str) -> float | None:
-        """Return what the device's own clock counts for a tiny copy: its login, and next to nothing else."""
+        """Return the seconds that the device counts for a tiny copy: almost only its login."""
         self.time_once("login", target, PILOT_BYTES, 1)
         pull = self.run.record.pull
         return float(pull.device.duration_s) if pull is not None else None
 
     def timed(self, size_bytes: int, login_s: float | None) -> SweepCopy:
-        """Return what the last copy comes to: by the device's clock less its login, else by our server's."""
+        """Return the result of the last copy: by the device's clock without the login, else by our server's."""
         seen, pull = self.run.record.transfer, self.run.record.pull
         assert seen is not None
         by_device = float(pull.device.duration_s) - login_s if pull is not None and login_s is not None else 0.0
@@ -514,7 +513,7 @@ class SshSweepTest(SpeedTest):
         )
 
     def _kept(self, sweep: SshSweep) -> SshSweep:
-        """Keep what is the fastest for devices of this model, where that is asked for and there is one."""
+        """Store the fastest algorithms for devices of this model, if that is asked for and there are any."""
         if not (self._options.keeps and sweep.best_cipher):
             return sweep
         model = self.run.checked.facts.model
@@ -543,13 +542,13 @@ class _Timer:
     login_s: float | None
 
     def copy(self, offer: SshOffer) -> SweepCopy:
-        """Time one."""
+        """Time one copy."""
         self.test.time_copy(self.target, self.test.image_of(self.size_bytes), offer)
         return self.test.timed(self.size_bytes, self.login_s)
 
 
 def device_list(text: str, what: str) -> tuple[str, ...]:
-    """Return the device's own list of ciphers or MACs out of our server's word on a refusal; empty where it has none.
+    """Return the device's own list of ciphers or MACs, as a refusal quotes it; empty if it has none.
 
     Args:
         text: For example `SSH: no encryption algorithm in common: client aes128-cbc,3des-cbc, server aes128-ctr`.

@@ -1,9 +1,8 @@
-"""Restore devices that killed runs left tuned, and prove it: from a fresh process, also when the inventory changed.
+"""Restore devices that killed runs left changed, and prove it: from a new process, even if the inventory changed.
 
-An activation that was under way is completed as the run would have: see `flashferry.run.activation`.
-
-The operator can decide two things by name. A device is *accepted* as it is once all lines of ours are gone, where a
-difference of unknown origin is left; one that is gone for good, so that nothing can be sent to it, is *forgotten*.
+An activation that was under way is completed as the run would have (see `flashferry.run.activation`).
+The operator can decide two things by device name. A device is *accepted* as it is, once all our lines are gone, if a
+difference of unknown origin is left. A device that is gone for good is *forgotten*: nothing is sent to it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from tasks.snapshot import pending_change
 from tasks.tcp_config import marks_in
 
 PATIENCE_S = 900.0
-"""A rollback timer takes two hours at most, and mostly some minutes; a longer wait is left to the next recovery."""
+"""A rollback timer takes two hours at most and mostly some minutes; a longer wait is left to the next recovery."""
 
 RETRY_EVERY_S = 5.0
 
@@ -51,14 +50,14 @@ class RecoveryRecord:
     """The result of recovery for one device.
 
     Attributes:
-        host: Inventory name at the time of the dead run.
-        run_id: The run that left it tuned.
-        restored: Whether it is now what it was.
-        restore: What was done, and the proof.
+        host: Inventory name at the time of the killed run.
+        run_id: The run that left the device changed.
+        restored: Whether its configuration is now what it was.
+        restore: The restore's report with the proof.
         failure: Why it could not be restored.
-        partial_file: Path and size of the file that the broken copy left on the device, or None.
-        activation: What became of the activation that it was in, or None where it was in none.
-        is_accepted: Whether it is not proven to be what it was, and the operator accepted it as it is.
+        partial_file: Path and size of the partial file on the device, or None.
+        activation: Result of the activation that was under way, or None.
+        is_accepted: Whether the restore is not proven, and the operator accepted the device as it is.
     """
 
     host: str
@@ -72,7 +71,7 @@ class RecoveryRecord:
 
 
 def pending(journal: Journal, only: str | None = None) -> tuple[LeasedDevice, ...]:
-    """Return the devices that dead runs left tuned; of one run, where only that is meant."""
+    """Return the devices that killed runs left changed; only those of run `only` if given."""
     return tuple(
         device
         for device in journal.leased_devices()
@@ -92,26 +91,24 @@ def recover(
     accepted: frozenset[str] = frozenset(),
     patience_s: float = PATIENCE_S,
 ) -> tuple[RecoveryRecord, ...]:
-    """Restore every device that a dead run left tuned.
+    """Restore every device that a killed run left changed.
 
-    For a device with a pending rollback or a locked configuration it waits, and reads the device again: the
-    configuration after that counts.
+    A device with a pending rollback or a locked configuration is read again once that has ended.
 
     Args:
-        nornir: Where credentials come from; a device that is no longer in the inventory is reached at the address in
-            the journal, with the inventory's default credentials.
-        journal: The journal of the dead runs.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop: devices in hand are finished, others left for the next time.
-        unusable: Why there is no login for a device, by its name in the inventory: it is left, and the others go on.
-        only: The one run that is meant, or None: all dead runs.
-        confirmed: Names of devices that the operator confirms to be the right ones, whose run is not alive elsewhere.
-        accepted: Names of devices that the operator accepts as they are, once lines of ours are removed as far as
-            possible.
-        patience_s: How long to wait, in seconds, for what is over by itself; 0: not at all.
+        nornir: Source of the credentials. A device that is no longer in the inventory is reached at the address in the
+            journal, with the inventory's default credentials.
+        journal: The journal of the killed runs.
+        emit: Receives events, from several threads.
+        interrupted: Whether the operator stops: devices under way are finished, the others left for the next recovery.
+        unusable: Why there is no login for a device, by inventory name; these devices are skipped.
+        only: The one run to recover; None: all killed runs.
+        confirmed: Devices that the operator confirms to be the right ones, whose run is not alive elsewhere.
+        accepted: Devices that the operator accepts as they are, once our lines are removed as far as possible.
+        patience_s: Longest wait in seconds for a rollback or a lock to end; 0: none.
 
     Raises:
-        ConfigInvalid: Another recovery is running, or a named device is not one that a killed run left.
+        ConfigInvalid: Another recovery is running, or a killed run left no device of a given name.
     """
     with journal.recovery_lock():
         devices = _by_key(pending(journal, only))
@@ -141,7 +138,7 @@ def recover(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """What all devices of a recovery share."""
+    """The settings that all devices of a recovery share."""
 
     journal: Journal
     emit: Emit
@@ -153,7 +150,7 @@ class _Job:
     started_s: float = field(default_factory=time.monotonic)
 
     def ending(self, host: str) -> Ending:
-        """Return how a device's activation is brought to its end."""
+        """Return the settings for completing a device's activation."""
         return Ending(
             journal=self.journal,
             notify=lambda status, text: self.event(host, status, text),
@@ -187,10 +184,10 @@ def _recover_all(nornir: Nornir, devices: dict[str, LeasedDevice], job: _Job) ->
 
 
 def _by_key(found: tuple[LeasedDevice, ...]) -> dict[str, LeasedDevice]:
-    """Return devices by inventory name; where two entries have one name, address and run are added to it.
+    """Return devices by inventory name; if two entries share a name, address and run are appended.
 
-    The address alone would not: a router that was exchanged between two dead runs keeps name and address, and neither
-    entry may hide the other.
+    The address alone would not do: a router that was replaced between two killed runs keeps name and address, and
+    neither entry may hide the other.
     """
     names = Counter(device.host for device in found)
     return {
@@ -247,7 +244,7 @@ def _activation_ended(task: Task, device: LeasedDevice, activation: Activation, 
 
 
 def _restored(session: DeviceSession, device: LeasedDevice, job: _Job) -> RestoreReport:
-    """Restore a device, and once more when what could bring our lines back is over."""
+    """Restore a device; restore it again when what could undo the restore has ended."""
     doubt = None
     if device.host not in job.confirmed and not job.journal.is_original(device):
         doubt = (
@@ -275,7 +272,7 @@ def _restored(session: DeviceSession, device: LeasedDevice, job: _Job) -> Restor
 
 
 def _is_over(session: DeviceSession, job: _Job, deadline: float) -> bool:
-    """Wait until nothing is about to change the configuration; return whether that happened in time."""
+    """Wait until no rollback or lock can change the configuration; return whether that happened in time."""
     while time.monotonic() < deadline and not job.interrupted():
         time.sleep(RETRY_EVERY_S)
         if pending_change(session, read_running(session)) is None:
@@ -284,18 +281,14 @@ def _is_over(session: DeviceSession, job: _Job, deadline: float) -> bool:
 
 
 def _restored_state(report: RestoreReport) -> Restored:
-    """Return the state of a released device; a line of ours that is left never counts as a change by others."""
+    """Return the state of a released device. A line of ours that is left never counts as a change by others."""
     if report.left or report.hidden:
         return Restored.INCOMPLETE
     return Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE
 
 
 def _check_is_meant(session: DeviceSession, *, device: LeasedDevice, job: _Job) -> None:
-    """Check which device answers at the journal's address before anything is sent, unless the operator confirmed it.
-
-    Raises:
-        OtherDevice: Another device answers; nothing is sent to it.
-    """
+    """Raise if another device answers, before anything is sent, unless the operator confirmed the device."""
     if device.host in job.confirmed:
         return
     found = session.facts()
@@ -356,7 +349,7 @@ def _damaged(entry: DamagedEntry) -> RecoveryRecord:
 
 
 def _fleet(nornir: Nornir, devices: dict[str, LeasedDevice]) -> Nornir:
-    """Return a Nornir over the journal's devices, at the journal's addresses, with the inventory's credentials."""
+    """Return a Nornir over the journal's devices and addresses, with the inventory's credentials."""
     hosts = Hosts()
     for name, device in devices.items():
         known = nornir.inventory.hosts.get(device.host)
@@ -377,17 +370,17 @@ def _fleet(nornir: Nornir, devices: dict[str, LeasedDevice]) -> Nornir:
 
 
 def forget(journal: Journal, names: Iterable[str]) -> tuple[RecoveryRecord, ...]:
-    """End the lease of devices that dead runs left; nothing is sent to them, and nothing is called restored.
+    """End the lease of devices that killed runs left. Nothing is sent to them, and they do not count as restored.
 
-    What was to be taken back stays in the journal, and stands in the records.
+    The lines to remove stay in the journal and in the records.
 
     Args:
-        journal: The journal of the dead runs.
-        names: Inventory names at the time of those runs, or `RUN/NAME` where several runs left one.
+        journal: The journal of the killed runs.
+        names: Inventory names at the time of those runs, or `RUN/NAME` if several runs left one.
 
     Raises:
-        ConfigInvalid: No run holds a device of that name, several do, the one that does is alive, or a recovery is
-            running. Nothing was ended then.
+        ConfigInvalid: No run, several runs or a live run holds a device of that name, or a recovery is running. No
+            lease was ended.
     """
     with journal.recovery_lock():
         held: tuple[LeasedDevice | DamagedEntry, ...] = (*journal.leased_devices(), *journal.damaged_entries())
@@ -406,7 +399,7 @@ def _entry(journal: Journal, held: Iterable[LeasedDevice | DamagedEntry], name: 
             hint="'flashferry status' names them",
         )
     if len(found) > 1:
-        # A router that was exchanged has its name still: one entry may be of the old one, another of the new.
+        # A replaced router keeps its name: one entry may be of the old router, another of the new one.
         each = " or ".join(f"{entry.run_id}/{entry.host}" for entry in found)
         raise ConfigInvalid(f"--forget {name}: {len(found)} runs left a device of that name", hint=f"Say which: {each}")
     (entry,) = found
@@ -429,7 +422,7 @@ def _record(entry: LeasedDevice | DamagedEntry) -> RecoveryRecord:
 
 
 def _left_to_do(entry: LeasedDevice | DamagedEntry) -> str:
-    """Return in words what recovery would have taken back."""
+    """Return in words what recovery would have undone."""
     if isinstance(entry, DamagedEntry):
         return "the journal's entry is damaged, so what was changed is not known"
     if entry.activation is not None:

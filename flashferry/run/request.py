@@ -1,4 +1,4 @@
-"""What a run is asked to do, how it is done, and both as the journal keeps them."""
+"""The request and the options of a run, and both as the journal stores them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class RunOptions:
 
     Attributes:
         verb: `stage`, `probe` or `check`, for the journal.
-        policy: How it goes about its devices.
+        policy: How the devices are treated.
         server: Where our server listens.
-        to_null: Whether devices copy to `null:`, which writes no flash: a speed test.
-        sample_interval_s: How often our server asks the kernel about each transfer; 0.05 to 60.
-        host_keys: Folder of our SSH server's host keys, or None: below the state folder.
-        not_served: What the depot does not serve, where one is used; None: our own server serves all that is needed.
+        to_null: Whether devices copy to `null:`, which writes no flash (speed test).
+        sample_interval_s: Interval at which our server samples each transfer in the kernel; 0.05 to 60.
+        host_keys: Folder of our SSH server's host keys; None: below the state folder.
+        not_served: Transports that the depot does not serve; None: our own server serves all that is needed.
     """
 
     verb: str = "stage"
@@ -44,21 +44,21 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRequest:
-    """Which devices get which image, and in which order.
+    """Which devices get which image, in which order.
 
     Attributes:
-        images: The image file of each device, by its name in the inventory. Devices that are missing take no part.
-        waves: Who goes with whom; every device of `images` is in one of them. Empty: all in one wave.
-        untuned: Devices that are not tuned, each with the reason.
-        adds: Devices that are to add their image by its rule, also where the run's options do not say so.
-        expected_s: How long a device takes, in seconds, where that is known; asked where there is an end to keep.
-        identities: What planned devices call themselves; another router in the place of one is refused.
-        since: When its plan's window opens, with a time zone; None: no plan, or it was open before.
-        transports: By device: the transport to begin with where `auto` is asked for, planned, measured or used before.
-        more_images: What else the server offers.
-        stored: What is needed to resume the run, as JSON types, without any secret.
-        resumed: The run that is gone on with, or None.
-        excluded: Devices that the run does not touch, and what its report says of each; none of them is in `images`.
+        images: Image file by inventory name. Devices that are missing take no part.
+        waves: The waves; every device of `images` is in one. Empty: all in one wave.
+        untuned: Devices that are not tuned, with the reason.
+        adds: Devices that add their image by its rule, even if the options do not ask for it.
+        expected_s: Expected duration in seconds by device, if known; used to keep deadlines.
+        identities: Serial number and host name of planned devices; another router in place of one is refused.
+        since: Start of the plan's window, with a time zone; None: no plan, or the window was open before.
+        transports: First transport by device if `auto` is asked for, as planned, measured or used before.
+        more_images: Further files that the server offers.
+        stored: What is needed to resume the run, as JSON types, without secrets.
+        resumed: The run to resume, or None.
+        excluded: Devices that the run does not touch, with their records; none of them is in `images`.
     """
 
     images: Mapping[str, Path]
@@ -76,7 +76,7 @@ class FleetRequest:
 
     @property
     def in_waves(self) -> tuple[Wave, ...]:
-        """Return the waves, with those devices only that take part."""
+        """Return the waves, reduced to the devices that take part."""
         if not self.waves:
             return (Wave(number=0, name=ALL, hosts=tuple(self.images)),)
         found = []
@@ -88,21 +88,20 @@ class FleetRequest:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Return the image files, each once, in the order in which they first appear."""
+        """Return the image files, each once, in the order of their first use."""
         return tuple(dict.fromkeys(self.images.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """A run that is gone on with.
+    """A run that is resumed.
 
     Attributes:
-        run_id: The run.
-        before: Devices that take no part, by their name: proven done before, or not to be restored yet.
-        attempts: Number of the attempt that a device begins with now; one that is missing begins with its first.
-        leftovers: By device: path and size of what the broken copy of that run left there.
-        done: Of devices proven done before: their records as the journal has them. They may serve others of their site.
-        excluded: Devices that the run's plan does not stage, and what its report says of each.
+        before: Records of devices that take no part: proven done before, or not restored yet.
+        attempts: Number of the next attempt by device; 1 if missing.
+        leftovers: Path and size of the partial file that the run left, by device.
+        done: Stored records of devices proven done before. They may serve others of their site.
+        excluded: Records of devices that the run's plan does not stage.
     """
 
     run_id: str
@@ -118,14 +117,11 @@ SCHEMA = "flashferry.request/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRequest:
-    """What a run was asked for.
+    """A run's request as read from the journal.
 
     Attributes:
-        request: The same as a value.
-        policy: How the run goes about its devices.
-        server: Where its server listened.
         images: Its images as they were.
-        more: What the caller had kept besides, such as the inventory.
+        more: Further values that the caller stored, such as the inventory.
     """
 
     request: FleetRequest
@@ -136,13 +132,7 @@ class KeptRequest:
 
 
 def to_stored(request: FleetRequest, options: RunOptions, images: Mapping[str, ImageFile]) -> dict[str, object]:
-    """Return a request as JSON types.
-
-    Args:
-        request: What the run is to do.
-        options: How it is done.
-        images: The image of each device, hashed.
-    """
+    """Return a request as JSON types. `images` has the hashed image of each device."""
     paths = {images[host].name: path for host, path in request.images.items()}
     offered = [PlannedImage.of(one, paths[one.name]) for one in dict.fromkeys(images.values())]
     kept: dict[str, object] = to_json(
@@ -164,10 +154,10 @@ def to_stored(request: FleetRequest, options: RunOptions, images: Mapping[str, I
 
 
 def from_stored(run_id: str, stored: Mapping[str, Any]) -> KeptRequest:
-    """Return what `to_stored` was given.
+    """Return the request that `to_stored` stored.
 
     Raises:
-        ConfigInvalid: The run kept no request, or it cannot be read.
+        ConfigInvalid: The run stored no request, or it cannot be read.
     """
     if stored.get("schema") != SCHEMA:
         raise ConfigInvalid(

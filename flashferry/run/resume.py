@@ -1,4 +1,4 @@
-"""Going on with a run that died or was stopped: what of it is proven done, and what is left to do."""
+"""Resume a run that died or was stopped: which devices are proven done, and which are left to do."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _AS_BEFORE = frozenset({Restored.UNTOUCHED.value, Restored.RESTORED.value, Resto
 
 
 def kept_request(journal: Journal, run_id: str, emit: Emit = silent) -> KeptRequest:
-    """Return what a run was asked for, with its images as they still are.
+    """Return the request of a run, after checking that its images are unchanged.
 
     Raises:
-        ConfigInvalid: The run is unknown, alive or kept no request, or an image changed since; nothing was touched.
+        ConfigInvalid: The run is unknown, alive or stored no request, or an image changed; nothing was touched.
     """
     stored = journal.request_of(run_id)
     if journal.is_alive(run_id):
@@ -61,16 +61,12 @@ def _check_unchanged(run_id: str, image: PlannedImage, emit: Emit) -> None:
 def resumed(
     journal: Journal, run_id: str, kept: KeptRequest, recovered: tuple[RecoveryRecord, ...] = ()
 ) -> KeptRequest:
-    """Take a run up again: devices that are not proven done begin anew; return what is left to do.
+    """Reopen a run and return what is left to do; devices that are not proven done start anew.
 
-    Args:
-        journal: The journal.
-        run_id: The run, of which nothing lives any more.
-        kept: What it was asked for.
-        recovered: What recovery did for its devices just now; those that it could not restore take no part.
+    Devices that the recovery just made (`recovered`) could not restore take no part.
 
     Raises:
-        ConfigInvalid: The run is unknown, or alive.
+        ConfigInvalid: The run is unknown or alive.
     """
     journal.reopen_run(run_id)
     run = read_run(journal.directory, run_id, with_transfers=False)
@@ -100,23 +96,23 @@ def resumed(
 
 
 def _is_excluded(device: StoredDevice) -> bool:
-    """Return whether the run's plan does not stage a device, so that no attempt of the run touches it."""
+    """Return whether the run's plan does not stage a device."""
     failure = device.record.get("failure")
     return isinstance(failure, dict) and failure.get("kind") == Kind.EXCLUDED_BY_PLAN
 
 
 def is_done(device: StoredDevice) -> bool:
-    """Return whether a device needs nothing more: the image is there, its hash proven, its configuration as it was.
+    """Return whether a device needs nothing more: image there, hash proven, configuration restored.
 
-    A change by others, which restoring left alone, is theirs: staging again would not undo it. It stays in the run's
-    record, and in its exit code.
+    A change by others, which the restore left alone, counts as done: staging again would not undo it. It stays in the
+    run's record and exit code.
     """
     record = device.record
     return not device.is_held and record.get("outcome") in GOOD_OUTCOMES and record.get("restored") in _AS_BEFORE
 
 
 def done_before(host: str, kept: Mapping[str, Any]) -> DeviceRecord:
-    """Return the record of a device that was done before the run was taken up again, as far as a report needs it."""
+    """Return the record of a device that was done before the run was resumed, as far as a report needs it."""
     return DeviceRecord(
         host=host,
         state=State.DONE,
@@ -130,11 +126,9 @@ def done_before(host: str, kept: Mapping[str, Any]) -> DeviceRecord:
 
 
 def after_serving(kept: Mapping[str, Any], record: DeviceRecord) -> dict[str, Any]:
-    """Return the journal's record of a device that was done before, and has served others of its site since.
+    """Return the stored record of a device that was done before and has served others of its site since.
 
-    Args:
-        kept: The record as the journal had it: all that the device's copy came to.
-        record: What is known of the device now, see `done_before`; its restore where its configuration was changed.
+    Its new restore counts if its configuration was changed for that.
     """
     fresh = [note for note in record.notes if note != DONE_BEFORE]
     found = dict(kept) | {"attempt": record.attempt, "notes": [*(kept.get("notes") or ()), *fresh]}
@@ -145,7 +139,7 @@ def after_serving(kept: Mapping[str, Any], record: DeviceRecord) -> dict[str, An
 
 
 def with_earlier(journal: Journal, run_id: str, records: Mapping[str, DeviceRecord]) -> dict[str, DeviceRecord]:
-    """Return records that say what an earlier attempt did to a device whose last one changed nothing."""
+    """Return the records, with notes on earlier attempts for devices whose last attempt changed nothing."""
     asked = {host for host, one in records.items() if one.attempt > 1 and one.restored is Restored.UNTOUCHED}
     if not asked:
         return dict(records)
@@ -166,7 +160,7 @@ def _changed_before(record: DeviceRecord, device: StoredDevice) -> DeviceRecord:
 
 
 def _transport(device: StoredDevice) -> str | None:
-    """Return by what a device's last copy went: where `auto` was asked for it goes on with that one."""
+    """Return the transport of a device's last copy, which `auto` starts with, or None."""
     for record in (device.record, *reversed(device.attempts)):
         transport = record.get("transport")
         if isinstance(transport, str) and (record.get("transfer") is not None or record.get("transports_tried")):
@@ -175,10 +169,10 @@ def _transport(device: StoredDevice) -> str | None:
 
 
 def _leftover(device: StoredDevice) -> str | None:
-    """Return what a broken copy of the run left on a device, as recovery or the attempt itself named it.
+    """Return the partial file that the run left on a device, as recovery or the attempt named it.
 
-    The last attempt that copied, or was recovered, decides: one that was killed before its check, or refused for the
-    sake of that very file, says nothing about it.
+    The last attempt that copied or was recovered decides. One that was killed before its check, or refused because of
+    that very file, says nothing about it.
     """
     for record in (device.record, *reversed(device.attempts)):
         recovery = record.get("recovery")
@@ -191,7 +185,7 @@ def _leftover(device: StoredDevice) -> str | None:
 
 
 def _stuck(host: str, why: Failure | None) -> DeviceRecord:
-    """Return the record of a device that could not be restored: nothing is done with it before it is."""
+    """Return the record of a device that could not be restored; it takes no part until it is."""
     failure = why or Failure(
         step="recover",
         reason="it is still in the run's hands",

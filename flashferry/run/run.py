@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from flashferry.depot.client import DepotClient
     from flashferry.fileserver import ServerClient
 
-__all__ = ["RunOptions", "run_fleet", "run_waves", "selected"]
-
 
 def check_configs_again(
     nornir: Nornir,
@@ -72,29 +70,23 @@ def check_configs_again(
     emit: Emit,
     interrupted: Callable[[], bool],
 ) -> dict[str, DeviceRecord]:
-    """Return the records of a run that has ended, with what became of devices that had to be looked at again.
+    """Restore again the devices whose restore a rollback or lock could undo; return the updated records.
 
-    Args:
-        nornir: The devices, with credentials.
-        journal: The run's journal; the run is marked as ended there.
-        run_id: The run.
-        records: What became of each device so far.
-        emit: Takes events.
-        interrupted: Whether the operator wants to stop: then the devices stay in the journal.
+    The run must be marked as ended in the journal. If the operator stops, the devices stay there.
     """
-    waiting = {host for host, record in records.items() if _is_to_be_seen_again(record)}
+    waiting = {host for host, record in records.items() if _is_to_be_restored_again(record)}
     if not waiting or interrupted():
         return dict(records)
     try:
         found = recover(nornir, journal, emit=emit, interrupted=interrupted, only=run_id)
     except ConfigInvalid:
-        # Another recovery is running; it finds these devices, too.
+        # Another recovery is running and finds these devices too.
         return dict(records)
     recovered = {one.host: one for one in found if one.host in waiting}
     return {host: _with(record, recovered.get(host)) for host, record in records.items()}
 
 
-def _is_to_be_seen_again(record: DeviceRecord) -> bool:
+def _is_to_be_restored_again(record: DeviceRecord) -> bool:
     report = record.restore
     return (
         record.restored is Restored.INCOMPLETE and report is not None and report.held_by is not None and report.passes
@@ -111,7 +103,7 @@ def _with(record: DeviceRecord, found: RecoveryRecord | None) -> DeviceRecord:
 
 
 def selected(nornir: Nornir, names: tuple[str, ...]) -> Nornir:
-    """Return the inventory narrowed to the hosts named; all of them where none is named.
+    """Return the inventory narrowed to the named hosts; all hosts if none is named.
 
     Raises:
         ConfigInvalid: A name is not in the inventory, or no host is left.
@@ -143,7 +135,7 @@ def run_fleet(
     device_task: Callable[[Task, RunContext], Result] = stage_device,
     more_images: tuple[Path, ...] = (),
 ) -> RunReport:
-    """Take every device through a run with one image, all in one wave and each once. See `run_waves`."""
+    """Run all devices with one image, in one wave and without retries. See `run_waves`."""
     request = FleetRequest(images=dict.fromkeys(nornir.inventory.hosts, image), more_images=more_images)
     options = replace(options, policy=options.policy.changed({"retries": 0}))
     return run_waves(
@@ -162,24 +154,24 @@ def run_waves(
     device_task: Callable[[Task, RunContext], Result] = stage_device,
     approve: Approve | None = None,
 ) -> RunReport:
-    """Take the devices of a request through a run.
+    """Run the devices of a request.
 
     Args:
         nornir: The devices, with credentials.
-        request: Which of them get which image, in which waves.
+        request: Which devices get which image, in which waves.
         options: How the run is to be done.
-        journal: Where prior configurations are kept until they are restored.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop.
-        device_task: What is done with each device; its result is a DeviceRecord.
-        approve: Asks whether a wave may begin, where waves are approved; None: `flashferry run approve` alone does.
+        journal: Keeps prior configurations until they are restored.
+        emit: Receives events, from several threads.
+        interrupted: Whether the operator stops.
+        device_task: Nornir task of each device; its result is a DeviceRecord.
+        approve: Asks whether a wave may start, if waves need approval; None: only `flashferry run approve` does.
 
     Returns:
         A record per device. A device's fault is in its record, never raised.
 
     Raises:
-        ConfigInvalid: The inventory or an image is wrong, or the server cannot start, or the depot that was insisted
-            on is not there; no device was touched.
+        ConfigInvalid: The inventory or an image is wrong, the server cannot start, or a required depot is not there; no
+            device was touched.
     """
     for path in request.files:
         checked_name(checked_image(path).name)
@@ -188,15 +180,15 @@ def run_waves(
     views = {name: view(nornir.inventory.hosts[name]) for name in names}
     with depot_for(options, journal.directory) as (depot, options, note):
         choices = transports_of(views.values(), options, first=request.transports)
-        # A device under way takes a few: a thousand is soon too few, and restoring is where they would be lacking.
+        # A device under way needs several descriptors: a limit of 1024 is soon reached, and restores would fail.
         raise_soft_limit()
         share_arenas(len(views))
         run = _Run(nornir, request, options, journal, never_failing(emit), views, choices, depot, note)
-        return run.through(interrupted, device_task, approve)
+        return run.execute(interrupted, device_task, approve)
 
 
 def _helpers(nornir: Nornir, request: FleetRequest) -> tuple[str, ...]:
-    """Return who was done before a run was taken up again and may serve others: in no wave of it, but of its fleet."""
+    """Return the devices that were done before the run was resumed and may serve others."""
     if request.resumed is None:
         return ()
     names = {path.name for path in request.files}
@@ -209,7 +201,7 @@ def _helpers(nornir: Nornir, request: FleetRequest) -> tuple[str, ...]:
 
 
 class _Run:
-    """One run: what it is made of, from the first event to the report."""
+    """One run from the first event to the report."""
 
     def __init__(
         self,
@@ -231,13 +223,13 @@ class _Run:
         self._links = LinkRates(journal.directory)
         self._started, self._since = time.monotonic(), now_utc()
 
-    def through(
+    def execute(
         self,
         interrupted: Callable[[], bool],
         device_task: Callable[[Task, RunContext], Result],
         approve: Approve | None,
     ) -> RunReport:
-        """Start the server, go through all waves, and report."""
+        """Start the server, run all waves, and return the report."""
         if not self._request.images:
             return self._nothing_left(interrupted())
         self._check_time()
@@ -259,7 +251,7 @@ class _Run:
                 self._event("server", "note", f"note: {self._note}")
             images = self._offered(server)
             self._set_caps(server)
-            run_id = self._begin(images)
+            run_id = self._enter_in_journal(images)
             for notice in port_notices(server, options, served):
                 self._event("server", "note", f"note: {notice}")
             ports = ", ".join(f"{one.title} port {server.port_of(one.name)}" for one in served)
@@ -280,11 +272,7 @@ class _Run:
         return self._report(run_id, images, records, stopped=scheduler.stopped, is_stopped=control.is_stopping())
 
     def _check_time(self) -> None:
-        """Report which sites this run cannot stage in time, before anything of it exists.
-
-        Raises:
-            ConfigInvalid: It can stage none; a run that is resumed exists, and records it.
-        """
+        """Report which sites cannot be staged in time, before anything is started. Raises if none can, in a new run."""
         holds, sentence = left_out(self._deadline(), self._views, self._request.images)
         if len(holds) == len(self._request.images) and self._request.resumed is None:
             raise ConfigInvalid(
@@ -296,7 +284,7 @@ class _Run:
             self._event("run", "note", f"note: cannot be staged in this run: {sentence}")
 
     def _nothing_left(self, is_stopped: bool) -> RunReport:
-        """Return the report of a run that was taken up again when all was done already: no server is needed."""
+        """Return the report of a resumed run in which all devices were done already; no server is needed."""
         resumed = self._request.resumed
         if resumed is None:
             raise ConfigInvalid("no device to stage", hint="Name at least one device: the request has none")
@@ -304,7 +292,7 @@ class _Run:
         return self._report(resumed.run_id, {}, {}, stopped=None, is_stopped=is_stopped)
 
     def _offered(self, server: ServerClient) -> dict[str, ImageFile]:
-        """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
+        """Return the hashed image of each device. Hashing takes a while; no device is touched before."""
         by_path = {
             path: server.image(path.name, on_progress=HashProgress(self._emit, path.name, self._started))
             for path in self._request.files
@@ -322,15 +310,15 @@ class _Run:
         for site, cap in self._links.learned_site_caps(self._views.values()).items():
             server.set_site_cap(site, cap.bytes_per_s, cap.source)
 
-    def _begin(self, images: dict[str, ImageFile]) -> str:
-        """Enter the run and its devices in the journal, or take it up again; return its identifier."""
+    def _enter_in_journal(self, images: dict[str, ImageFile]) -> str:
+        """Enter the run and its devices in the journal, or resume it; return its identifier."""
         resumed = self._request.resumed
         stored = to_stored(self._request, self._options, images)
         run_id = resumed.run_id if resumed else self._journal.begin_run(self._options.verb, stored)
         at_s = time.monotonic() - self._started
         self._emit(Event(host=None, step="run", status="started", text=run_id, at_s=at_s, run_id=run_id))
         waves = {host: wave.number for wave in self._request.in_waves for host in wave.hosts}
-        # A run that was killed in its first moments may not have entered all of them; others may have moved since.
+        # A run killed early may not have entered all devices; others may have a new address since.
         known: frozenset[str] = frozenset()
         if resumed:
             run = read_run(self._journal.directory, run_id, with_transfers=False)

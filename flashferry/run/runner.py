@@ -1,11 +1,10 @@
 """A Nornir runner with a thread for each device under way, not for each device of the fleet.
 
-A `Source` decides which device starts next, and when. By default, as a plugin of a user's own Nornir, the hosts start
-in their order, so many at a time.
-
-Hundreds of waiting threads are kept small: glibc's malloc gives each thread that allocates while another one does a
-region (arena) of its own, up to eight per core (mallopt(3), M_ARENA_MAX), and each of them keeps free memory that the
-others cannot use. Our threads wait, and hold Python's lock while they do not: two regions serve them as well.
+A `Source` decides which device starts next, and when. By default, as a plugin of a user's own Nornir, hosts start in
+their order, a limited number at a time.
+Memory of waiting threads is kept small: glibc's malloc gives each thread that allocates concurrently a region (arena)
+of its own, up to eight per core (mallopt(3), M_ARENA_MAX), whose free memory other threads cannot use. Our threads
+mostly wait, and hold Python's lock otherwise: two regions are enough.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ _MANY_DEVICES = 100
 def share_arenas(devices: int) -> bool:
     """Have the threads of a large run share malloc's regions, for the rest of this process; return whether they do.
 
-    Args:
-        devices: How many devices the run has; a small one is left as it is. So is any C library but glibc.
+    A run of few devices is left as it is, and so is any C library but glibc.
     """
     if devices < _MANY_DEVICES:
         return False
@@ -40,43 +38,39 @@ def share_arenas(devices: int) -> bool:
 
 
 WAKE_S = 1.0
-"""A source is asked again after so long without a wake-up."""
+"""Seconds after which a source is asked again without a wake-up."""
 
 GC_THRESHOLD = 20_000
-"""New objects after which Python looks for cycles among them. Its own 700 has it look through all that a run holds,
-again and again, for a twentieth of all processor time (measured with 100 devices)."""
+"""New objects after which Python looks for reference cycles. Its own 700 costs a twentieth of all processor time, since
+it scans all that a run holds again and again (measured with 100 devices)."""
 
 SWITCH_S = 0.02
-"""A thread that waits for the interpreter looks so often whether it is its turn. Python's own 5 ms, times the hundreds
-of threads that wait while many devices are checked, is a fifth of all processor time (measured with 60 devices)."""
-
-
-def _nothing() -> None:
-    """Do nothing."""
+"""Python's thread switch interval during a run. Its own 5 ms, times hundreds of waiting threads, costs a fifth of all
+processor time (measured with 60 devices)."""
 
 
 class Source(Protocol):
-    """The order of devices. `take`, `is_over` and `wait` are called by one thread, `ended` by many."""
+    """The order in which devices start. One thread calls `take`, `is_over` and `wait`, many call `ended`."""
 
     def take(self) -> str | None:
-        """Return the host that starts now, or None where none may."""
+        """Return the host that starts now, or None."""
         ...
 
     def ended(self, name: str) -> None:
-        """Note that a host's task has ended."""
+        """Record that a host's task has ended."""
         ...
 
     def is_over(self) -> bool:
-        """Return whether none is under way and none will start."""
+        """Return whether no host is under way and none will start."""
         ...
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until something changed, or for the timeout."""
+        """Wait until something changed, at most for the timeout."""
         ...
 
 
 class InOrder:
-    """A source of hosts in their order, so many at a time."""
+    """A source of hosts in their order, a limited number at a time."""
 
     def __init__(self, names: Sequence[str], at_a_time: int) -> None:
         self._left = list(reversed(names))
@@ -85,7 +79,7 @@ class InOrder:
         self._changed = threading.Condition()
 
     def take(self) -> str | None:
-        """Return the next one, where there is room."""
+        """Return the next host if the limit allows."""
         with self._changed:
             if not self._left or self._running >= self._limit:
                 return None
@@ -93,18 +87,18 @@ class InOrder:
             return self._left.pop()
 
     def ended(self, name: str) -> None:  # noqa: ARG002 -- the signature
-        """Make room."""
+        """Free a place."""
         with self._changed:
             self._running -= 1
             self._changed.notify_all()
 
     def is_over(self) -> bool:
-        """Return whether all have ended."""
+        """Return whether all hosts have ended."""
         with self._changed:
             return not self._left and not self._running
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until one ends."""
+        """Wait until a host ends."""
         with self._changed:
             if self._running >= self._limit or not self._left:
                 self._changed.wait(timeout_s)
@@ -114,21 +108,21 @@ class FleetRunner:
     """Nornir runner plugin `fleet`.
 
     Args:
-        num_workers: Devices at a time, >= 1, where no source decides.
-        source: Who begins next, or None: the hosts in their order.
-        on_abort: Called where the run ends by an error (Ctrl-C in a script, say). Devices under way are waited for,
-            since only this run restores the devices that it holds.
+        num_workers: Devices at a time without a source, >= 1.
+        source: Decides which device starts next; None: the hosts in their order.
+        on_abort: Called if the run ends by an exception (for example Ctrl-C in a script). Devices under way are still
+            waited for, since only this run restores them.
     """
 
     def __init__(
-        self, num_workers: int = 200, source: Source | None = None, on_abort: Callable[[], None] = _nothing
+        self, num_workers: int = 200, source: Source | None = None, on_abort: Callable[[], None] = lambda: None
     ) -> None:
         self._num_workers = num_workers
         self._source = source
         self._on_abort = on_abort
 
     def run(self, task: Task, hosts: list[Host]) -> AggregatedResult:
-        """Run a task over hosts; of a host that is taken more than once the last result stays."""
+        """Run a task on hosts. If a host runs more than once, its last result counts."""
         by_name = {host.name: host for host in hosts}
         source = self._source or InOrder(tuple(by_name), self._num_workers)
         found: dict[str, MultiResult] = {}
@@ -138,7 +132,7 @@ class FleetRunner:
             try:
                 found[host.name] = task.copy().start(host)
             finally:
-                # A set's discard is one step under the interpreter's lock.
+                # `set.discard` is atomic under the interpreter's lock.
                 threads.discard(threading.current_thread())
                 source.ended(host.name)
 
@@ -164,11 +158,7 @@ class FleetRunner:
 
 
 def _start(one: Callable[[Host], None], host: Host, threads: set[threading.Thread], source: Source) -> None:
-    """Start a thread for a host; where the system gives no more of them (`ulimit -u`), once another one has ended.
-
-    Raises:
-        RuntimeError: There is none to wait for.
-    """
+    """Start a thread for a host; if the system refuses another one (`ulimit -u`), wait until one has ended."""
     while True:
         thread = threading.Thread(target=one, args=(host,), name=f"flashferry-{host.name}")
         threads.add(thread)
@@ -185,7 +175,7 @@ def _start(one: Callable[[Host], None], host: Host, threads: set[threading.Threa
 
 @contextmanager
 def _unhurried() -> Iterator[None]:
-    """Have threads change places, and cycles of objects be looked for, less often for as long as the block lasts."""
+    """Have threads switch, and cycles of objects be looked for, less often while the block runs."""
     before_s, (young, *older) = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(max(before_s, SWITCH_S))
     if young:

@@ -1,4 +1,4 @@
-"""Carry out the waves of a run: start devices, repeat failed ones, stop starting new ones where a limit is reached."""
+"""Run the waves: start devices, retry failed ones, start no new ones once a limit is reached."""
 
 from __future__ import annotations
 
@@ -42,13 +42,12 @@ _FAILED = frozenset(one for one in Outcome if one.phase is Phase.FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """What a run knows of its devices before it begins.
+    """What a run knows of its devices before it starts.
 
     Attributes:
-        nornir: The devices, with credentials.
-        views: The inventory's view on each.
-        images: The image of each, with its hashes.
-        transports: By what the copy of each is tried.
+        views: The inventory's values of each device.
+        images: The hashed image of each.
+        transports: Transports to try for each, in order.
     """
 
     nornir: Nornir
@@ -57,22 +56,13 @@ class Fleet:
     transports: Mapping[str, tuple[Transport, ...]] = field(default_factory=dict)
 
     def site_copies(self, of_site: Callable[[int | None], int]) -> Callable[[str], int]:
-        """Return how many copies may run at a site at once."""
+        """Return a function from a site to the number of copies that may run there at once."""
         own = {view.site: view.max_copies for view in self.views.values() if view.site is not None}
         return lambda site: of_site(own.get(site))
 
 
 class WaveScheduler:
-    """One run through all its waves.
-
-    Args:
-        fleet: The devices.
-        request: What the run is to do.
-        context: What all devices share; image, policy and the like are filled in per device.
-        device_task: What is done with each device; its result is a DeviceRecord.
-        control: What the operator wants.
-        deadline: The ends to keep.
-    """
+    """One run through all its waves. Image, policy and other values of `context` are filled in per device."""
 
     def __init__(
         self,
@@ -95,29 +85,29 @@ class WaveScheduler:
         self._attempts: dict[str, int] = {}
         self._guards: dict[str, LoginGuard] = {}
         self._to_retry: set[str] = set()
-        # Who waits to be tried again when their wave is over: they go with the next one, and count as their own's.
+        # Devices that wait for a retry when their wave ends: they run with the next wave, and count for their own.
         self._late: tuple[QueuedDevice, ...] = ()
-        # Who was done before the run was taken up again has a wave too: it may come back to serve.
+        # Devices that were done before a resume have a wave too: they may serve others.
         self._wave_of = {host: wave for wave in (*request.waves, *request.in_waves) for host in wave.hosts}
         before = self._before = request.resumed.before if request.resumed is not None else {}
         self._failed_before = frozenset(host for host, record in before.items() if record.outcome in _FAILED)
         self._started = len(before)
-        # Of the whole run: one that an earlier process could not restore is no canary that is well.
+        # Of the whole run: a canary that an earlier process could not restore counts as failed.
         self._canaries = frozenset(host for wave in request.waves if wave.is_canary for host in wave.hosts)
         self._stopped: Hold | None = None
         self._helpers: frozenset[str] = frozenset()
 
     @property
     def stopped(self) -> str | None:
-        """Return why the run began nothing new from some moment on, or None."""
+        """Return why the run started nothing new from some moment on, or None."""
         return self._stopped.reason if self._stopped is not None else None
 
     def run(self) -> dict[str, DeviceRecord]:
-        """Go through the waves and return a record for every device of theirs."""
+        """Run the waves and return a record for each of their devices."""
         waves = self._request.in_waves
         for place, wave in enumerate(waves):
             if self._stopped is None and self._is_asked_for(wave, place):
-                self._stopped = self._control.may_begin(wave, self._deadline.over)
+                self._stopped = self._control.await_approval(wave, self._deadline.over)
             if self._stopped is None:
                 self._run_wave(wave, is_last=place == len(waves) - 1)
             else:
@@ -128,7 +118,7 @@ class WaveScheduler:
         return dict(self._records)
 
     def _is_asked_for(self, wave: Wave, place: int) -> bool:
-        """Return whether a wave has to be approved: all but the run's first, also where the run was taken up again."""
+        """Return whether a wave needs approval: all but the run's first, even if the run was resumed."""
         is_first = not place
         if self._request.resumed is not None:
             is_first = wave.number == min((one.number for one in self._request.waves), default=wave.number)
@@ -162,13 +152,13 @@ class WaveScheduler:
         self._event(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed{again}{waits}")
 
     def _looked_at(self, site: str) -> int:
-        """Return by how many copies at a site devices are looked at ahead; copies from a neighbour take no slot."""
+        """Return for how many copies at a site devices are checked ahead; copies from a neighbour take no slot."""
         copies = self._site_copies(site)
         neighbourhood = self._context.neighbourhood
         return max(copies, AT_ONCE) if neighbourhood is not None and site in neighbourhood.sites else copies
 
     def _helpers_of(self, hosts: Iterable[str]) -> frozenset[str]:
-        """Return who got the image in an earlier wave, or process, and is to serve these: each tree then grows."""
+        """Return the devices that got the image earlier and are to serve these."""
         if self._context.neighbourhood is None:
             return frozenset()
         known = {**self._before, **self._records}
@@ -177,19 +167,19 @@ class WaveScheduler:
         return frozenset(host for board, devices in boards.items() for host in board.helpers(proven, devices))
 
     def _may_go_before_retries(self, wave: Wave) -> bool:
-        """Return whether the next wave may begin while devices of this one wait to be tried again.
+        """Return whether the next wave may start while devices of this one wait for a retry.
 
-        A dead device would otherwise delay every later site by minutes of pauses. Not where waves are approved one by
-        one, and where the run would stop if the last retries failed too.
+        Otherwise a dead device would delay every later site by minutes of pauses. Not allowed if waves need approval,
+        or if the run would stop should the last retries fail too.
         """
         if wave.is_canary or self._policy.waves.approve:
             return False
         return self._too_many_failed(with_retries=True) is None
 
     def _is_of_use(self, wave: Wave, queue: DeviceQueue) -> bool:
-        """Return whether a later wave can go on while devices of this one wait for their time window.
+        """Return whether a later wave can run while devices of this one wait for their time window.
 
-        Waves that would all wait stay one after the other; a site that is open is not held until another one's opens.
+        Waves that would all wait stay in sequence; an open site does not wait for another one's window.
         """
         if all(place.again_s is not None for place in queue.left_over):
             return True
@@ -197,10 +187,10 @@ class WaveScheduler:
         return any(self._deadline.fit(host) is None for one in later for host in one.hosts)
 
     def _over(self, names: Iterable[str]) -> Nornir:
-        """Return a Nornir over some devices, with a memory of failures of its own.
+        """Return a Nornir over some devices, with its own record of failed hosts.
 
-        Nornir leaves out whatever failed in any task before, in a script of the user's, say: a device of the wave would
-        be missing. And a device of which one step failed and was tried again is not one that failed.
+        Nornir skips hosts that failed in any task before, for example in a user's script: a device of the wave would be
+        missing. And a device whose step failed and was retried has not failed.
         """
         hosts = set(names)
         chosen = self._fleet.nornir.filter(filter_func=lambda host: host.name in hosts)
@@ -212,8 +202,8 @@ class WaveScheduler:
         )
 
     def _hold(self) -> Hold | None:
-        """Return why nothing may begin at present; a reason that holds for good holds for the waves behind, too."""
-        # Looked at always: where nothing new begins any more, what is under way can still be stopped.
+        """Return why nothing may start at present. A reason that holds for good holds for later waves too."""
+        # Always polled: even if nothing new starts any more, the operator may stop what is under way.
         hold = self._control.hold()
         if self._stopped is None:
             if hold is None or not hold.for_good:
@@ -224,10 +214,10 @@ class WaveScheduler:
         return self._stopped
 
     def _server_gone(self) -> Hold | None:
-        """Return a hold where our server has ended for good: copies fail and are restored, and nothing more starts.
+        """Return a hold if our server has ended for good: copies fail, devices are restored, nothing more starts.
 
-        Not while a new process may still replace it. The number of replacements is bounded: what killed the server may
-        do so again, and a person should find out why. Resuming takes one command.
+        Not while a new process may still replace it. The number of replacements is limited, since what killed the
+        server may do so again; resuming takes one command.
         """
         try:
             _ = self._context.server.port
@@ -244,7 +234,7 @@ class WaveScheduler:
         return Hold(reason=reason, for_good=True, kind=Kind.TOO_MANY_FAILED) if reason else None
 
     def _one(self, task: Task, queue: DeviceQueue) -> Result:
-        """Take a device through one attempt; see to the next one."""
+        """Run one attempt of a device, and schedule the next one if it is to be retried."""
         host = task.host.name
         wave = self._wave_of[host]
         with self._lock:
@@ -260,7 +250,7 @@ class WaveScheduler:
             pause_s = pause_before_retry(record, tries, self._policy.retry, self._dice)
         with self._lock:
             self._keep(host, record)
-            # Until its last try has ended its failures count for nothing: not in the pause, nor in the next try.
+            # Failures count only after the last try: not during the pause, and not during the next try.
             if pause_s is not None:
                 self._to_retry.add(host)
             else:
@@ -272,12 +262,12 @@ class WaveScheduler:
         return Result(host=task.host, result=record, changed=record.transfer is not None)
 
     def _keep(self, host: str, record: DeviceRecord) -> None:
-        """Keep what became of a device, and whether it failed; the caller holds the lock."""
+        """Store a device's record, and whether it failed; the caller holds the lock."""
         self._records[host] = record
         (self._failed.add if record.outcome in _FAILED else self._failed.discard)(host)
 
     def _helped(self, task: Task, before: DeviceRecord, found: DeviceRecord) -> Result:
-        """Keep of a device that only served others what it was before, and whether it is as it was."""
+        """Merge the record of a device that only served others into its earlier record."""
         record = before.after_serving(found)
         with self._lock:
             self._keep(before.host, record)
@@ -286,13 +276,13 @@ class WaveScheduler:
         return Result(host=task.host, result=record, changed=True)
 
     def _as_kept(self, record: DeviceRecord) -> object:
-        """Return the record of a device that served others as the journal is to have it."""
+        """Return the record of a device that served others, as the journal stores it."""
         resumed = self._request.resumed
         kept = resumed.done.get(record.host) if resumed is not None else None
         return record if kept is None else after_serving(kept, record)
 
     def _first(self, host: str) -> int:
-        """Return the number of a device's first attempt in this process: a run that was resumed counts on."""
+        """Return the number of a device's first attempt in this process; a resumed run counts on."""
         resumed = self._request.resumed
         return resumed.attempts.get(host, 1) if resumed is not None else 1
 
@@ -397,7 +387,7 @@ def _devices(count: int) -> str:
 
 
 def _in_order(transports: tuple[Transport, ...], before: DeviceRecord | None) -> tuple[Transport, ...]:
-    """Return by what a device is tried again: first by what it was last, at last by what no byte came before."""
+    """Return the transports for a retry: the last one first, those by which no byte came last."""
     if before is None:
         return transports
     in_vain = {one.transport for one in before.transports_tried}

@@ -1,4 +1,4 @@
-"""The transports and the file server of a run: its own, or the host's depot."""
+"""The transports and the file server of a run: its own server, or the host's depot."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
 def transports_of(
     devices: Iterable[HostView], options: RunOptions, *, first: Mapping[str, str] | None = None
 ) -> dict[str, tuple[Transport, ...]]:
-    """Return by what the copy of each device is tried, the first one first.
+    """Return the transports to try for each device's copy, in order.
 
     Args:
         devices: The devices.
         options: What is asked for, and where our server is.
-        first: By device: the one to begin with where `auto` is asked for, for it was measured, or planned.
+        first: The first transport by device if `auto` is asked for, as measured or planned.
 
     Raises:
-        ConfigInvalid: What is asked for is not allowed, or our side cannot serve it; no device was touched.
+        ConfigInvalid: A transport asked for is not allowed, or our side cannot serve it; no device was touched.
     """
     devices = tuple(devices)
     requested = _requested(options)
@@ -76,12 +76,9 @@ def transports_of(
 def _check_certificate(
     devices: Iterable[HostView], choices: Mapping[str, tuple[Transport, ...]], options: RunOptions
 ) -> None:
-    """Check that our certificate is valid for the devices that may fetch by it.
+    """Raise unless our certificate is valid for the devices that may fetch by it.
 
-    Where our address is found out by a device's session it is held against the certificate's names only then.
-
-    Raises:
-        ConfigInvalid: It is not valid for them; the sentence names the device that uses another address.
+    If a device's SSH session decides our address, the certificate's names are checked only then.
     """
     if (files := options.server.certificate_and_key) is None:
         return
@@ -99,11 +96,7 @@ def _check_certificate(
 
 
 def _fetching(host: str, allowed_ones: tuple[Transport, ...]) -> tuple[Transport, ...]:
-    """Return those by which a device fetches: to `null:` nothing can be pushed.
-
-    Raises:
-        ConfigInvalid: There is none.
-    """
+    """Return the transports by which a device fetches; raise if there is none: nothing can be pushed to `null:`."""
     fetching = tuple(one for one in allowed_ones if one is not PUSH)
     if not fetching:
         raise ConfigInvalid(
@@ -116,23 +109,19 @@ def _fetching(host: str, allowed_ones: tuple[Transport, ...]) -> tuple[Transport
 
 
 def transports_to_reach(devices: Iterable[HostView], options: RunOptions) -> dict[str, tuple[Transport, ...]]:
-    """Return by what a look tries each device: all that its inventory names or leaves, or what was asked for.
+    """Return the transports by which a check tries each device: all that its inventory allows, or what was asked for.
 
-    Of a device of which the inventory says nothing the usual one, as a run would take it.
-
-    Args:
-        devices: The devices.
-        options: What is asked for, and where our server is.
+    A device whose inventory says nothing is tried by the usual transport, as a run would use.
 
     Raises:
-        ConfigInvalid: What is asked for is not allowed, or our side cannot serve it; no device was touched.
+        ConfigInvalid: A transport asked for is not allowed, or our side cannot serve it; no device was touched.
     """
     requested = _requested(options)
     everything = replace(requested, asked=AUTO)
     devices, tried = tuple(devices), {}
     for one in devices:
         is_open = requested.asked == AS_USUAL and _is_stated(one)
-        # What a run would take is complained of where our side cannot serve it.
+        # Raises if our side cannot serve what a run would use.
         taken = candidates(one.name, one.transport_policy, requested)
         choice = candidates(one.name, one.transport_policy, everything) if is_open else taken
         # A tiny copy goes to `null:`, as a speed test does.
@@ -142,9 +131,9 @@ def transports_to_reach(devices: Iterable[HostView], options: RunOptions) -> dic
 
 
 def left_out(device: HostView, options: RunOptions) -> tuple[str, ...]:
-    """Return what a look that tries several transports leaves out though the inventory allows it, a sentence each.
+    """Return a sentence for each allowed transport that a check of several transports cannot try.
 
-    Empty where only one is tried: there was no choice.
+    Empty if only one is tried: there was no choice.
     """
     requested = _requested(options)
     is_open = requested.asked == AUTO or (requested.asked == AS_USUAL and _is_stated(device))
@@ -152,7 +141,7 @@ def left_out(device: HostView, options: RunOptions) -> tuple[str, ...]:
 
 
 def _requested(options: RunOptions) -> TransportRequest:
-    """Return what is asked for, with what our server, or the depot, can serve."""
+    """Return the transports asked for, with those that our server, or the depot, can serve."""
     return transport_request(
         options.policy.transport,
         certificate=options.server.certificate,
@@ -162,12 +151,12 @@ def _requested(options: RunOptions) -> TransportRequest:
 
 
 def _is_stated(device: HostView) -> bool:
-    """Return whether the inventory says by what a device may fetch."""
+    """Return whether the inventory says by which transports a device may fetch."""
     return bool(device.transports) or device.clear_text is not None
 
 
 def served_for(choices: Mapping[str, tuple[Transport, ...]]) -> tuple[Transport, ...]:
-    """Return what our server has to serve for some devices, in the usual order; nothing where all are pushed to."""
+    """Return the transports that our server has to serve, in the usual order; none if all images are pushed."""
     needed = {one.name for choice in choices.values() for one in choice}
     served = tuple(one for one in TRANSPORTS if one.name in needed)
     return served if served or may_push(choices) else (USUAL,)
@@ -179,12 +168,10 @@ def may_push(choices: Mapping[str, tuple[Transport, ...]]) -> bool:
 
 
 SERVER_RESTARTS = 3
-
-"""How often in a run a server whose process died is replaced; after that a person should find the cause."""
+"""Replacements of a dead server process per run; after that a person should find the cause."""
 
 DEPOT_STARTS_S = 5.0
-
-"""A depot whose socket is there and that does not answer may just be starting anew."""
+"""Seconds to wait for a depot whose socket exists but that does not answer: it may be restarting."""
 
 _LOOPBACK = "127.0.0.1"
 
@@ -203,8 +190,8 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
         The depot, or None; the options with the depot's own values, such as its certificate; a notice.
 
     Raises:
-        ConfigInvalid: It was insisted on and is not there or another user's; it is of another release; or an option
-            asks for something else than it has; or our own address is none.
+        ConfigInvalid: A required depot is not there or belongs to another user; the depot is of another release; an
+            option contradicts the depot; or our own address is invalid.
     """
     if (address := options.server.address) is not None and not WORD.fullmatch(address):
         raise ConfigInvalid(
@@ -239,18 +226,14 @@ def _connected(path: Path, options: RunOptions) -> DepotClient:
         try:
             return DepotClient(path, options.verb, sample_interval_s=options.sample_interval_s)
         except DepotNotRunning:
-            # One that is insisted on may be between its end and its new start: then its socket is not there either.
+            # A required depot may be restarting: then its socket does not exist either.
             if (options.server.depot == DEPOT_AUTO and not path.exists()) or time.monotonic() >= until_s:
                 raise
             time.sleep(_RETRY_S)
 
 
 def _belonging(options: RunOptions, welcome: Welcome, path: Path) -> RunOptions:
-    """Return the options with what is the depot's: its certificate and host keys, and what it does not serve.
-
-    Raises:
-        ConfigInvalid: A port or a certificate is asked for that the depot has not.
-    """
+    """Return the options with the depot's own values; raise if a port or certificate is asked for that it lacks."""
     ports = {
         name: port
         for one, port in zip(welcome.settings.listeners, welcome.ports, strict=True)
@@ -290,19 +273,18 @@ def serving(
     pushes: bool = False,
     depot: DepotClient | None = None,
 ) -> Iterator[ServerClient]:
-    """Have images served for as long as the block lasts, by the depot or by a server of our own.
+    """Serve images while the block runs, by the depot or by a server of our own.
 
     Args:
         images: Image files, or folders of them.
-        options: Where our own listens, and how often the kernel is asked about each transfer.
+        options: Where our own server listens, and its sample interval.
         state: The state folder.
-        transports: What is served; none where all images are pushed: then no port is open to other hosts.
-        pushes: Whether images may be pushed besides: their copies share what a site has.
-        depot: The host's depot, or None for a server of our own.
+        transports: Transports to serve; none if all images are pushed: then no port is open to other hosts.
+        pushes: Whether images may also be pushed; their copies share the site's cap.
+        depot: The host's depot; None: a server of our own.
 
     Raises:
-        ConfigInvalid: It cannot start, or the depot cannot serve it, which is the operator's to mend; no device was
-            touched yet.
+        ConfigInvalid: The server cannot start, or the depot cannot serve the images; no device was touched yet.
     """
     with ExitStack() as stack:
         if depot is None:
@@ -354,7 +336,7 @@ def _own(
                     ports={one.listener_name: options.server.port_of(one.listener_name) for one in transports},
                 )
                 if transports
-                # A server process needs a listener; on this address no other host reaches it.
+                # A server process needs a listener; no other host reaches this address.
                 else (listener_at(_LOOPBACK, 0),)
             ),
             sample_interval_s=options.sample_interval_s,
@@ -373,22 +355,16 @@ def _own(
 def own_fingerprints(
     state: Path, transports: Iterable[Transport], options: RunOptions | None = None
 ) -> tuple[str, ...]:
-    """Return the fingerprints of our server's host keys, for devices that ask; none where no transport shows one.
+    """Return the fingerprints of our server's host keys, for devices that ask; none if no transport shows one.
 
-    Args:
-        state: The state folder; the keys are there once a server was started with it.
-        transports: What the server serves.
-        options: How the run is done: a depot's keys may be elsewhere.
+    The state folder has the keys once a server was started with it; a depot's keys may be elsewhere (`options`).
     """
     keys = options.host_keys if options is not None and options.host_keys is not None else state / HOST_KEYS
     return tuple(dict.fromkeys(shown for one in transports for shown in one.fingerprints(keys)))
 
 
 def port_notices(server: ServerClient, options: RunOptions, transports: Iterable[Transport]) -> Iterator[str]:
-    """Yield a notice for each port that was chosen because none was asked for.
-
-    None for the depot's ports: its operator has them.
-    """
+    """Yield a notice for each port that was chosen because none was asked for; none for the depot's ports."""
     noted = set()
     if server.label:
         return
@@ -402,13 +378,9 @@ def port_notices(server: ServerClient, options: RunOptions, transports: Iterable
 
 @contextmanager
 def server_notes(server: ServerClient, notify: Callable[[str], None]) -> Iterator[None]:
-    """Pass on what a run's own server reports of itself while the block lasts: a process that hangs or died, say.
+    """Pass on notices of a run's own server while the block runs, for example that a process hangs or died.
 
-    Not what the depot does: that is its operator's, who has it from the depot.
-
-    Args:
-        server: The server.
-        notify: Takes a sentence; called on a thread of the server's.
+    Called on a thread of the server's. The depot's notices are not passed on: its operator has them.
     """
     if server.label:
         yield
@@ -426,7 +398,7 @@ def server_notes(server: ServerClient, notify: Callable[[str], None]) -> Iterato
 
 
 def site_caps(devices: Iterable[HostView]) -> dict[str, int]:
-    """Return the cap of each site's copies together; a site without a stated link rate has none.
+    """Return the cap in bytes per second of each site's copies together; a site without a stated link rate has none.
 
     Raises:
         ConfigInvalid: Two devices of a site state different links.

@@ -1,1 +1,1 @@
-"""Steps of an activation: what a device does for its network, what it boots next, the restart into another image."""
+"""Steps of an activation: services before and after, the boot order, the restart into another image."""

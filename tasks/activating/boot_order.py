@@ -1,16 +1,17 @@
-"""What a device in bundle mode boots next: an image put in front of the `boot system` lines, and taken back exactly.
+"""The boot order of a device in bundle mode: put an image in front of its `boot system` lines, and undo that exactly.
 
-Pure but for typing and saving. The lines that were there stay, after the new one, in their order: IOS tries them one
-after the other, so that a file that cannot be booted leaves the old image to be booted (Cisco IOS Configuration
-Fundamentals, "Rebooting"). They take effect once they are saved.
+The lines that were there stay after the new one, in their order: IOS tries them one after the other, so that the old
+image is booted if the new file cannot be (Cisco IOS Configuration Fundamentals, "Rebooting"). They take effect once
+they are saved.
 
 Facts
 -----
-* A new `boot system` line goes after those that are there. To have one in front, all are taken out and put in again,
-  in one session of configuration mode; until it is saved, a restart knows only the saved ones.
-* There are five spellings (pyntc, `ios_device.py`): `boot system flash bootflash:X`, `boot system bootflash:X`,
-  `boot system flash0:/X`, `boot system switch all flash:X`, `boot system flash X`. The one that stands in the
-  configuration is followed; where none does, those of the platform's kind are tried, and a refused one changes nothing.
+
+* A new `boot system` line goes after the existing ones. To have one in front, all are removed and entered again in one
+  configuration session; until it is saved, a restart uses the saved lines.
+* There are five spellings (pyntc, `ios_device.py`): `boot system flash bootflash:X`, `boot system bootflash:X`, `boot
+  system flash0:/X`, `boot system switch all flash:X`, `boot system flash X`. The one in the configuration is followed;
+  without one, those of the platform's kind are tried, and a refused one changes nothing.
 * `boot system switch all` is one line with `;` between its files.
 * `write memory` after a change of software asks `Overwrite the previous NVRAM configuration?[confirm]`.
 """
@@ -30,11 +31,11 @@ from tasks.read_config import Configured, Fingerprint, difference, read_running,
 
 STEP = "boot order"
 SAVE_LIMIT_S = 120.0
-"""Longest time of `write memory`; a stack with a large configuration takes half a minute."""
+"""Longest duration of `write memory`; a stack with a large configuration takes half a minute."""
 
 COMMAND = "boot system"
 _LINE = re.compile(rf"{COMMAND} [^\n?]{{1,200}}")
-"""What may be typed: `?` asks for help, and IOS takes 254 characters in a line, `no` among them."""
+"""What may be sent: `?` asks for help, and IOS takes 254 characters per line, including `no`."""
 
 _SWITCH = re.compile(r"boot system switch (?:all|\d+) ")
 _SERVERS = "|".join(sorted({"mop", *(name for platform in PLATFORMS for name in platform.file_systems.network)}))
@@ -48,11 +49,11 @@ _OVERWRITE = Question(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootOrder:
-    """What the `boot system` lines were, and what they are to be.
+    """The `boot system` lines before, and those to set.
 
     Attributes:
-        before: The lines that were there, in their order.
-        wanted: The lines that are to be there; the image first.
+        before: The lines that were there, in order.
+        wanted: The lines to set, in order; the image first.
     """
 
     before: tuple[str, ...]
@@ -60,23 +61,23 @@ class BootOrder:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Return what makes the wanted lines of those before."""
+        """Return the configuration lines that change the old order into the new one."""
         return _swapped(self.before, self.wanted)
 
 
 def boot_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the `boot system` lines among a configuration's global lines, with single blanks, in their order."""
+    """Return the `boot system` lines of a configuration's global lines, with single spaces, in order."""
     found = (" ".join(line.split()) for line in lines)
     return tuple(line for line in found if line.startswith(f"{COMMAND} "))
 
 
 def is_ours_to_type(order: BootOrder) -> bool:
-    """Return whether an order has us type `boot system` lines only; one that does not is none of ours."""
+    """Return whether an order sends only `boot system` lines; any other in a journal was not written by us."""
     return all(_LINE.fullmatch(line) for line in (*order.before, *order.wanted))
 
 
 def objection_to(before: tuple[str, ...], orders: tuple[BootOrder, ...], *, is_stack: bool) -> str | None:
-    """Return why a person must put the lines in order, or None; it quotes no line that may hold a secret."""
+    """Return why a person must set the boot order, or None. The text quotes no line that may hold a secret."""
     if is_stack and any(_ONE_MEMBER.match(line) for line in before):
         return "a line of its own for a member, so that the others would boot the old image"
     if any(_LOGIN.search(line) for line in before):
@@ -87,13 +88,13 @@ def objection_to(before: tuple[str, ...], orders: tuple[BootOrder, ...], *, is_s
 
 
 def boot_orders(before: tuple[str, ...], path: str) -> tuple[BootOrder, ...]:
-    """Return how an image could be put in front of what a device boots, the likeliest spelling first."""
+    """Return the possible boot orders with an image in front, the likeliest spelling first."""
     file_system, _, name = path.partition(":")
     if not before or _SERVER.match(before[0]):
         return _in_both_spellings(before, file_system, name)
     first = before[0]
     if (switch := _SWITCH.match(first)) is not None:
-        # One line for all members: the files that were there follow in it.
+        # One line for all members: the earlier files follow in it.
         line = f"{switch[0]}{path};{first[switch.end() :]}"
         return (BootOrder(before=before, wanted=(line, *before[1:])),)
     line = _spelled_as(first.split(), file_system, name)
@@ -118,12 +119,12 @@ def _spelled_as(words: list[str], file_system: str, name: str) -> str:
 
 
 def set_boot_order(session: DeviceSession, order: BootOrder) -> None:
-    """Type the wanted lines and read them back; nothing is saved.
+    """Set the new lines and read them back; nothing is saved.
 
     Raises:
-        DeviceRefused: The device refuses a line or shows others; the lines before are put back then, as far as it
-            takes them.
-        DeviceUnreachable: The session was lost; running lines may be half of it, saved ones are as they were.
+        DeviceRefused: The device refuses a line or shows others; the old lines are then restored as far as it accepts
+            them.
+        DeviceUnreachable: The session was lost; running lines may be incomplete, saved ones are unchanged.
     """
     refused = refusals(session.configure(order.commands), order.commands)
     shown = boot_lines(read_running(session).lines)
@@ -135,7 +136,7 @@ def set_boot_order(session: DeviceSession, order: BootOrder) -> None:
 
 
 def undo_boot_order(session: DeviceSession, order: BootOrder) -> None:
-    """Put the `boot system` lines back as they were; nothing is saved.
+    """Restore the old `boot system` lines; nothing is saved.
 
     Raises:
         DeviceRefused: The device shows others afterwards.
@@ -162,7 +163,7 @@ def _refusal(session: DeviceSession, reason: str, hint: str) -> DeviceRefused:
 
 
 def differs_only_by(order: BootOrder, fingerprint: Fingerprint, salt: str, running: Configured) -> bool:
-    """Return whether a running configuration is what it was, but for the boot order that we set."""
+    """Return whether a running configuration differs from its fingerprint only by our boot order."""
     if boot_lines(running.lines) != order.wanted:
         return False
     lines = running.text.splitlines()
@@ -173,12 +174,12 @@ def differs_only_by(order: BootOrder, fingerprint: Fingerprint, salt: str, runni
 
 
 def save(session: DeviceSession, *, expected: tuple[str, ...]) -> None:
-    """Save the running configuration, and read back that the startup configuration has the boot order.
+    """Save the running configuration, and check the boot order in the startup configuration.
 
-    The caller has made sure that only our lines are unsaved.
+    The caller has checked that only our lines are unsaved.
 
     Raises:
-        DeviceRefused: The startup configuration has others.
+        DeviceRefused: The startup configuration has another order.
         OutputNotUnderstood: The device asks something else, or a limit was reached.
         DeviceUnreachable: The session was lost; the startup configuration shows whether it was saved.
     """
@@ -199,7 +200,7 @@ def save(session: DeviceSession, *, expected: tuple[str, ...]) -> None:
 
 
 def _swapped(present: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the lines that take out what is there and put in the new ones, in their order."""
+    """Return the lines that remove the present lines and set the new ones, in order."""
     if present == new:
         return ()
     return (*(f"no {line}" for line in present), *new)

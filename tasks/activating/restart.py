@@ -1,14 +1,15 @@
-"""The commands that restart a device into another image, each given once.
+"""The commands that restart a device into another image, each sent once.
 
-`install activate` with the timer that brings the old image back, and `reload`. Both end with the session: that it is
-lost is expected, and says nothing of what the device boots. That is read once it is back.
+`install activate` with the timer that restores the old image, and `reload`. Both end with the session: losing it is
+expected, and says nothing of what the device boots, which is read once it answers again.
 
 Facts
 -----
+
 * `install activate auto-abort-timer N prompt-level none` asks nothing; N is 30 to 1200 minutes. `Install will reload
-  the system now!` and `SUCCESS: install_activate` come right before the session dies (log of three C8000V).
-* `reload` asks `System configuration has been modified. Save? [yes/no]: ` where something is not saved. That question
-  is never answered: what is not saved is not ours. When we hang up there, the device goes on as it was.
+  the system now!` and `SUCCESS: install_activate` come right before the session ends (log of three C8000V).
+* `reload` asks `System configuration has been modified. Save? [yes/no]: ` if something is not saved. That question is
+  never answered: what is not saved is not ours. If we disconnect there, the device is not restarted.
 * It then asks `Proceed with reload? [confirm]`; a stack prints first that the whole stack is reloaded.
 * With a second supervisor it asks `This will reload the active unit and force a switch of activity [confirm]`: the
   other one takes over with the image that it runs. That is no activation, and not confirmed.
@@ -27,62 +28,64 @@ from tasks.add import InstallAnswer, InstallOutcome, run_install
 
 STEP = "activate"
 RELOAD_LIMIT_S = 60.0
-"""Behind the confirmation the session is gone within seconds."""
+"""After the confirmation the session ends within seconds."""
 
 _PROCEED = Question(name="proceed", pattern=re.compile(r"Proceed with reload\? ?\[confirm\]"), answer="\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
-    """The device took the command and is on its way down."""
+class Restarting:
+    """The device accepted the command and is restarting."""
 
     command: str
     lines: tuple[str, ...] = ()
 
 
-def activate_added(session: DeviceSession, *, timer_min: int, tell: Callable[[str], None] = lambda _: None) -> Gone:
-    """Have a device in install mode activate what is added, and follow it until the session is gone.
+def activate_added(
+    session: DeviceSession, *, timer_min: int, notify: Callable[[str], None] = lambda _: None
+) -> Restarting:
+    """Have a device in install mode activate the added image, and follow it until the session ends.
 
-    `timer_min` minutes later the device brings the old image back unless the new one is committed.
+    After `timer_min` minutes the device restores the old image unless the new one is committed.
 
     Raises:
-        InstallRefused: The device does not activate now, and says why; its prompt is back.
-        OutputNotUnderstood: It prints nothing that we know, or a limit was reached.
+        InstallRefused: The device does not activate now, and prints why; its prompt is back.
+        OutputNotUnderstood: It prints nothing known, or a limit was reached.
     """
     command = session.platform.activate_command(timer_min)
     lines: list[str] = []
 
     def keep(line: str) -> None:
         lines.append(line)
-        tell(line)
+        notify(line)
 
     try:
         answer = run_install(session, command, step=STEP, report=keep)
     except DeviceUnreachable:
-        return Gone(command=command, lines=tuple(lines[-_SHOWN_LINES:]))
+        return Restarting(command=command, lines=tuple(lines[-_SHOWN_LINES:]))
     if answer.outcome is InstallOutcome.DONE:
-        # The prompt was back for a moment; the restart follows.
+        # The prompt came back briefly; the restart follows.
         session.abandon()
-        return Gone(command=command, lines=answer.lines)
+        return Restarting(command=command, lines=answer.lines)
     raise _refusal(session.name, answer)
 
 
-def commit_active(session: DeviceSession, *, tell: Callable[[str], None] = lambda _: None) -> InstallAnswer:
-    """Have a device keep the image that it runs: the timer ends.
+def commit_active(session: DeviceSession, *, notify: Callable[[str], None] = lambda _: None) -> InstallAnswer:
+    """Commit the running image, which ends the timer.
 
     Raises:
-        OutputNotUnderstood: It asks something, or a limit was reached.
+        OutputNotUnderstood: The device asks something, or a limit was reached.
         DeviceUnreachable: The session was lost. In both cases `show install summary` shows whether it is committed.
     """
-    return run_install(session, session.platform.commands.install_commit, step="commit", report=tell)
+    return run_install(session, session.platform.commands.install_commit, step="commit", report=notify)
 
 
-def reload_device(session: DeviceSession) -> Gone:
-    """Restart a device whose configuration is saved, and wait until the session is gone.
+def reload_device(session: DeviceSession) -> Restarting:
+    """Restart a device whose configuration is saved, and wait until the session ends.
 
     Raises:
-        DeviceRefused: It asks whether to save, or to switch over: nothing was answered, and it goes on as it was.
-        OutputNotUnderstood: It asks something else, or goes on.
+        DeviceRefused: It asks whether to save, or to switch over; nothing was answered, and it is not restarted.
+        OutputNotUnderstood: It asks something else, or does not restart.
     """
     command = session.platform.commands.reload
     dialogue = Dialogue(prompt_pattern=session.prompt_pattern, questions=(_PROCEED,))
@@ -99,7 +102,7 @@ def reload_device(session: DeviceSession) -> Gone:
     except DeviceUnreachable:
         if not dialogue.answered:
             raise
-        return Gone(command=command, lines=tuple(dialogue.text.split("\n")[-_SHOWN_LINES:]))
+        return Restarting(command=command, lines=tuple(dialogue.text.split("\n")[-_SHOWN_LINES:]))
     raise OutputNotUnderstood(
         f"'{command}': expected the session to end, found the prompt",
         host=session.name,
@@ -122,7 +125,7 @@ _LEFT_OPEN = (
 
 
 def _check_left_open(host: str, command: str, shown: str) -> None:
-    """Refuse what must not be answered, as soon as it is asked."""
+    """Refuse a question that must not be answered, as soon as it is asked."""
     for pattern, why in _LEFT_OPEN:
         if pattern.search(shown + " ") or pattern.search(shown):
             raise DeviceRefused(
@@ -134,7 +137,7 @@ def _check_left_open(host: str, command: str, shown: str) -> None:
 
 
 def _refusal(host: str, answer: InstallAnswer) -> Exception:
-    said = "; ".join(line.strip() for line in answer.lines) or "nothing"
+    said = answer.words
     if answer.outcome is InstallOutcome.UNKNOWN:
         return OutputNotUnderstood(
             f"'{answer.command}': expected a restart, the device said: {said}",

@@ -1,16 +1,17 @@
-"""What a device does for its network, before and after an activation: release, ports, neighbours, routes, members.
+"""A device's services before and after an activation: release, interfaces, neighbours, routes, members.
 
-Each figure is one that a person would check after an upgrade, read by a command that costs the same on a large router
-as on a small one: routes are counted from `show ip route summary`, never listed.
+Each figure is one that a person would check after an upgrade, from a command that costs the same on a large router as
+on a small one: routes are counted from `show ip route summary`, never listed.
 
 Facts
 -----
+
 * A protocol that is not configured prints nothing (`show ip ospf neighbor`), a sentence (`% BGP not active`, `% CDP is
-  not enabled`), or is refused where the image lacks it: none of these is a neighbour.
+  not enabled`), or is refused if the image lacks it: none of these is a neighbour.
 * The state of a BGP neighbour is a number, that of its prefixes, once the session is established.
-* Neighbours by CDP come back within a minute of the port, those of routing protocols after their timers: compared at
-  once, all of them are gone.
-* `show ip interface brief` has all interfaces, also those without an address.
+* CDP neighbours return within a minute after the port, those of routing protocols after their timers: compared at once,
+  all of them are missing.
+* `show ip interface brief` has all interfaces, even those without an address.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from tasks.software_state import Answer, SoftwareState, asked, read_software
 from templates.version import ntc_rows
 
 ROUTES_SHARE = 0.9
-"""So many of the routes before must be there again: a routing table breathes."""
+"""Share of the earlier routes that must be there again: a routing table always changes a little."""
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceState:
-    """What a device did for its network at one moment.
+    """A device's services at one moment.
 
     Attributes:
-        release: The release that runs, as printed.
-        running_file: What it was started from, or None.
-        restarted_at: When it was started, as printed, or None where it is not shown.
-        reload_reason: Why it was started, as printed, or None where it is not shown.
-        uptime_s: How long it runs, to the minute, or None.
+        release: The running release, as printed.
+        running_file: The file that it booted from, or None.
+        restarted_at: Start time, as printed, or None if not shown.
+        reload_reason: Reason for the last reload, as printed, or None if not shown.
+        uptime_s: Uptime, to the minute, or None.
         interfaces_up: Interfaces that are up with their protocol.
-        neighbors: Neighbours that are there, each with its protocol in front.
-        routes: Routes in the global table, or None where they are not counted.
-        members: Members of a stack that are ready.
-        standby_hot: Whether the other supervisor could take over; None where there is none.
+        neighbors: Neighbours, each with its protocol in front.
+        routes: Routes in the global table, or None if not counted.
+        members: Stack members that are ready.
+        standby_hot: Whether the other supervisor could take over; None if there is none.
     """
 
     release: str
@@ -63,7 +64,7 @@ class ServiceState:
     standby_hot: bool | None = None
 
     def lacks(self, before: ServiceState) -> tuple[str, ...]:
-        """Return what was there before and is not there now, a sentence each; release and file are not compared."""
+        """Return a sentence for each service of `before` that is missing now; release and file are not compared."""
         found = []
         for what, was, now in (
             ("interface", before.interfaces_up, self.interfaces_up),
@@ -80,7 +81,7 @@ class ServiceState:
         return tuple(found)
 
     def has_restarted_since(self, before: ServiceState) -> bool | None:
-        """Return whether the device was started again since then; None where nothing shows that."""
+        """Return whether the device restarted since `before`; None if nothing shows that."""
         if self.restarted_at is not None and before.restarted_at is not None:
             return self.restarted_at != before.restarted_at
         if self.reload_reason != before.reload_reason:
@@ -96,7 +97,7 @@ def service_state(task: Task) -> Result:
 
 
 def read_service_state(session: DeviceSession, software: SoftwareState | None = None) -> ServiceState:
-    """Read what a device does; what it runs is not read again where that is given."""
+    """Read a device's services; `software` saves reading the software state again."""
     software = software or read_software(session)
     commands = session.platform.commands
     shown = session.show_version()
@@ -118,7 +119,7 @@ def read_service_state(session: DeviceSession, software: SoftwareState | None = 
 
 
 def uptime_s(version: Mapping[str, object]) -> int | None:
-    """Return an uptime in seconds by a row of `show version`; None where it has none."""
+    """Return the uptime in seconds from a row of `show version`; None if it has none."""
     parts = {name: str(version.get(f"uptime_{name}") or "") for name in _UNITS_S}
     if not version.get("uptime"):
         return None
@@ -132,7 +133,7 @@ def interfaces_up(answer: Answer) -> tuple[str, ...]:
 
 
 def routes(answer: Answer) -> int | None:
-    """Return how many routes `show ip route summary` counts; None where that was not read."""
+    """Return the number of routes in `show ip route summary`; None if it was not read."""
     found = _TOTAL.search(answer.text) if answer.is_read else None
     return int(found[1]) + int(found[2]) if found is not None else None
 
@@ -143,7 +144,7 @@ def _neighbors(session: DeviceSession, protocol: str) -> Iterable[str]:
 
 
 def neighbors_in(protocol: str, answer: Answer) -> tuple[str, ...]:
-    """Return the neighbours of one protocol (a key of `Platform.neighbors`) that are there."""
+    """Return the neighbours of one protocol, a key of `Platform.neighbors`."""
     if not answer.is_read:
         return ()
     template, name = _TABLES[protocol]

@@ -1,1 +1,1 @@
-"""Devices of a site that serve each other: one is made to serve a proven file, another fetches it from there."""
+"""Steps between devices of a site: one serves a proven file, another fetches it from there."""

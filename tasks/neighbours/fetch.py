@@ -1,8 +1,8 @@
 """The copy of a device from a neighbour: the same dialogue as from us, without a server of ours.
 
-Only the device's marks are seen while it goes on, and what a mark stands for differs: they are a sign of life, and no
-figure. So a copy is given up by the clock: where no mark came for too long, and where it takes longer than over the
-WAN. The device's own line counts the bytes, and the hash proves them afterwards.
+Only the device's progress marks are seen meanwhile, and the bytes per mark differ: they only show that the copy is
+alive. So a copy is given up by the clock: if no mark came for too long, or if it takes longer than over the WAN. The
+device's own line counts the bytes, and the hash proves them afterwards.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from flashferry.transports.transport import Offer, ServerView, copy_command
 from tasks.copy import STEP, CopyLimits, CopyReport, CopyWatch, checked_result
 
 LEAST_BYTES_A_MARK = 512
-"""A mark stands for one block at least, of the smallest size that there is."""
+"""A mark stands for at least one block of the smallest size there is."""
 
 PATIENCE_S = 20.0
-"""So much longer than over the WAN a copy may take before it is given up: the dialogue, and what flash writes late."""
+"""Seconds that a copy may take beyond one over the WAN: for the dialogue, and for flash written late."""
 
 _LOADING = "Loading "
 
 
 def patience_s(wan_s: float | None) -> float:
-    """Return how long a copy from a neighbour may take, in seconds, by the time over the WAN; None: not known."""
+    """Return how many seconds a copy from a neighbour may take, by the duration over the WAN; None: unknown."""
     return float("inf") if wan_s is None else PATIENCE_S + wan_s
 
 
@@ -51,16 +51,15 @@ def fetch_image(
 ) -> CopyReport:
     """Have the device copy an image from a neighbour, and wait for its `bytes copied` line.
 
-    After `longest_s` it is slower than it may be. Once a second `interrupted` is asked, and `seen` gets the number of
-    marks.
+    After `longest_s` the copy is given up. Once a second `interrupted` is called, and `seen` with the number of marks.
 
     Raises:
         CopyFailed: The device gave up, or copied another number of bytes.
         TransferStalled: A limit was reached; the copy was interrupted.
-        FileExists: There is a file already.
-        DeviceRefused: The device does not take the command, or its question is one that we answer with no.
+        FileExists: The target exists already.
+        DeviceRefused: The device refuses the command, or asks a question that we answer with no.
         OutputNotUnderstood: The device asked something unknown; the copy was interrupted.
-        DeviceUnreachable: The session was lost; the copy may go on without it, or may be done.
+        DeviceUnreachable: The session was lost; the copy may continue without it, or may be done.
     """
     dialogue = CopyDialogue(
         prompt_pattern=session.prompt_pattern, offer=offer, target=target, platform=session.platform
@@ -86,5 +85,5 @@ def fetch_image(
 
 
 def marks_in(text: str) -> int:
-    """Return how many marks of progress follow the line that says what is loaded."""
+    """Return the number of progress marks after the line that starts the transfer."""
     return text.rpartition(_LOADING)[2].count("!") if _LOADING in text else 0

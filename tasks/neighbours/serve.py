@@ -1,31 +1,29 @@
-"""Step `serve`: a device that has proven the image serves it to named addresses of its site.
+"""Step `serve`: a device with a proven file serves it to named addresses of its site.
 
-The lines are like any other that a run sets: on disk before they are typed, read back, taken back by the restore and
-proven gone with the whole configuration. A device that does not take them just serves no device.
-
-The list of who may fetch comes first and permits no address; then the addresses, one line each; then the line that
-serves the file. Further addresses are added while it serves. All of the list goes with the one line that takes it back:
-so it is taken back only while it has no entry but those that the journal has as ours.
+The lines are treated like any other that a run sets: on disk before they are sent, read back, removed by the restore
+and proven gone with the whole configuration. A device that refuses them does not serve.
+The access list comes first and permits no address; then the addresses, one line each; then the line that serves the
+file. Further addresses are added while it serves. Removing the list removes all its entries, so it is removed only
+while it has no entries but those that the journal has as ours.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
-from flashferry.devices.platforms.platform import NamedLine
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
-from tasks.read_config import Configured, read_running, read_startup
+from tasks.read_config import LATE_PAUSES_S, Configured, read_running, read_startup
 from tasks.restore_plan import undo_rank
 from tasks.run_marker import MARK, MARK_COMMAND, first_mark, is_mark, is_shown_of, mark_of, owner_of
 from tasks.snapshot import archives, kept_meanwhile, pending_change
 from tasks.step import Step
 from tasks.tcp_config import Change
-from tasks.tune import LATE_PAUSES_S
 
 STEP = "serve"
 SERVE = Step(
@@ -35,13 +33,12 @@ SERVE = Step(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePlan:
-    """What makes a device serve a file.
+    """The lines that make a device serve a file.
 
     Attributes:
-        number: Number of the list of who may fetch.
-        changes: What is to be set, a mark first where the device has none, a line for each that is let in: for the
-            journal.
-        reason: Why it cannot serve; empty where it can.
+        number: Number of the access list.
+        changes: The lines to set, for the journal: a mark first if the device has none, and a line for each address.
+        reason: Why it cannot serve; empty if it can.
     """
 
     number: int = 0
@@ -51,11 +48,11 @@ class ServicePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceReport:
-    """What became of it.
+    """The result of setting the lines.
 
     Attributes:
-        changes: What was set, as the device shows it; none where all of it was taken back, or nothing new was let in.
-        reason: Why it does not serve; empty where it does.
+        changes: The lines set, as the device shows them; empty if all were removed, or no address was added.
+        reason: Why it does not serve; empty if it does.
     """
 
     changes: tuple[Change, ...] = ()
@@ -75,8 +72,8 @@ def open_service(task: Task, plan: ServicePlan) -> Result:
 
 
 def admit(task: Task, plan: ServicePlan, entries: tuple[Change, ...]) -> Result:
-    """Nornir task: return a ServiceReport. See `let_in`."""
-    return Result(host=task.host, result=let_in(session_of(task), plan, entries), changed=True)
+    """Nornir task: return a ServiceReport. See `permit`."""
+    return Result(host=task.host, result=permit(session_of(task), plan, entries), changed=True)
 
 
 def service_plan(
@@ -87,11 +84,10 @@ def service_plan(
     mark: str,
     addresses: tuple[str, ...],
 ) -> ServicePlan:
-    """Return what would make a device serve a file such as `bootflash:image.bin` to at least one address.
+    """Return the lines that make a device serve a file, such as `bootflash:image.bin`, to at least one address.
 
-    What stands in the startup configuration is in force again after a restart, so both configurations count. The mark
-    marks
-    the device as staged by a run.
+    The startup configuration counts too: its lines are in force again after a restart. `mark` marks the device as
+    staged by a run.
     """
     serving = session.platform.serving
     if serving is None:
@@ -105,42 +101,42 @@ def service_plan(
     number = serving.free_number(f"{running.text}\n{startup.text}")
     if number is None:
         return ServicePlan(reason="no number is left that its configuration names nowhere")
-    listed = _change(serving.access_list, serving.list_line(number, mark_of(mark)))
-    served = _change(serving.file, serving.file_line(path, number))
+    listed = _change(serving.access_list.name_of, serving.list_line(number, mark_of(mark)))
+    served = _change(serving.file.name_of, serving.file_line(path, number))
     marked = () if first_mark(running.lines) is not None else (Change(keyword=mark_of(mark), before=None, ours=mark),)
     entries = entries_for(session, number, addresses)
     return ServicePlan(number=number, changes=(*marked, listed, *entries, served))
 
 
 def entries_for(session: DeviceSession, number: int, addresses: tuple[str, ...]) -> tuple[Change, ...]:
-    """Return the entries that let some addresses in: for the journal, before they are typed."""
+    """Return the access list entries for some addresses: for the journal, before they are sent."""
     serving = session.platform.serving
     assert serving is not None
-    return tuple(_change(serving.access_list, serving.permit_line(number, one)) for one in addresses)
+    return tuple(_change(serving.access_list.name_of, serving.permit_line(number, one)) for one in addresses)
 
 
-def _change(kind: NamedLine, line: str) -> Change:
-    return Change(keyword=kind.name_of(line), before=None, ours=line)
+def _change(name_of: Callable[[str], str], line: str) -> Change:
+    return Change(keyword=name_of(line), before=None, ours=line)
 
 
 def set_service(session: DeviceSession, plan: ServicePlan) -> ServiceReport:
-    """Have a device serve a file to some addresses, and prove that it shows so; else take all of it back.
+    """Have a device serve a file to some addresses, and prove that it shows all lines; otherwise remove them all.
 
-    The caller has the plan's changes on disk before it calls this.
+    The caller has the plan's changes on disk before.
 
     Raises:
         DeviceUnreachable: The session was lost; lines may be in force.
         OutputNotUnderstood: The configuration cannot be read; lines may be in force.
     """
     before = read_running(session)
-    # Arming an applet takes seconds: a list that was typed meanwhile must not get our lines.
+    # Arming an applet takes seconds: an access list that was entered meanwhile must not get our lines.
     if reason := _taken_meanwhile(plan, before):
         return ServiceReport(reason=reason)
     known = archives(session, before)
     permits = tuple(change.ours for change in plan.changes if change.is_entry)
     *first, last = (change.ours for change in plan.changes if not change.is_entry)
-    # The owner of the list first, by itself: then no line of a list stands there that is not known as ours. And
-    # the file last: a list that is not there yet would let everybody in.
+    # The list's remark, which names the run, first and by itself: then every line of the list is known as ours. And
+    # the file last: a list that does not exist yet would permit every address.
     refused = _refused(session, tuple(first)) or _refused(session, (*permits, last))
     reason, seen = (refused, read_running(session)) if refused else _proven(session, plan.changes)
     if reason:
@@ -148,15 +144,15 @@ def set_service(session: DeviceSession, plan: ServicePlan) -> ServiceReport:
     return ServiceReport(changes=_as_shown(plan.changes, seen))
 
 
-def let_in(session: DeviceSession, plan: ServicePlan, entries: tuple[Change, ...]) -> ServiceReport:
-    """Let further addresses fetch; the caller has the entries on disk before it calls this.
+def permit(session: DeviceSession, plan: ServicePlan, entries: tuple[Change, ...]) -> ServiceReport:
+    """Permit further addresses; the caller has the entries on disk before.
 
     Raises:
         DeviceUnreachable: The session was lost; entries may be in force.
         OutputNotUnderstood: The configuration cannot be read; entries may be in force.
     """
     if _unproven(plan.changes, read_running(session)):
-        # It restarted, or its applet's time was over: a list of one line would be all that is left.
+        # The device restarted, or its applet fired: our entries would form a list of their own.
         return ServiceReport(reason="its lines are gone meanwhile, or others are among them")
     if entries and (reason := _refused(session, tuple(change.ours for change in entries))):
         return ServiceReport(changes=entries, reason=reason)
@@ -165,7 +161,7 @@ def let_in(session: DeviceSession, plan: ServicePlan, entries: tuple[Change, ...
 
 
 def _proven(session: DeviceSession, changes: tuple[Change, ...]) -> tuple[str, Configured]:
-    """Return what a device does not show of what was set, empty where it shows all, and the configuration."""
+    """Return which line the device does not show (empty if it shows all), and the configuration."""
     seen = read_running(session)
     for pause_s in LATE_PAUSES_S:
         if not _unproven(changes, seen):
@@ -176,19 +172,19 @@ def _proven(session: DeviceSession, changes: tuple[Change, ...]) -> tuple[str, C
 
 
 def _refused(session: DeviceSession, lines: tuple[str, ...]) -> str:
-    """Send lines; return which one the device does not take, and its words, or an empty text."""
+    """Send lines; return the refused one with the device's words, or an empty text."""
     said = refusals(session.configure(lines), lines)
     return next((f"the device does not take '{line}': {words}" for line, words in said.items()), "")
 
 
 def _unproven(changes: tuple[Change, ...], seen: Configured) -> str:
-    """Return what the device does not show of what was set; empty where it shows all."""
+    """Return which line the device does not show; empty if it shows all."""
     lacking = [change.ours for change in _as_shown(changes, seen) if change.shown is None]
     return f"the device does not show {lacking[0]!r}" if lacking else ""
 
 
 def _as_shown(changes: tuple[Change, ...], seen: Configured) -> tuple[Change, ...]:
-    """Return changes with how the device shows each; a list is shown as ours where all of it is."""
+    """Return changes with how the device shows each; a list is shown as ours only if all of it is."""
     return tuple(_one_as_shown(change, change.line_in(seen.tcp, seen.lines, beside=changes)) for change in changes)
 
 
@@ -198,18 +194,18 @@ def _one_as_shown(change: Change, shown: str | None) -> Change:
 
 
 def _in_other_hands(running: Configured, name: str) -> str:
-    """Return the other run that has the device, by its mark; empty where there is none."""
+    """Return the other run that holds the device, by its mark; empty if there is none."""
     theirs = next((line for line in running.lines if is_mark(line) and not _is_named(line, name)), None)
     return f"{owner_of(theirs)} has this device in its hands, too" if theirs is not None else ""
 
 
 def _is_named(line: str, name: str) -> bool:
-    """Return whether a mark has a name; a device may keep no more than its beginning."""
+    """Return whether a mark has a name, of which a device may keep only the beginning."""
     return is_shown_of(line, f"{MARK_COMMAND} {name} {MARK.rest_of(line)}")
 
 
 def _taken_meanwhile(plan: ServicePlan, seen: Configured) -> str:
-    """Return what stands by now where lines of ours were to be; empty where nothing does."""
+    """Return what is by now set in place of our lines; empty if nothing is."""
     (listed,) = (change for change in plan.changes if change.is_list and not change.is_entry)
     found = [line for change in plan.changes if (line := change.line_in(seen.tcp, seen.lines)) is not None]
     if found:
@@ -220,14 +216,13 @@ def _taken_meanwhile(plan: ServicePlan, seen: Configured) -> str:
 def _taken_back(
     session: DeviceSession, changes: tuple[Change, ...], seen: Configured, known: frozenset[str]
 ) -> tuple[Change, ...]:
-    """Take lines back; return those that the restore has to check all the same.
+    """Remove lines; return those that the restore has to check nevertheless.
 
-    Nothing had their names right before they were typed. So whatever has now goes, in whatever words it is shown; a
-    list
-    with entries that cannot be ours is left for the restore, which reports it.
+    Nothing had their names right before they were sent, so whatever has now is removed, however it is shown. A list
+    with entries that cannot be ours is left to the restore, which reports it.
     """
     for part in (tuple(one for one in changes if not one.is_mark), tuple(one for one in changes if one.is_mark)):
-        # A mark stays until the others are gone.
+        # The mark stays until the other lines are gone.
         for pause_s in LATE_PAUSES_S if part else ():
             session.configure(_undoing(part, seen))
             seen = read_running(session)
@@ -251,7 +246,7 @@ def _undoing(changes: tuple[Change, ...], seen: Configured) -> tuple[str, ...]:
 
 
 def _has_others(change: Change, changes: tuple[Change, ...], seen: Configured) -> bool:
-    """Return whether a list has entries that are not ours, so that what takes it back would take them."""
+    """Return whether a list has entries that are not ours, which would be removed with it."""
     line, kind = change.line_in(seen.tcp, seen.lines, beside=changes), change.serves
     if not change.is_list or line is None or kind is None:
         return False

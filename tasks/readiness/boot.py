@@ -1,12 +1,13 @@
-"""Whether a device comes up again by itself, and with which file: boot variable, register, manual boot. Pure.
+"""Conditions on the next boot: boot variable, configuration register, manual boot. Pure.
 
 Facts
 -----
-* Of the register the last digit says what is booted (0 ROMMON, 1 the first image, 2 to F what the boot variable names)
-  and bit 6 that the startup configuration is passed over: 0x2142. A Catalyst 2960 or 3750 shows 0xF.
-* Virtual routers boot by GRUB from what is installed: with `packages.conf` and no boot variable they come up as they
-  are. Nothing on IOSv shows what it boots by.
-* Catalysts show manual booting, routers do not: there the register says it.
+
+* The last digit of the register says what is booted (0 ROMMON, 1 the first image, 2 to F what the boot variable names),
+  bit 6 that the startup configuration is ignored: 0x2142. A Catalyst 2960 or 3750 shows 0xF.
+* Virtual routers boot by GRUB from what is installed: with `packages.conf` and no boot variable they boot what they
+  run. Nothing on IOSv shows what it boots.
+* Catalysts show manual booting, routers do not: there the register shows it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ OF_OLD_CATALYSTS = 0xF
 
 
 def boot_variable(evidence: Evidence) -> Iterable[Condition]:
-    """Each place boots a file that is there: the running one, or the image."""
+    """Yield whether each member boots a file that exists: the running one, or the image."""
     software = evidence.software
     answer = software.answers[Topic.BOOT]
     if not answer.is_read:
@@ -70,7 +71,7 @@ def _boots(evidence: Evidence, boot: Boot) -> tuple[Met, str]:
 
 
 def _without_packages(evidence: Evidence, place: str, path: str) -> tuple[Met, str] | None:
-    """Return which of the packages that a provisioning file names is missing beside it, or None."""
+    """Return which package of a provisioning file is missing on the same file system, or None."""
     software = evidence.software
     if software.mode is not Mode.INSTALL:
         return None
@@ -94,7 +95,7 @@ def _without_packages(evidence: Evidence, place: str, path: str) -> tuple[Met, s
 
 
 def _other_size(evidence: Evidence, held: Held, name: str) -> str | None:
-    """Return the size of a file there and on the active member's flash, where they differ, or None."""
+    """Return a file's sizes there and on the active member's flash if they differ, or None."""
     here, active = (sizes_on(one).get(name) for one in (held, evidence.held[0]))
     if here is None or active is None or here == active:
         return None
@@ -111,7 +112,7 @@ def _boots_without(evidence: Evidence) -> tuple[Met, str]:
 
 
 def _boots_installed(evidence: Evidence) -> tuple[Met, str]:
-    """Return whether what a virtual router boots without a boot variable is there."""
+    """Return whether the file that a virtual router boots without a boot variable exists."""
     running = evidence.software.running_file
     there = _is_there(evidence, "", running) if running is not None else None
     if running is None or there is None:
@@ -130,12 +131,12 @@ def _is(evidence: Evidence, path: str, name: str) -> bool:
 
 
 def _own(path: str) -> str:
-    """Return a path of a boot variable as the running system spells it; some have the file name only."""
+    """Return a boot variable's path as the running system prints it; some have only the file name."""
     return path if ":" in path else f"flash:{path}"
 
 
 def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
-    """Return whether a file that is booted is on the flash of the place that boots it; None: not known."""
+    """Return whether a boot file is on the flash of the member that boots it; None if unknown."""
     held = _flash_of(evidence, place, path)
     system, name = split_path(_own(path))
     if held is not None and "/" not in name:
@@ -148,7 +149,7 @@ def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
 
 
 def _lists(listing: Answer, name: str) -> bool | None:
-    """Return whether a listing has a file of exactly that name, with contents; None where that cannot be read."""
+    """Return whether a listing has a file of exactly that name, not empty; None if it cannot be read."""
     if not listing.is_read:
         return None
     try:
@@ -165,12 +166,12 @@ def _is_filled(row: DirFile) -> bool:
 
 
 def sizes_on(held: Held) -> dict[str, int]:
-    """Return the sizes of the files with contents on a file system, by name, in bytes."""
+    """Return the sizes in bytes of the non-empty files on a file system, by name."""
     return {row.name: row.size_bytes for row in rows(DirFile, held.listing.text) if _is_filled(row)}
 
 
 def _flash_of(evidence: Evidence, place: str, path: str) -> Held | None:
-    """Return the file system of a place that a path is on: each member's own flash has the same name."""
+    """Return the file system of a member that a path is on: each member's own flash has the same name."""
     at = "" if place == _active(evidence) else place
     if at == "" and place == "" and not evidence.held:
         return None
@@ -182,12 +183,12 @@ def _flash_of(evidence: Evidence, place: str, path: str) -> Held | None:
 
 
 def _active(evidence: Evidence) -> str:
-    """Return the number of the member that answers; empty for a device that is no stack."""
+    """Return the number of the member that answers; empty for a device that is not a stack."""
     return next((str(unit.number) for unit in evidence.software.units if unit.active), "")
 
 
 def register(evidence: Evidence) -> Iterable[Condition]:
-    """The register has the boot variable followed, and the startup configuration read."""
+    """Yield whether the register has the device follow the boot variable and read the startup configuration."""
     software = evidence.software
     answer = software.answers[Topic.BOOT]
     known = _shows_register(answer)
@@ -220,7 +221,7 @@ def _registered(evidence: Evidence, value: str | None) -> tuple[Met, str]:
 
 
 def manual_boot(evidence: Evidence) -> Iterable[Condition]:
-    """It comes up without a console."""
+    """Yield whether the device boots without a console."""
     answer = evidence.software.answers[Topic.BOOT]
     if not answer.is_read:
         yield _says(Asked.MANUAL, Met.UNKNOWN, "whether it waits at the console cannot be read", answer)

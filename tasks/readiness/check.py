@@ -1,8 +1,7 @@
 """Step `ready`: is the image in place on every member, and will the device boot as it should? Changes nothing.
 
-All is asked in one session: what the device runs, boots and is made of, each file system that must hold the image, the
-hash that the device computes there, both configurations. What cannot be read is kept as such; only a lost session ends
-the check.
+All is read in one session: what the device runs and boots, each file system that must hold the image, the hash that the
+device computes there, both configurations. What cannot be read counts as unknown; only a lost session ends the check.
 """
 
 from __future__ import annotations
@@ -74,20 +73,20 @@ def check_readiness(
     interrupted: Callable[[], bool] = lambda: False,
     hashing: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Readiness:
-    """Return whether a device is ready to boot an image, and what that rests on.
+    """Return whether a device is ready to boot an image, with the evidence.
 
     Args:
         session: An open session.
         target: The image.
-        signature: Whether the device verifies the vendor's signature inside it too.
-        proven: Digests that the device computed before, in the same run, by path: these files are not hashed again.
-        owed: Why a run still has the device by the journal, or None.
-        false_copy: By whose proof the image has its hash, where an earlier run found that proof false; or None.
+        signature: Whether the device verifies the vendor's signature too.
+        proven: Digests that the device computed earlier in the same run, by path: these files are not hashed again.
+        owed: Why a run still holds the device by the journal, or None.
+        false_copy: Which proof an earlier run found false, if the image's hash rests on it; or None.
         failed_add: Why the image may lack parts although it is listed as added, or None.
-        expected_members: Members at the time of the staging, or None where that is not known.
-        known_bytes_per_s: How fast this device hashed before, or None.
-        interrupted: Whether the operator wants to stop, asked while the image is hashed.
-        hashing: Held while the image is hashed: a run has a limit of those.
+        expected_members: Members at the time of the staging, or None if unknown.
+        known_bytes_per_s: Hash speed of this device from before, or None.
+        interrupted: Whether the operator stops, asked while the image is hashed.
+        hashing: Held while the image is hashed: a run limits concurrent hashes.
 
     Raises:
         DeviceRefused: The session is not privileged.
@@ -121,7 +120,7 @@ def check_readiness(
 
 
 class _DeviceState:
-    """One check of one device; what was read is kept, so that nothing is asked twice."""
+    """One check of one device. Output is kept, so that nothing is asked twice."""
 
     def __init__(
         self,
@@ -146,14 +145,14 @@ class _DeviceState:
         return self.software.version.hardware or (self._session.facts().model,)
 
     def held(self) -> tuple[Held, ...]:
-        """Return what each file system holds of the image, that of the active member first."""
+        """Return what each file system holds of the image, the active member's first."""
         active = self._active()
         others = other_places(self.software, self._show_file_systems(), active)
         places = [("", active), *((one.place, one.file_system) for one in others)]
         return tuple(self._held(place, file_system) for place, file_system in places)
 
     def sealed(self, held: tuple[Held, ...]) -> Sealed | None:
-        """Return what the device says of the signature; None for a file that is not proven to be the image."""
+        """Return the device's result for the signature; None for a file that is not proven to be the image."""
         if not held or held[0].proof is not Proof.EQUAL:
             return None
         path = f"{held[0].file_system}{self._target.image.name}"
@@ -178,7 +177,7 @@ class _DeviceState:
         return Sealed(outcome=report.outcome, words=report.words, command=command)
 
     def boot_listings(self, held: tuple[Held, ...]) -> dict[str, Answer]:
-        """Return the listings of files that are to be booted and are in no folder that was listed."""
+        """Return the listings of boot files that are in no folder listed so far."""
         listed = {held[0].file_system} if held else set()
         found: dict[str, Answer] = {}
         for path in dict.fromkeys(path for boot in self.software.boot for path in boot.files[:1]):
@@ -189,7 +188,7 @@ class _DeviceState:
         return found
 
     def configuration(self) -> tuple[ConfigurationState | None, tuple[Leftover, ...] | None, str]:
-        """Return whether the configuration is saved, our lines in it, and the command that the first rests on."""
+        """Return whether the configuration is saved, our lines in it, and the command that shows the first."""
         by = "show running-config"
         try:
             running = read_running(self._session, without_syslog=True)
@@ -206,7 +205,7 @@ class _DeviceState:
         elif saved is True and _comparable(running.text) == _comparable(startup.text):
             by = "show startup-config"
         else:
-            # A stamp moves without a change, and a file that is copied to startup brings one: let the device compare.
+            # A stamp also changes without a change, and a file copied to startup has its own: let the device compare.
             by_stamps, saved = saved, False if saved is False else None
             by = self._session.platform.commands.unsaved_lines
             answer = asked(self._session, by)
@@ -277,15 +276,15 @@ def _ours(configured: Configured, where: str) -> Iterable[Leftover]:
 
 
 def _same_lines(one: Configured, other: Configured) -> bool:
-    """Return whether two configurations have the same lines, comments and blanks apart."""
+    """Return whether two configurations have the same lines, ignoring comments and blank lines."""
     lines = _comparable(one.text)
     return bool(lines) and lines == _comparable(other.text)
 
 
 def _comparable(text: str) -> list[str]:
-    """Return the lines that both prints of one configuration have alike.
+    """Return the lines that running and startup print alike.
 
-    A certificate stands in running as bytes and in startup as the name of a file; `ntp clock-period` drifts.
+    A certificate is printed as bytes in running and as a file name in startup; `ntp clock-period` drifts.
     """
     lines = (_CERTIFICATE_FILE.sub(r"\1", line.rstrip()) for line in text.splitlines() if not is_syslog(line))
     unlike = ("!", "Building configuration", "Current configuration", "Using ", "ntp clock-period ")

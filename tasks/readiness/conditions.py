@@ -1,15 +1,16 @@
-"""What must hold before a device may boot an image, one condition each, by what a check found. Pure.
+"""The conditions for booting an image, each from the evidence of a check, and the verdict. Pure.
 
-A false yes is easily given. So a condition is met only where a line of the device says so; what cannot be read is
-unknown and never met; what a platform does not have does not apply only where the platform said so itself; and the
-answer is yes only where each condition is met or does not apply. What a device boots by is in `tasks.readiness.boot`.
+A condition is met only if a line of the device proves it; what cannot be read is unknown and never met; what a platform
+does not have does not apply only if the platform itself showed that. The verdict is yes only if each condition is met
+or does not apply. Conditions on the next boot are in `tasks.readiness.boot`.
 
 Facts
 -----
-* `install add` in install mode hands a stack's other members their packages; whether it leaves the `.bin` there was
-  seen once (C9200L) and is open elsewhere: a member that `show install summary` names needs no file of its own.
-* More than one inactive image leaves open which one `install activate` takes; an inactive patch is taken, too.
-* A timer that runs brings back the old image in any case.
+
+* `install add` in install mode distributes packages to a stack's other members; whether it leaves the `.bin` there was
+  seen once (C9200L) and is open elsewhere: a member that `show install summary` lists needs no file of its own.
+* With more than one inactive image it is open which one `install activate` takes; an inactive patch is taken, too.
+* A running timer restores the old image in any case.
 """
 
 from __future__ import annotations
@@ -25,16 +26,15 @@ from tasks.software_state import IMAGE, STANDBY, Answer, Issu, Mode, Outcome, So
 from tasks.verify import Signature
 
 _Found = tuple[Met, str, tuple[str, ...]]
-
-"""What is known, in words, and the lines that it rests on."""
+"""Whether a condition is met, a sentence, and the lines that prove it."""
 
 LEAST_SPACE_BYTES = 10_000_000
-
-"""What activation writes besides packages: a provisioning file, logs. Our own choice; no book names a figure."""
+"""Space that activation needs besides packages: a provisioning file, logs. Our own choice; no document names a
+figure."""
 
 
 def images(evidence: Evidence) -> Iterable[Condition]:
-    """Each file system that must hold the image has it, whole, by the hash that the device computes."""
+    """Yield whether each file system that must hold the image has it complete, by the hash that the device computes."""
     for held in evidence.held:
         met, sentence, lines = _is_held(evidence, held)
         by = held.command or held.listing.command
@@ -45,7 +45,7 @@ def images(evidence: Evidence) -> Iterable[Condition]:
 
 
 def _is_held(evidence: Evidence, held: Held) -> _Found:
-    """Return what is known of the image on a file system: by its listing, then by its hash."""
+    """Return whether a file system holds the image, by its listing, then by its hash."""
     name, place = evidence.image.name, held.file_system or _spoken(held.place)
     if not held.listing.is_read:
         return Met.UNKNOWN, f"{place} cannot be listed", _words(held.listing)
@@ -84,7 +84,7 @@ def _is_missing(evidence: Evidence, held: Held, place: str) -> _Found:
 
 
 def signature(evidence: Evidence) -> Iterable[Condition]:
-    """The vendor's signature inside the image is good, where there is one and the device can verify it."""
+    """Yield whether the vendor's signature is good, if there is one and the device can verify it."""
     seal = evidence.signature
     if seal is None:
         met, sentence, command, words = Met.DOES_NOT_APPLY, "the signature was not asked for", "", ""
@@ -110,7 +110,7 @@ def _sealed(seal: Sealed) -> tuple[Met, str]:
 
 
 def installed(evidence: Evidence) -> Iterable[Condition]:
-    """In install mode each place has one committed image, and the image inactive, or committed already."""
+    """Yield whether in install mode each member has one committed image, and the target inactive or committed."""
     answer = evidence.software.answers[Topic.INSTALL]
     met, sentence = _is_installed(evidence)
     lines = answer.lines_with("IMG ", "SMU ") if answer.is_read else _words(answer)
@@ -148,7 +148,7 @@ def _is_installed(evidence: Evidence) -> tuple[Met, str]:
 
 
 def _added_in_part(evidence: Evidence) -> tuple[Met, str] | None:
-    """Return why an image that waits for its activation may lack parts, or None."""
+    """Return why an inactive image may lack parts, or None."""
     waits = any(release_in(one) == evidence.image_release for one in evidence.software.versions("I"))
     if evidence.failed_add is None or not waits:
         return None
@@ -158,7 +158,7 @@ def _added_in_part(evidence: Evidence) -> tuple[Met, str] | None:
 def _lacks_packages(evidence: Evidence) -> tuple[Met, str] | None:
     """Return where a package of the image is missing on flash, whatever the summary lists, or None.
 
-    Which packages an image has is known from those that another place has of it, and by those of the running release.
+    The packages of an image are those that another member has of it, and those of the running release.
     """
     release = evidence.image_release
     running = {_part_of(name) for name in evidence.software.package_files}
@@ -185,14 +185,14 @@ def _part_of(package: str) -> str:
 
 
 def _parts_on(held: Held, release: ImageRelease | None) -> dict[str, int]:
-    """Return the sizes in bytes of a release's packages on a file system, by their names without the release."""
+    """Return the sizes in bytes of a release's packages on a file system, by name without the release."""
     files = [(read_file_name(name), size) for name, size in sizes_on(held).items()]
     packages = [(one, size) for one, size in files if one.kind is FileKind.SUB_PACKAGE and one.release == release]
     return {_part_of(one.name): size for one, size in packages}
 
 
 def _wrong_at(evidence: Evidence, place: str) -> tuple[Met, str] | None:
-    """Return what is wrong with the packages of one place, or None."""
+    """Return what is wrong with the packages of one member, or None."""
     here = [row for row in evidence.software.packages if place in row.places]
     committed = [row.version for row in here if row.type == IMAGE and row.state == "C"]
     pending = [row.version for row in here if row.state in {"U", "D"}]
@@ -214,7 +214,7 @@ def _wrong_at(evidence: Evidence, place: str) -> tuple[Met, str] | None:
 def _wrong_inactive(
     evidence: Evidence, inactive: Sequence[str], at: str, *, is_committed: bool
 ) -> tuple[Met, str] | None:
-    """Return what is wrong with the images of a place that wait to be activated, or None."""
+    """Return what is wrong with the inactive images of a member, or None."""
     release = evidence.image_release
     others = [one for one in inactive if release_in(one) != release]
     if others:
@@ -236,12 +236,12 @@ def _is_added_at(evidence: Evidence, place: str) -> bool:
     having = {place for row in added if release_in(row.version) == release for place in row.places}
     if place.isdigit():
         return place in having
-    # Supervisors are listed as R0 and R1; which of them is the standby a switchover changes.
+    # Supervisors are listed as R0 and R1; a switchover changes which of them is the standby.
     return len(having) > (place == STANDBY) and having == {*software.install_places}
 
 
 def timer(evidence: Evidence) -> Iterable[Condition]:
-    """No timer runs that brings another image back."""
+    """Yield whether no timer runs that restores another image."""
     answer = evidence.software.answers[Topic.INSTALL]
     met, sentence = _is_timed(evidence)
     lines = answer.lines_with("Auto abort timer") if answer.is_read else _words(answer)
@@ -264,7 +264,7 @@ def _is_timed(evidence: Evidence) -> tuple[Met, str]:
 
 
 def space(evidence: Evidence) -> Iterable[Condition]:
-    """There is space for what is still to be written: packages before `install add`, little afterwards."""
+    """Yield whether there is space for what is to be written: packages before `install add`, little afterwards."""
     for held in evidence.held:
         place = held.file_system or _spoken(held.place)
         met, sentence = _has_space(evidence, held, place)
@@ -288,7 +288,7 @@ def _has_space(evidence: Evidence, held: Held, place: str) -> tuple[Met, str]:
 
 
 def members(evidence: Evidence) -> Iterable[Condition]:
-    """All members of a stack are there and ready."""
+    """Yield whether all members of a stack are ready."""
     software = evidence.software
     answer = software.answers[Topic.STACK]
     met, sentence = _are_ready(evidence)
@@ -326,7 +326,7 @@ def _are_the_same(evidence: Evidence, numbers: set[int]) -> tuple[Met, str]:
 
 
 def peer(evidence: Evidence) -> Iterable[Condition]:
-    """The other supervisor, or standby switch, is hot; or there is none."""
+    """Yield whether the other supervisor, or standby switch, is hot, or there is none."""
     answer = evidence.software.answers[Topic.REDUNDANCY]
     met, sentence = _is_hot(evidence.software)
     lines = answer.lines_with("my state", "peer state", "Mode =") if answer.is_read else _words(answer)
@@ -352,7 +352,7 @@ def _is_hot(software: SoftwareState) -> tuple[Met, str]:
 
 
 def saved(evidence: Evidence) -> Iterable[Condition]:
-    """Running and startup configuration agree: what is not saved is lost in the reload."""
+    """Yield whether running and startup configuration agree: unsaved lines are lost in the reload."""
     found = evidence.configuration
     if found is None or found.saved is None:
         met, sentence = Met.UNKNOWN, "whether the configuration is saved is not known"
@@ -364,7 +364,7 @@ def saved(evidence: Evidence) -> Iterable[Condition]:
 
 
 def issu(evidence: Evidence) -> Iterable[Condition]:
-    """No upgrade in service is going on."""
+    """Yield whether no in-service software upgrade is running."""
     answer = evidence.software.answers[Topic.ISSU]
     lines = answer.lines_with("ISSU", "Slot being modified", "Last operation", "Rollback:")
     met, sentence = {
@@ -377,7 +377,7 @@ def issu(evidence: Evidence) -> Iterable[Condition]:
 
 
 def ours(evidence: Evidence) -> Iterable[Condition]:
-    """Neither a line nor an applet of ours is left, in either configuration, nor by the journal."""
+    """Yield whether no line or applet of ours is left, in either configuration and by the journal."""
     found = evidence.leftovers
     if evidence.owed is not None:
         met, sentence = Met.NOT_MET, evidence.owed
@@ -403,7 +403,7 @@ def _rests_on(answer: Answer, name: Asked, met: Met, sentence: str, lines: tuple
 
 
 def _words(answer: Answer) -> tuple[str, ...]:
-    """Return the first lines of an answer that cannot be read."""
+    """Return the first lines of an output that cannot be read."""
     return tuple(line.strip() for line in answer.text.splitlines() if line.strip())[:5]
 
 
@@ -411,12 +411,11 @@ RULES: tuple[Callable[[Evidence], Iterable[Condition]], ...] = (
     *(images, signature, installed, timer, space, members, peer),
     *(boot_variable, register, manual_boot, saved, issu, ours),
 )
-
 """All conditions, in the order of the report."""
 
 
 def judge(evidence: Evidence) -> Readiness:
-    """Return whether a device is ready, and what that rests on."""
+    """Return the verdict with all conditions."""
     conditions = tuple(condition for rule in RULES for condition in rule(evidence))
     software = evidence.software
     return Readiness(
@@ -431,20 +430,20 @@ def judge(evidence: Evidence) -> Readiness:
 
 
 def _verdict(evidence: Evidence, conditions: tuple[Condition, ...]) -> Verdict:
-    # A device that we have not left as it was is not fine, whatever it runs.
+    # A device that we did not restore is not ready, whatever it runs.
     is_ours = any(one.name is Asked.OURS and one.prevents_boot for one in conditions)
     if not is_ours and runs_it(evidence, conditions):
         return Verdict.RUNS_IT
     found = {one.met for one in conditions}
     if Met.NOT_MET in found:
         return Verdict.NO
-    # Should every rule find that nothing applies, nothing was proven.
+    # If no rule applies, nothing was proven.
     proven = any(one.name is Asked.IMAGE and one.met is Met.MET for one in conditions)
     return Verdict.YES if proven and Met.UNKNOWN not in found else Verdict.UNKNOWN
 
 
 def runs_it(evidence: Evidence, conditions: Iterable[Condition]) -> bool:
-    """Return whether the device runs the image already: by its release and packages, or by its proven file."""
+    """Return whether the device runs the image already: by release and packages, or by its proven file."""
     software, release = evidence.software, evidence.image_release
     if software.mode is Mode.INSTALL:
         committed, pending = software.versions("C"), software.versions("U", "D")
@@ -464,7 +463,7 @@ def runs_it(evidence: Evidence, conditions: Iterable[Condition]) -> bool:
         return False
     running = release_in(software.version.release)
     if release is not None and running is not None and running != release:
-        # The file was replaced under the name of what runs.
+        # The file of the running image was replaced.
         return False
     path = f"{evidence.held[0].file_system}{evidence.image.name}"
     proven = all(one.met is Met.MET for one in conditions if one.name is Asked.IMAGE)

@@ -1,4 +1,4 @@
-"""The values of readiness: what a check found, a condition with what it rests on, and the answer. Pure."""
+"""The values of a readiness check: evidence, conditions, verdict. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tasks.verify import Signature
 
 
 class Met(StrEnum):
-    """What is known of a condition.
+    """Whether a condition is met.
 
     Attributes:
-        DOES_NOT_APPLY: There is nothing of the kind on this device.
+        DOES_NOT_APPLY: The device has nothing of the kind.
     """
 
     MET = "met"
@@ -32,7 +32,7 @@ class Verdict(StrEnum):
     Attributes:
         YES: Each condition is met or does not apply.
         NO: At least one is not met.
-        UNKNOWN: None is known not to be met, and at least one is not known.
+        UNKNOWN: None is not met, and at least one is unknown.
         RUNS_IT: It runs the image already.
     """
 
@@ -43,7 +43,7 @@ class Verdict(StrEnum):
 
 
 class Asked(StrEnum):
-    """What is asked, in the order of the report."""
+    """The conditions, in the order of the report."""
 
     IMAGE = "image"
     SIGNATURE = "signature"
@@ -62,13 +62,12 @@ class Asked(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One condition, and what it rests on.
+    """One condition and its evidence.
 
     Attributes:
-        met: What is known of it.
-        sentence: That in words, without a full stop.
-        command: The command that it rests on.
-        lines: The device's lines that it rests on, as printed.
+        sentence: The result in words, without a full stop.
+        command: The command whose output decides it.
+        lines: The device's lines that decide it, as printed.
         place: File system, member or supervisor; empty for the device as a whole.
     """
 
@@ -87,14 +86,14 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Whether a device is ready to boot an image, and what that rests on.
+    """The verdict on a device and an image, with all conditions.
 
     Attributes:
         image: Name of the image's file.
-        version: Its release, or None where its name has none.
-        running: The release that the device runs, as printed.
+        version: Its release, or None if its name has none.
+        running: The running release, as printed.
         mode: How it boots: `install`, `bundle` or `unknown`.
-        members: Numbers of the members that were seen; empty for a device that is no stack.
+        members: Numbers of the members; empty for a device that is not a stack.
     """
 
     verdict: Verdict
@@ -107,20 +106,20 @@ class Readiness:
 
     @property
     def is_good(self) -> bool:
-        """Return whether nothing is left to be done before it may boot the image."""
+        """Return whether nothing is left to be done before the device may boot the image."""
         return self.verdict in {Verdict.YES, Verdict.RUNS_IT}
 
     @property
-    def in_the_way(self) -> tuple[Condition, ...]:
-        """Return the conditions that keep it from being ready, those that are not met first."""
+    def blocking(self) -> tuple[Condition, ...]:
+        """Return the conditions that keep the device from being ready, those that are not met first."""
         return tuple(one for met in (Met.NOT_MET, Met.UNKNOWN) for one in self.conditions if one.met is met)
 
 
 class Proof(StrEnum):
-    """What the hash of a file says.
+    """The result of hashing a file.
 
     Attributes:
-        EQUAL: The device computed the expected one.
+        EQUAL: The device computed the expected hash.
         OTHER: It computed another.
         NONE: It computed none that can be read.
     """
@@ -136,10 +135,10 @@ class Held:
 
     Attributes:
         place: The member's number, `standby`, or empty for the device that answers.
-        file_system: Its name with the colon; empty where the device lists none for that place.
-        listing: The answer to `dir`.
-        proof: What the hash says; None where the file is not there or of another size.
-        command: The command that computed it.
+        file_system: Its name with the colon; empty if the device lists none for that member.
+        listing: The output of `dir`.
+        proof: The result of hashing; None if the file is not there or of another size.
+        command: The command that hashed it.
         words: The digest, or why there is none.
     """
 
@@ -153,7 +152,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """What the device says of the signature inside the image; `outcome` is None where it does not have the command."""
+    """The device's result for the image's signature; `outcome` is None if it does not have the command."""
 
     outcome: Signature | None
     words: str
@@ -162,7 +161,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A line of ours that stands in a configuration, and in which one: `running` or `startup`."""
+    """A line of ours in a configuration, and in which one: `running` or `startup`."""
 
     line: str
     where: str
@@ -173,19 +172,18 @@ class Evidence:
     """All that a check found.
 
     Attributes:
-        inside: The name that the image carries in itself, or None.
+        inside: The name that the image carries inside, or None.
         held: What each file system holds of the image; that of the active member first.
-        signature: What the device says of the signature; None where that was not asked.
-        boot_listings: Answers to `dir` of files that boot variables name and that are on no file system listed, by
-            path.
-        configuration: Whether the configuration is saved; None where it could not be read.
-        compared_by: The command that this rests on.
-        leftovers: Lines of ours; None where the configuration could not be read.
-        owed: Why a run still has the device by the journal, or None.
-        false_copy: By whose proof the image has its hash, where an earlier run found that proof false; or None.
+        signature: The device's result for the signature; None if that was not asked for.
+        boot_listings: Listings, by path, of boot files that are on no file system listed.
+        configuration: Whether the configuration is saved; None if it could not be read.
+        compared_by: The command that shows that.
+        leftovers: Lines of ours; None if the configuration could not be read.
+        owed: Why a run still holds the device by the journal, or None.
+        false_copy: Which proof an earlier run found false, if the image's hash rests on it; or None.
         failed_add: Why the image may lack parts although it is listed as added, or None.
-        expected_members: Members at the time of the staging, or None where that is not known.
-        is_virtual: Whether it is a virtual router, which boots by no variable.
+        expected_members: Members at the time of the staging, or None if unknown.
+        is_virtual: Whether it is a virtual router, which boots without a boot variable.
     """
 
     image: Image

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, console, line, print_error, show
 from flashferry.core.value_description import counted
-from tasks.readiness import Met, Verdict
+from tasks.readiness.values import Met, Verdict
 
 if TYPE_CHECKING:
     from flashferry.api.readiness import ReadyResult
@@ -23,7 +23,7 @@ def print_ready(found: ReadyResult) -> None:
     show((_row(record) for record in found.devices), wide_only=frozenset({"mode", "conditions"}))
     for record in found.devices:
         if record.readiness is not None:
-            for one in record.readiness.in_the_way:
+            for one in record.readiness.blocking:
                 at = f" ({one.place})" if one.place else ""
                 style = BAD if one.met is Met.NOT_MET else "yellow"
                 line(record.host, f"{one.name.value}{at}: {one.sentence} ('{one.command}')", style)
@@ -66,6 +66,6 @@ def _row(record: ReadyRecord) -> dict[str, str | Text]:
         "mode": found.mode,
         "image": found.version or found.image,
         "members": str(len(found.members)) if found.members else "-",
-        "conditions": f"{met} met, {len(found.in_the_way)} in the way",
+        "conditions": f"{met} met, {len(found.blocking)} in the way",
         "ready": Text(_WORDS[found.verdict], style=_STYLES[found.verdict]),
     }

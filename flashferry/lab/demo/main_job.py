@@ -23,7 +23,8 @@ from flashferry.model.states import Restored
 from flashferry.planning.local_images import random_image
 from flashferry.run.connectivity import reach_fleet
 from flashferry.run.probe import SpeedTestOptions, probe_fleet
-from flashferry.run.run import RunOptions, run_fleet, selected
+from flashferry.run.request import RunOptions
+from flashferry.run.run import run_fleet, selected
 from flashferry.store.journal import Journal
 from flashferry.store.status import last_as_is
 from inventory.nornir_loader import open_inventory

@@ -1,1 +1,1 @@
-"""Activation: devices that are ready are restarted into their image, in waves, each step in the journal before it."""
+"""Activate staged images: restart devices in rounds; each phase is in the journal before its command."""

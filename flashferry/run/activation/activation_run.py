@@ -1,4 +1,4 @@
-"""Settings, record, journal state and events of a device in an activation."""
+"""The state of one device in an activation: settings, record, journal state, events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flashferry.store.journal import Journal
 from inventory.host_view import HostView
 from tasks.activating.restart import STEP
 from tasks.check import TargetImage
-from tasks.readiness import Readiness
+from tasks.readiness.values import Readiness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,31 +30,28 @@ class DeviceActivation:
 
     Attributes:
         host: The inventory's values.
-        wanted: The image.
-        identity: Serial number and host name when the plan was made, or None.
+        target: The image to activate.
+        identity: Serial number and host name at the time of the plan, or None.
         wave: Number of its round.
     """
 
     host: HostView
-    wanted: TargetImage
+    target: TargetImage
     identity: str | None
     wave: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationContext:
-    """The settings that all devices share.
+    """The settings that all devices of an activation share.
 
     Attributes:
-        run_id: The run.
         journal: Each phase is written to it before its command.
-        limits: How long things may take.
-        emit: Takes events.
-        interrupted: Whether nothing new may start; a device that was restarted is still followed to its end.
-        hash_speeds: Bytes per second by device, as learned in earlier runs.
-        staged_members: Members of a stack when it was staged, by device and image.
-        signature: Whether devices verify the vendor's signature once more.
-        started_s: When the run began, by the monotonic clock.
+        interrupted: Whether nothing new may start. A device that was restarted is still followed to its end.
+        hash_speeds: Hash speed in bytes per second by device, from earlier runs.
+        staged_members: Numbers of the stack members at staging, by device and image.
+        signature: Whether devices verify the vendor's signature again.
+        started_s: Start of the run, by the monotonic clock.
     """
 
     run_id: str
@@ -69,19 +66,14 @@ class ActivationContext:
 
 
 class ActivationRun(DeviceRecorder):
-    """The state of one device in an activation; the first failure is kept.
-
-    Args:
-        task: The Nornir task.
-        device: What is to be done to the device.
-        context: What all devices share.
+    """The mutable state of one device in an activation. Only the first failure is kept.
 
     Attributes:
         is_held: Whether the device's lease is held.
     """
 
     def __init__(self, task: Task, device: DeviceActivation, context: ActivationContext) -> None:
-        record = DeviceRecord(host=device.host.name, image=device.wanted.image.name, seconds_by_step={})
+        record = DeviceRecord(host=device.host.name, image=device.target.image.name, seconds_by_step={})
         super().__init__(
             task,
             record,
@@ -94,7 +86,7 @@ class ActivationRun(DeviceRecorder):
         self.is_held = False
 
     def move(self, *states: State) -> None:
-        """Change the state, one after the other; an unusable journal does not change the record."""
+        """Enter states one after the other. An unusable journal is ignored: the record still changes."""
         for state in states:
             if self.record.state is not state:
                 with suppress(JournalUnusable, ValueError):
@@ -102,8 +94,8 @@ class ActivationRun(DeviceRecorder):
                 self.update(state=state)
 
     def refuse(self, found: Readiness) -> None:
-        """Refuse the device: it is not ready."""
-        why = "; ".join(one.sentence for one in found.in_the_way[:3]) or found.verdict.value
+        """Record that the device is not ready."""
+        why = "; ".join(one.sentence for one in found.blocking[:3]) or found.verdict.value
         failure = Failure(
             step="ready",
             reason=f"not ready to boot {found.image}: {why}",
@@ -114,13 +106,13 @@ class ActivationRun(DeviceRecorder):
         self.move(State.FAILED)
 
     def fail(self, error: BaseException) -> None:
-        """Record the first failure; a device whose lease is held stays in the journal."""
+        """Record the first failure. A device whose lease is held stays in the journal for recovery."""
         failure = failure_of(STEP, error, recent_of(self.task).lines())
         if self.record.failure is None:
             outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
             self.update(outcome=Outcome.INTERRUPTED if isinstance(error, Stopped) else outcome, failure=failure)
         elif self.is_held:
-            # Why it did not finish matters more than the first failure.
+            # The reason why the activation is incomplete outweighs the first failure.
             self.update(restore_failure=failure)
         if not self.is_held:
             self.move(State.FAILED)
@@ -128,16 +120,14 @@ class ActivationRun(DeviceRecorder):
             self.update(restored=Restored.INCOMPLETE)
 
     def take(self, report: ActivationReport, *, is_as_before: bool) -> None:
-        """Record the result, and end the lease.
+        """Record the result and end the lease.
 
-        Args:
-            report: The result.
-            is_as_before: Whether its configuration is unchanged; used where the old image runs.
+        `is_as_before` says whether the configuration is unchanged; it matters where the old image runs.
         """
         is_good = report.outcome.is_good
         self.update(activation=report)
         if is_good:
-            # An earlier failure turned out to be none.
+            # The device is good: an earlier error does not count.
             self.update(outcome=Outcome.DONE, failure=None)
         elif self.record.failure is None:
             self.update(outcome=Outcome.FAILED, failure=failure_of_activation(report))
@@ -148,7 +138,7 @@ class ActivationRun(DeviceRecorder):
         self.move(*((State.ACTIVATED, State.DONE) if is_good else (State.FAILED,)))
 
     def emit_end(self) -> None:
-        """Emit the device's result."""
+        """Emit the device's result as an event."""
         record = self.record
         done = record.activation.outcome.value if record.activation is not None else record.outcome.value
         is_good = record.outcome.is_good
@@ -164,7 +154,7 @@ class ActivationRun(DeviceRecorder):
 
 
 def failure_of_activation(report: ActivationReport) -> Failure:
-    """Return why a finished activation is not good."""
+    """Return the failure of a finished activation that is not good."""
     reason, hint = _REASONS[report.outcome]
     text = reason.format(release=report.to_release, lacks="; ".join(report.lacks) or "it could not be committed")
     return Failure(step=STEP, reason=text, hint=hint, kind=Kind.DEVICE_REFUSED)

@@ -1,4 +1,4 @@
-"""Activate one device: check that it is ready, write its state to the journal, restart it once, follow it."""
+"""Activate one device: check that it is ready, journal its state, restart it once, follow it to the end."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tasks.activating.restart import STEP, activate_added, reload_device
 from tasks.activating.service_state import ServiceState, read_service_state
 from tasks.file_system import file_system_of_image
 from tasks.read_config import read_running
-from tasks.readiness import Readiness, Verdict
 from tasks.readiness.check import check_readiness
+from tasks.readiness.values import Readiness, Verdict
 from tasks.snapshot import Snapshot, take_snapshot
 from tasks.software_state import Mode, SoftwareState, read_software
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def activate_device(task: Task, device: DeviceActivation, context: ActivationContext) -> Result:
-    """Nornir task: return the DeviceRecord of a device's activation; never raises for a device's fault."""
+    """Nornir task: activate a device and return its DeviceRecord. Never raises for a device's fault."""
     work = _Work(task, device, context)
     record = work.execute()
     try:
@@ -63,7 +63,7 @@ class _Work:
     def execute(self) -> DeviceRecord:
         """Carry out all steps and return the record."""
         try:
-            self._go()
+            self._run_steps()
         except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others'
             self.run.fail(error)
         finally:
@@ -71,7 +71,7 @@ class _Work:
                 self._task.host.close_connections()
         return self.run.record
 
-    def _go(self) -> None:
+    def _run_steps(self) -> None:
         with self.run.timed("connect"):
             session = session_of(self._task)
             remark(self._task, f"run {self._context.run_id}, activate")
@@ -85,7 +85,7 @@ class _Work:
             snapshot = take_snapshot(session)
         self._check_comparable(session, before)
         activation = self._planned(session, software, before)
-        self._stop_here()
+        self._check_stop()
         self._acquire(session, activation, snapshot)
         with self.run.timed(STEP):
             self._activate(activation, snapshot)
@@ -93,7 +93,7 @@ class _Work:
     # Before anything is sent.
 
     def _check_free(self, session: DeviceSession) -> None:
-        """Refuse a device whose lease another run holds, or left."""
+        """Refuse a device whose lease another run holds or left."""
         held = leases(self._context.journal.directory, besides=self._context.run_id)
         found = lease_by_name(held, self._device.host)
         if found is None and held:
@@ -120,16 +120,16 @@ class _Work:
                 "Activate it when the window of its site is open (key 'windows' in the inventory)",
                 step="check",
             )
-        self._stop_here()
+        self._check_stop()
 
     def _is_ready(self, session: DeviceSession) -> bool:
-        """Return whether the device is ready to boot the image; checked again, since staging may be long ago."""
+        """Return whether the device is ready to boot the image. Checked again, since staging may be long ago."""
         with self.run.timed("ready"):
-            image, names = self._device.wanted.image.name, (self._name, identity_of(session.facts()))
+            image, names = self._device.target.image.name, (self._name, identity_of(session.facts()))
             known = doubts_about(doubts(self._context.journal.directory, *names), *names, image)
             found = check_readiness(
                 session,
-                self._device.wanted,
+                self._device.target,
                 false_copy=known.of_hash,
                 failed_add=known.of_add,
                 signature=self._context.signature,
@@ -152,7 +152,7 @@ class _Work:
         return True
 
     def _check_comparable(self, session: DeviceSession, before: ServiceState) -> None:
-        """Refuse a device that shows no interface as up: afterwards nothing could be found missing."""
+        """Refuse a device that shows no interface as up: nothing could be found missing after the restart."""
         if not before.interfaces_up:
             raise OutputNotUnderstood(
                 f"'{session.platform.commands.interfaces}': expected an interface that is up, found none: after the "
@@ -163,8 +163,8 @@ class _Work:
             )
 
     def _planned(self, session: DeviceSession, software: SoftwareState, before: ServiceState) -> Activation:
-        """Return the planned activation; raises where it is not possible, or the booted image is unknown."""
-        name = self._device.wanted.image.name
+        """Return the activation to journal. Raises where it is not possible or the boot mode is unknown."""
+        name = self._device.target.image.name
         file_system = file_system_of_image(software.version, session.platform.file_systems)
         if software.mode is Mode.UNKNOWN or file_system is None:
             raise self._unknown_mode(software)
@@ -192,20 +192,20 @@ class _Work:
         )
 
     def _added(self, software: SoftwareState) -> str:
-        """Return the image's version as the device has it added."""
+        """Return the image's version as 'show install summary' lists it."""
         found = self.run.record.readiness
-        wanted = release_in(found.version or "") if found is not None else None
-        versions = [one for one in software.versions("I") if wanted is not None and release_in(one) == wanted]
+        release = release_in(found.version or "") if found is not None else None
+        versions = [one for one in software.versions("I") if release is not None and release_in(one) == release]
         if len(versions) != 1:
             raise self._refusal(
-                f"expected {self._device.wanted.image.name} to be added, found "
+                f"expected {self._device.target.image.name} to be added, found "
                 f"{', '.join(software.versions('I')) or 'nothing'} added",
                 "Stage it with --add first",
             )
         return versions[0]
 
     def _boot_orders(self, session: DeviceSession, software: SoftwareState, path: str) -> tuple[BootOrder, ...]:
-        """Return the possible boot orders with the image first, the likeliest one first."""
+        """Return the possible boot orders with the image first, the likeliest spelling first."""
         if software.has_standby and not software.is_stack:
             raise self._refusal(
                 "expected one supervisor, or install mode; found a second one, which a reload would switch over to "
@@ -233,7 +233,7 @@ class _Work:
             activation=activation,
         )
         self.run.is_held = True
-        # In the journal together with the lease.
+        # The journal has this state from the lease on.
         self.run.update(state=State.JOURNALED)
 
     # With the lease.
@@ -255,7 +255,7 @@ class _Work:
             restart(following)
         except FlashferryError as error:
             if not _may_restart(following.activation.phase, error):
-                # Not restarted: what was set is undone, and the device is as before.
+                # Not restarted: our changes are undone.
                 self.run.fail(error)
                 following.drop_session()
                 self._end(following, self._stayed(following))
@@ -265,9 +265,9 @@ class _Work:
         self._end(following, following.await_return())
 
     def _stayed(self, following: Following) -> Reading:
-        """Check a device that should not restart; one that refused, and does not show it, is followed nevertheless.
+        """Read a device that should not restart. One that refused but restarts all the same is followed to its end.
 
-        What the device shows decides: a printed failure may be another user's broadcast message.
+        The device's state decides: a printed failure may be another user's broadcast message.
         """
         try:
             return following.await_return(limit_s=0.0, is_going=lambda: False)
@@ -287,7 +287,7 @@ class _Work:
         gone = activate_added(
             session,
             timer_min=self._context.limits.timer_min,
-            tell=lambda line: self.run.event(STEP, "progress", line),
+            notify=lambda line: self.run.event(STEP, "progress", line),
         )
         following.commands.append(gone.command)
         self.run.event(STEP, "note", f"restarting: '{gone.command}'")
@@ -302,13 +302,13 @@ class _Work:
             )
         save(session, expected=order.wanted)
         following.commands.append(session.platform.commands.save)
-        self._stop_here()
+        self._check_stop()
         following.enter(Phase.RELOADING)
         following.commands.append(reload_device(session).command)
         self.run.event(STEP, "note", "restarting: reload confirmed")
 
     def _ordered(self, following: Following, session: DeviceSession) -> BootOrder:
-        """Set the boot order with the image first, in the first spelling that the device accepts; return it."""
+        """Set the boot order in the first spelling that the device accepts, and return it."""
         planned = following.activation.order
         assert planned is not None
         if boot_lines(read_running(session).lines) != planned.before:
@@ -329,7 +329,7 @@ class _Work:
     def _refusal(self, reason: str, hint: str, *, step: str = STEP) -> DeviceRefused:
         return DeviceRefused(reason, host=self._name, step=step, hint=hint)
 
-    def _stop_here(self) -> None:
+    def _check_stop(self) -> None:
         if self._context.interrupted():
             raise Interrupted("stopped by the operator before it was restarted", host=self._name, step=STEP)
 
@@ -339,7 +339,7 @@ _COMMANDED = frozenset({Phase.ACTIVATING, Phase.RELOADING})
 
 
 def _may_restart(phase: Phase, error: FlashferryError) -> bool:
-    """Return whether a device may restart after an error: the command may have reached it, without a refusal."""
+    """Return whether a device may restart after an error: the command may have reached it and was not refused."""
     if phase not in _COMMANDED:
         return False
     return not isinstance(error, DeviceRefused | JournalUnusable | Stopped)

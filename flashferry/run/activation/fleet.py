@@ -1,4 +1,4 @@
-"""Activate a plan's devices in rounds; each round must end well before the next one starts."""
+"""Activate the devices of a plan in rounds. A round starts only if not too many devices of the earlier ones failed."""
 
 from __future__ import annotations
 
@@ -34,16 +34,15 @@ _MARGIN_MIN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationRequest:
-    """What to activate, and how.
+    """Which devices to activate, in which order, with which settings.
 
     Attributes:
-        images: The image of each device, by name.
-        rounds: The order; each device once.
-        identities: Serial numbers and host names when the plan was made, by name.
-        limits: How long things may take.
-        max_failures: With more failed devices than this nothing new starts. >= 0.
-        signature: Whether devices verify the vendor's signature once more.
-        stored: Plan and options for the journal; no secret.
+        images: The image of each device, by device name.
+        rounds: The order; each device occurs once.
+        identities: Serial number and host name at the time of the plan, by device name.
+        max_failures: With more failed devices than this, no further round starts. >= 0.
+        signature: Whether devices verify the vendor's signature again.
+        stored: Plan and options for the journal, without secrets.
     """
 
     images: Mapping[str, TargetImage]
@@ -56,10 +55,10 @@ class ActivationRequest:
 
 
 def check_limits(limits: ActivationLimits) -> None:
-    """Refuse limits under which a device's own timer could restore the old image before the new one is checked.
+    """Check that a device's auto-abort timer leaves time to check the new image.
 
     Raises:
-        ConfigInvalid: The limits are of that kind.
+        ConfigInvalid: The timer is out of range, or could restore the old image before the new one is checked.
     """
     if not LEAST_TIMER_MIN <= limits.timer_min <= LARGEST_TIMER_MIN:
         raise ConfigInvalid(
@@ -83,14 +82,14 @@ def activate_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> RunReport:
-    """Activate the devices of a request. Each is restarted once at most; its record has the result.
+    """Activate the devices of a request, each restarted at most once.
 
     Args:
         nornir: The devices, with credentials.
-        request: What to activate.
+        request: Devices, order and settings.
         journal: Each phase is written to it before its command.
-        emit: Takes events; called from several threads.
-        interrupted: Whether the operator stops the run; restarted devices are still followed to their end.
+        emit: Receives events, from several threads.
+        interrupted: Whether the operator stops the run. Restarted devices are still followed to their end.
 
     Returns:
         A record per device. A device's fault is in its record, never raised.
@@ -101,7 +100,7 @@ def activate_fleet(
     """
     check_limits(request.limits)
     run = _Run(nornir, request, journal, never_failing(emit))
-    return run.through(interrupted)
+    return run.execute(interrupted)
 
 
 class _Run:
@@ -113,8 +112,8 @@ class _Run:
         self._started_s = time.monotonic()
         self._stopped: str | None = None
 
-    def through(self, interrupted: Callable[[], bool]) -> RunReport:
-        """Carry out all rounds, and report."""
+    def execute(self, interrupted: Callable[[], bool]) -> RunReport:
+        """Activate all rounds and return the report."""
         run_id = self._start()
         control = RunControl(
             self._journal,
@@ -133,12 +132,12 @@ class _Run:
         return self._report(run_id, records | left, is_stopped=control.is_stopping())
 
     def _start(self) -> str:
-        """Write the run and its devices to the journal; return its identifier."""
+        """Write the run and its devices to the journal; return the run's identifier."""
         run_id = self._journal.begin_run(VERB, self._request.stored)
         at_s = time.monotonic() - self._started_s
         self._emit(Event(host=None, step="run", status="started", text=run_id, at_s=at_s, run_id=run_id))
         rounds = {host: one.number for one in self._request.rounds for host in one.hosts}
-        images = {host: wanted.image.name for host, wanted in self._request.images.items()}
+        images = {host: target.image.name for host, target in self._request.images.items()}
         devices = (NewDevice.of(one, wave=rounds[name], image=images[name]) for name, one in self._views.items())
         self._journal.add_devices(run_id, devices)
         return run_id
@@ -189,7 +188,7 @@ class _Run:
             name = task.host.name
             given = DeviceActivation(
                 host=self._views[name],
-                wanted=self._request.images[name],
+                target=self._request.images[name],
                 identity=self._request.identities.get(name),
                 wave=one.number,
             )
@@ -206,7 +205,7 @@ class _Run:
         reason = "the run was stopped before this device" if is_stopped or self._stopped is None else self._stopped
         kind = Kind.STOPPED if is_stopped else Kind.TOO_MANY_FAILED
         failure = Failure(step=STEP, reason=reason, hint=None, kind=kind)
-        images = {name: wanted.image.name for name, wanted in self._request.images.items() if name not in records}
+        images = {name: target.image.name for name, target in self._request.images.items() if name not in records}
         none = DeviceRecord(host="", outcome=Outcome.NOT_STARTED, failure=failure, seconds_by_step={})
         left = {name: replace(none, host=name, image=image) for name, image in images.items()}
         with suppress(JournalUnusable):
@@ -214,7 +213,7 @@ class _Run:
         return left
 
     def _report(self, run_id: str, records: Mapping[str, DeviceRecord], *, is_stopped: bool) -> RunReport:
-        images = tuple(dict.fromkeys(wanted.image for wanted in self._request.images.values()))
+        images = tuple(dict.fromkeys(target.image for target in self._request.images.values()))
         return RunReport(
             run_id=run_id,
             verb=VERB,

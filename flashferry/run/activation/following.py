@@ -1,4 +1,4 @@
-"""Follow a device from its restart to a proven end."""
+"""Follow a device from its restart to a proven end: commit, automatic rollback, or the old image again."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ class Reading:
     """One reading of a device after its restart.
 
     Attributes:
-        session: The open session.
-        software: What it runs.
-        seen: What that means for its activation.
-        has_restarted: Whether it was restarted since; None where that is unknown, or was not read.
+        software: The software state that was read.
+        seen: What that means for the activation.
+        has_restarted: Whether the device was restarted since the command; None if unknown or not read.
     """
 
     session: DeviceSession
@@ -49,15 +48,11 @@ class Reading:
 
 
 class Wait:
-    """The wait for a device that restarts.
-
-    Args:
-        host: Its name, for the error.
-        limit_s: How long it may take, in seconds.
+    """The wait for a restarting device to answer, for at most `limit_s` seconds.
 
     Attributes:
-        refused: How many logins it refused.
-        last: The last reading or error.
+        refused: Number of refused logins.
+        last: The last state read, or the last error.
     """
 
     def __init__(self, *, host: str, limit_s: float) -> None:
@@ -69,25 +64,25 @@ class Wait:
 
     @property
     def was_away(self) -> bool:
-        """Return whether it did not answer at least once."""
+        """Return whether the device failed to answer at least once."""
         return self._away_since_s is not None
 
     @property
     def away_s(self) -> float | None:
-        """Return for how many seconds it has not answered, or did not until now; None where it always did."""
+        """Return for how many seconds the device has been away; None if it always answered."""
         return None if self._away_since_s is None else round(time.monotonic() - self._away_since_s, 1)
 
     def is_away(self, why: str) -> None:
-        """Note that it does not answer."""
+        """Record that the device does not answer."""
         if self._away_since_s is None:
             self._away_since_s = time.monotonic()
         self.last = why
 
     def check(self, last: str) -> None:
-        """Raise after the limit.
+        """Raise if the limit has passed.
 
         Raises:
-            DeviceUnreachable: The limit is over.
+            DeviceUnreachable: The limit has passed.
         """
         if time.monotonic() - self._began_s > self._limit_s:
             raise DeviceUnreachable(
@@ -100,7 +95,7 @@ class Wait:
 
 
 def is_for_good(reading: Reading, *, was_away: bool, is_going: bool) -> bool:
-    """Return whether a reading is final: the new image, or the old one without a restart to come."""
+    """Return whether a reading is final: the new image runs, or the old one and no restart is to come."""
     if reading.seen is Sighting.COMMITTED:
         return True
     if reading.seen is Sighting.NEW_RUNS:
@@ -111,39 +106,31 @@ def is_for_good(reading: Reading, *, was_away: bool, is_going: bool) -> bool:
 
 
 LOGINS_REFUSED = 3
-
-"""So many refusals end the wait: an AAA server may be unreachable just after a start, but attempts lock accounts."""
+"""Refused logins that end the wait. An AAA server may be unreachable just after a start, but attempts lock accounts."""
 
 COMMITS = 3
-
-"""How often a commit is tried: it restarts nothing, and another operation may block it for a minute."""
+"""Attempts to commit. A commit restarts nothing, and another operation may block it for a minute."""
 
 COMMIT_PAUSE_S = 20.0
 
 UPTIME_SLACK_S = 120.0
-
-"""An uptime is printed to the minute; and our own clock may be set."""
+"""Uptimes are printed to the minute, and our own clock may be set."""
 
 _BEFORE_RESTART = frozenset({Phase.INTENDED, Phase.ORDERING, Phase.RELOADING, Phase.ACTIVATING})
-
 """Phases that a device enters before its restart."""
 
 Notify = Callable[[str, str], None]
-
-"""Takes a step's status and text."""
+"""Receives a step's status and text."""
 
 
 class Following:
-    """Follows one device.
+    """Follows one device after its restart. Its logins are guarded against other devices.
 
     Args:
-        task: The Nornir task; its logins are guarded against other devices.
-        activation: The journal's entry of the device.
-        before: Its configuration before.
+        activation: The device's entry in the journal.
+        before: The configuration before the activation.
         keep: Writes the activation's phase to disk.
-        notify: Takes status and text of what happens.
-        interrupted: Whether the operator stops the run.
-        patience_s: How long to wait for its own timer, in seconds; None: until it must be over.
+        patience_s: Longest wait for the device's own timer, in seconds; None: until it must have expired.
     """
 
     def __init__(
@@ -167,14 +154,10 @@ class Following:
     # What the journal has.
 
     def enter(self, phase: Phase, order: BootOrder | None = None) -> None:
-        """Write a phase to disk before its first command.
-
-        Args:
-            phase: The phase.
-            order: The boot order that is about to be sent; None: unchanged.
+        """Write a phase to disk before its first command, with the boot order if one is about to be sent.
 
         Raises:
-            JournalUnusable: It could not be written; nothing may be sent.
+            JournalUnusable: The phase could not be written; nothing may be sent.
         """
         activation = replace(self.activation, phase=phase, since=_now(), order=order or self.activation.order)
         self._keep(activation)
@@ -183,7 +166,7 @@ class Following:
     # Sessions.
 
     def session(self) -> DeviceSession:
-        """Return the open session; open a new one where it was lost."""
+        """Return the open session, or a new one if it was lost."""
         return session_of(self._task)
 
     def drop_session(self) -> None:
@@ -196,14 +179,14 @@ class Following:
         """Wait until the device shows a final state: the new image, or the old one after a restart.
 
         Args:
-            limit_s: How long, in seconds; None: the device's own limit.
-            is_going: Whether a restart may still come: a running old image proves nothing then. Nor does a device that
-                was away, where it shows its uptime: the path to it may break.
+            limit_s: Longest wait in seconds; None: the activation's own limit.
+            is_going: Whether a restart may still come. Then a running old image proves nothing, and neither does a
+                device that was away but shows an older uptime: the path to it may break.
 
         Raises:
-            DeviceUnreachable: It does not answer, or shows nothing known, within the limit.
+            DeviceUnreachable: The device does not answer within the limit, or shows no known state.
             OtherDevice: Another device answers.
-            LoginRefused: It refuses logins.
+            LoginRefused: The device refuses logins.
         """
         limits = self.activation.limits
         wait = Wait(host=self._task.host.name, limit_s=limits.boot_limit_s if limit_s is None else limit_s)
@@ -216,7 +199,7 @@ class Following:
             time.sleep(limits.look_every_s)
 
     def _tried(self, wait: Wait) -> Reading | None:
-        """Return a reading, or None; raises where another device answers, or logins are refused."""
+        """Return a reading, or None. Raises if another device answers or logins are refused."""
         try:
             reading = self._read()
         except (OtherDevice, HostKeyRefused):
@@ -243,10 +226,10 @@ class Following:
         return Reading(session=session, software=software, seen=seen, has_restarted=restarted)
 
     def _has_restarted(self, found: ServiceState) -> bool | None:
-        """Return whether the device was restarted since; None where that is unknown.
+        """Return whether the device was restarted since the command; None if unknown.
 
-        An uptime longer than the phase that asked for a restart counts more than the start time: that moves when the
-        clock is set, and not every release prints it.
+        An uptime longer than the current phase outweighs the start time, which moves when the clock is set and which
+        not every release prints.
         """
         phase_s = (datetime.now(UTC) - datetime.fromisoformat(self.activation.since)).total_seconds()
         runs_since_before = found.uptime_s is not None and found.uptime_s > max(phase_s, 0.0) + UPTIME_SLACK_S
@@ -259,7 +242,7 @@ class Following:
         return self.activation.before
 
     def _settled(self) -> tuple[ServiceState, tuple[str, ...]]:
-        """Return the services after the time to settle, and what is missing compared with before."""
+        """Wait for the services to recover; return them, and what is missing compared with before."""
         limits = self.activation.limits
         deadline_s = time.monotonic() + limits.settle_s
         noted: tuple[str, ...] = ()
@@ -276,7 +259,7 @@ class Following:
             time.sleep(limits.look_every_s)
 
     def _done_now(self, *, is_last: bool) -> ServiceState | None:
-        """Return the services; None where they cannot be read, unless it is the last attempt."""
+        """Return the services; None if they cannot be read. On the last attempt, raises instead."""
         try:
             return read_service_state(self.session())
         except (DeviceUnreachable, OutputNotUnderstood):
@@ -288,10 +271,10 @@ class Following:
     # Ends.
 
     def finish(self, reading: Reading) -> ActivationReport:
-        """Complete the activation of a device that is back: commit, undo, wait for the rollback, or report.
+        """Complete the activation of a device that answers again: commit, undo, wait for the rollback, or report.
 
         Raises:
-            Interrupted: The operator stops the run during the wait for its own timer; the journal keeps the device.
+            Interrupted: The operator stopped the run while the device's own timer ran; the journal keeps the device.
             DeviceUnreachable: The session was lost for longer than a restart may take.
             RestoreIncomplete: The boot order could not be restored.
         """
@@ -303,7 +286,7 @@ class Following:
         found, lacks = self._settled()
         now = self.await_return()
         if now.seen is not reading.seen:
-            # Committed or aborted by others, or restarted again: the old image may have been compared.
+            # Committed or aborted by others, or restarted again: the services compared may be those of the other image.
             return self.finish(now)
         if now.seen is Sighting.COMMITTED:
             return self.report(ActivationOutcome.LACKING if lacks else ActivationOutcome.COMMITTED, now, found, lacks)
@@ -315,7 +298,7 @@ class Following:
         return self.report(ActivationOutcome.COMMITTED, committed, found, ())
 
     def _old_runs(self, reading: Reading) -> ActivationReport:
-        """Complete with the old image: it came back, or nothing ever happened."""
+        """Complete an activation after which the old image runs: it was restored, or the device never restarted."""
         was_started = self.away_s is not None if reading.has_restarted is None else reading.has_restarted
         if self.activation.order is not None and self.activation.phase is not Phase.INTENDED:
             self._take_back()
@@ -326,7 +309,7 @@ class Following:
         return self.report(outcome, reading, *self._settled())
 
     def _committed(self) -> Reading | None:
-        """Commit, and return the reading that shows it; None where none does.
+        """Commit, and return the reading that proves it; None if none does.
 
         A refused commit is repeated only while the new image still runs.
         """
@@ -334,7 +317,7 @@ class Following:
         for attempt in range(COMMITS):
             time.sleep(COMMIT_PAUSE_S if attempt else 0.0)
             try:
-                answer = commit_active(self.session(), tell=lambda line: self._notify("progress", line))
+                answer = commit_active(self.session(), notify=lambda line: self._notify("progress", line))
                 self.commands.append(answer.command)
                 said = "; ".join(answer.lines[-2:])
             except (DeviceUnreachable, OutputNotUnderstood) as error:
@@ -349,7 +332,7 @@ class Following:
         return None
 
     def _read_again(self) -> Reading | None:
-        """Return a reading, also where the session was lost for a moment; None where it does not answer."""
+        """Return a reading, with one more login if the session was lost; None if the device does not answer."""
         for _ in range(2):
             reading = self._tried(Wait(host=self._task.host.name, limit_s=0.0))
             if reading is not None:
@@ -358,7 +341,7 @@ class Following:
         return None
 
     def _roll_back(self, lacks: tuple[str, ...] = ()) -> ActivationReport:
-        """Leave a device to its own timer, and wait until the old image runs again."""
+        """Leave the device uncommitted, and wait until its own timer has restored the old image."""
         if self.activation.phase is not Phase.ROLLING_BACK:
             self.enter(Phase.ROLLING_BACK)
         why = f": {'; '.join(lacks)}" if lacks else ""
@@ -370,7 +353,7 @@ class Following:
             if reading is not None and reading.seen is Sighting.OLD_RUNS:
                 return self._rolled_back(reading, lacks)
             if reading is not None and reading.seen is Sighting.COMMITTED:
-                # A commit by others, or a late one of ours: the image stays, and is compared once more.
+                # Committed by others, or late by us: the new image stays, and its services are compared again.
                 return self.finish(reading)
             self.drop_session()
 
@@ -387,7 +370,7 @@ class Following:
         return longest_s if self._patience_s is None else min(longest_s, self._patience_s)
 
     def _wait_for_timer(self, deadline_s: float) -> None:
-        """Wait until the next reading; raises where the operator stops the run, or the wait is over."""
+        """Wait until the next reading. Raises if the operator stops the run or the deadline has passed."""
         time.sleep(self.activation.limits.look_every_s)
         if self._interrupted():
             raise Interrupted(
@@ -405,7 +388,7 @@ class Following:
             )
 
     def _take_back(self) -> None:
-        """Restore the boot order, running and saved; a device that has it so is left alone."""
+        """Restore the boot order, running and saved. A device whose order is already restored is left alone."""
         order = self.activation.order
         assert order is not None
         if self.activation.phase is not Phase.TAKING_BACK:
@@ -419,7 +402,7 @@ class Following:
         self.commands.append(session.platform.commands.save)
 
     def _check_nothing_else(self, session: DeviceSession, order: BootOrder) -> None:
-        """Raise where lines of others would be saved with the boot order."""
+        """Raise if saving the boot order would also save other users' lines."""
         changed = difference(self._before.running_fingerprint, read_running(session).sections, salt=self._before.salt)
         if changed:
             raise RestoreIncomplete(
@@ -432,13 +415,13 @@ class Following:
             )
 
     def is_only_ours(self, session: DeviceSession) -> bool:
-        """Return whether the running configuration is what it was, but for the boot order that we set."""
+        """Return whether the running configuration differs from before only by our boot order."""
         order = self.activation.order
         assert order is not None
         return differs_only_by(order, self._before.running_fingerprint, self._before.salt, read_running(session))
 
     def is_as_before(self) -> bool:
-        """Return whether the running configuration is what it was."""
+        """Return whether the running configuration is unchanged."""
         running = read_running(self.session(), without_syslog=True)
         return not difference(self._before.running_fingerprint, running.sections, salt=self._before.salt)
 

@@ -1,7 +1,4 @@
-"""Complete an activation that a killed run left, from the journal and from what the device shows.
-
-Nothing is restarted; what did not happen is reported.
-"""
+"""Complete an activation that a killed run left, from the journal and the device's state. Nothing is restarted."""
 
 from __future__ import annotations
 
@@ -25,22 +22,20 @@ from tasks.add import TOTAL_LIMIT_S
 RETRY_EVERY_S = 5.0
 
 GOING_S = {Phase.ACTIVATING: TOTAL_LIMIT_S, Phase.RELOADING: 120.0}
-"""For so long after its command a device may still be about to restart: an activation works for minutes before it does,
-a stack's for longer, also after the run was killed."""
+"""Seconds after its command during which a device may still be about to restart: an activation works for minutes before
+it does, a stack's for longer, even if the run was killed."""
 
 _RESTARTS = frozenset({Phase.ACTIVATING, Phase.RELOADING, Phase.COMMITTING, Phase.ROLLING_BACK})
-"""Phases in which a device may be away by a restart: ours, or that of its own timer."""
+"""Phases in which the device may be restarting, by our command or by its own timer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How an activation is completed.
+    """Settings for the completion of an activation.
 
     Attributes:
         journal: Each further phase is written to it before its command.
-        notify: Takes status and text of what happens.
-        interrupted: Whether the operator stops the recovery.
-        patience_s: How long to wait for a device at most, in seconds.
+        patience_s: Longest wait for a device, in seconds.
     """
 
     journal: Journal
@@ -54,11 +49,7 @@ def session_with(
 ) -> DeviceSession:
     """Return a session; wait, within the patience, for a device that may be restarting.
 
-    Args:
-        task: The Nornir task.
-        device: The journal's entry.
-        ending: How the activation is completed.
-        check: Raises where another device answers; it asks the device, which may restart during that.
+    `check` raises if another device answers. It sends commands, so the session may be lost during it.
     """
     going_s = _restarting_s(device.activation)
     until = time.monotonic() + min(going_s, ending.patience_s)
@@ -83,7 +74,7 @@ def _checked(task: Task, check: Callable[[DeviceSession], None]) -> DeviceSessio
 
 
 def _restarting_s(activation: Activation | None) -> float:
-    """Return for how many more seconds a restarted device may not answer; negative where it was not restarted."""
+    """Return for how many more seconds the device may be restarting; negative if it was not restarted."""
     if activation is None or activation.phase not in _RESTARTS:
         return -1.0
     limits = activation.limits
@@ -98,7 +89,7 @@ def _age_s(activation: Activation) -> float:
 def end_activation(
     task: Task, device: LeasedDevice, activation: Activation, ending: Ending
 ) -> tuple[ActivationReport, bool]:
-    """Complete an activation; return the result, and whether the configuration is as before or as intended.
+    """Complete an activation; return its result, and whether the configuration is as before or as intended.
 
     Raises:
         FlashferryError: It could not be completed; the journal keeps the device.

@@ -1,4 +1,4 @@
-"""Check a device, and decide from what is there whether it is staged."""
+"""Check a device, and decide whether it is staged."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tasks.partial_file import file_at, in_words
 
 
 def check_lease(run: DeviceRun) -> None:
-    """Refuse a device that another run holds, before anything else: lines of a killed run may even look finished.
+    """Refuse a device that another run holds, before any other check: a killed run's lines may even look finished.
 
     Raises:
-        DeviceRefused: Another run holds it, or left it before it was proven restored.
+        DeviceRefused: Another run holds the device, or left it before it was proven restored.
     """
     session = run.session()
     held = leases(run.context.journal.directory, besides=run.context.run_id)
@@ -37,7 +37,7 @@ def check_lease(run: DeviceRun) -> None:
 
 
 def check(run: DeviceRun) -> None:
-    """Check the device, and decide from the report."""
+    """Check the device and decide from the report."""
     report = _checked(run)
     if report.refusal and _remove_own_partial_file(run, report):
         report = _checked(run)
@@ -46,14 +46,14 @@ def check(run: DeviceRun) -> None:
 
 
 def recheck(run: DeviceRun) -> None:
-    """Log in and check again where the device was logged out: what was read before may have changed."""
+    """Log in and check again if the device was logged out: what was read before may have changed."""
     if run.is_logged_out:
         run.connect()
         decide(run, _checked(run))
 
 
 def decide(run: DeviceRun, report: CheckReport) -> None:
-    """End the device's run where it is refused, or has the image already."""
+    """End the device's run if it is refused or has the image already."""
     refusal, hint = _refusal(run, report)
     if refusal:
         outcome = Outcome.REFUSED
@@ -69,19 +69,19 @@ def decide(run: DeviceRun, report: CheckReport) -> None:
 
 
 def _checked(run: DeviceRun) -> CheckReport:
-    context, wanted = run.context, None
+    context, target = run.context, None
     if not context.to_null:
-        wanted = TargetImage.of(context.image, is_insisted=context.policy.any_image, adds=context.policy.add)
-        wanted = replace(wanted, proven=_proven(run))
+        target = TargetImage.of(context.image, is_insisted=context.policy.any_image, adds=context.policy.add)
+        target = replace(target, proven=_proven(run))
     report: CheckReport = run.run_step(
         CHECK,
         check_task,
-        target=wanted,
+        target=target,
         signature=context.policy.verify_signature,
         interrupted=context.interrupted,
         hashing=lambda: hash_slot_in_check(run),
     )
-    if report.already_there and (note := _doubts(run, report).of_name):
+    if report.already_there and (note := doubts_of(run, report).of_name):
         report = replace(report, notes=(*report.notes, note))
     run.keep(CHECK, report)
     for note in report.notes:
@@ -90,7 +90,7 @@ def _checked(run: DeviceRun) -> CheckReport:
 
 
 def _proven(run: DeviceRun) -> ProvenFile | None:
-    """Return the file as the device proved it in an earlier wave; None where a new proof is needed."""
+    """Return the file as the device proved it in an earlier wave; None if it must be proven again."""
     proof, board = run.context.proof, run.context.board
     if proof is None or board is None:
         return None
@@ -98,9 +98,9 @@ def _proven(run: DeviceRun) -> ProvenFile | None:
 
 
 def _remove_own_partial_file(run: DeviceRun, report: CheckReport) -> bool:
-    """Remove what this run's failed copy left before it was resumed; return whether that was done.
+    """Remove the partial file that this run left before it was resumed; return whether it was removed.
 
-    Only where the operator allowed it, and the file has the size that was found when the device was restored.
+    Only if the operator allowed it and the file has the size recorded when the device was restored.
     """
     context = run.context
     if context.leftover is None or not context.policy.remove_partial:
@@ -109,7 +109,7 @@ def _remove_own_partial_file(run: DeviceRun, report: CheckReport) -> bool:
     file = file_at(run.session(), target)
     if file.size_bytes is None or file.size_bytes >= context.image.size_bytes or in_words(file) != context.leftover:
         return False
-    # From the journal of the run before it was resumed, to the byte.
+    # The size is known exactly from the run's journal.
     run.traces.sent_bytes = file.size_bytes
     remove_copy(run, target)
     run.note(f"removed what this run's broken copy had left: {in_words(file)}")
@@ -117,12 +117,12 @@ def _remove_own_partial_file(run: DeviceRun, report: CheckReport) -> bool:
 
 
 def _refusal(run: DeviceRun, report: CheckReport) -> tuple[str | None, str | None]:
-    """Return why a device must not be staged and what to do about it; None for each where there is no reason."""
+    """Return why a device must not be staged, and what to do about it; None for each if there is no reason."""
     context, planned, found = run.context, run.context.identity, identity_of(report.facts)
     if planned is not None and planned != found:
         return f"the plan was made for {planned} (serial number/host name), this is {found}: make the plan anew", None
     if report.already_there:
-        doubt = _doubts(run, report).of_file(f"{report.file_system}{context.image.name}")
+        doubt = doubts_of(run, report).of_file(f"{report.file_system}{context.image.name}")
         if doubt:
             return doubt, COPY_HINT
     if report.refusal or report.already_there or context.policy.any_image:
@@ -131,7 +131,7 @@ def _refusal(run: DeviceRun, report: CheckReport) -> tuple[str | None, str | Non
     return shared, ONE_PLATFORM if shared else None
 
 
-def _doubts(run: DeviceRun, report: CheckReport) -> Doubts:
-    """Return what earlier runs of this journal recorded about the device and the image."""
+def doubts_of(run: DeviceRun, report: CheckReport) -> Doubts:
+    """Return doubts about this device and image that earlier runs recorded."""
     names = (run.host.name, identity_of(report.facts))
     return doubts_about(doubts(run.context.journal.directory, *names), *names, run.context.image.name)

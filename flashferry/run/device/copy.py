@@ -1,4 +1,4 @@
-"""The copy of a device: pulled with a ticket, or pushed by us; repeated once after a lost session."""
+"""Copy the image to a device: pulled with a ticket, or pushed by us; repeated once after a lost session."""
 
 from __future__ import annotations
 
@@ -62,8 +62,7 @@ _POLL_S = 1.0
 _LAST_JOIN_S = 10.0
 
 _NEARLY_ALL = 0.99
-
-"""The acknowledged count is a little low during the push, see `flashferry.fileserver.pushes`."""
+"""The acknowledged count is a little low during a push, see `flashferry.fileserver.pushes`."""
 
 _HINTS = {
     "Administratively disabled": "Look whether the device took 'ip scp server enable': 'show running-config | include "
@@ -80,13 +79,11 @@ class PushOrder:
     """A push and its callbacks.
 
     Attributes:
-        image: What to send.
-        target: `bootflash:image.bin`.
-        limits: How long to wait for what.
+        target: Destination, for example `bootflash:image.bin`.
         prepare: Sets the connection's socket options.
-        open_account: Returns the server's account, given a function that closes the connection.
-        acked: Returns the acknowledged bytes, and emits progress; called once a second.
-        interrupted: Whether the operator stops the run; called as often.
+        open_account: Opens the server's account of the push, given a function that closes the connection.
+        acked: Returns the acknowledged bytes and emits progress; called once a second.
+        interrupted: Whether the operator stops the run; called once a second.
     """
 
     image: ImageFile
@@ -99,28 +96,26 @@ class PushOrder:
 
 
 def push_to_device(task: Task, order: PushOrder) -> Result:
-    """Nornir task: push an image; return None, for the device reports nothing. See `push_image`."""
+    """Nornir task: push an image; the result is None, since the device reports nothing. See `push_image`."""
     push_image(session_of(task), order)
     return Result(host=task.host, result=None, changed=True)
 
 
 def push_image(session: DeviceSession, order: PushOrder) -> None:
-    """Write an image to a device and wait until its server confirms all of it.
-
-    The session is open, and stays as it is.
+    """Write an image to a device by SCP and wait until its server confirms all of it. The session stays open.
 
     Raises:
-        CopyFailed: The device's server refused, or ended it.
-        FileExists: Something is at the target; nothing was sent.
+        CopyFailed: The device's SCP server refused or ended the transfer.
+        FileExists: The target exists; nothing was sent.
         TransferStalled: A limit was reached; the connection was closed.
         CopyStopped: The operator stops the run; the connection was closed.
-        DeviceUnreachable: The connection was lost in the middle of it.
+        DeviceUnreachable: The connection was lost during the transfer.
     """
     host = session.name
     try:
         source = session.open_source(order.prepare)
     except (LoginRefused, DeviceUnreachable) as error:
-        # The session goes on: this is the push's fault alone, and another transport may do.
+        # The device's own session is still good: only the push failed, and another transport may work.
         raise CopyFailed(error.message, host=host, step=STEP, hint=error.hint) from None
     account = order.open_account(source.close)
     try:
@@ -138,9 +133,9 @@ def push_image(session: DeviceSession, order: PushOrder) -> None:
 
 
 def _start(session: DeviceSession, source: ScpSource, image: ImageFile, target: str) -> None:
-    """Start the device's SCP server, and check at the last moment that nothing is at the target.
+    """Start the device's SCP server, and check at the last moment that the target does not exist.
 
-    The device does not ask before it overwrites: the file is opened, and emptied, when it is announced.
+    The device overwrites without asking: it opens and empties the file when it is announced.
     """
     host = session.name
     try:
@@ -187,7 +182,7 @@ def _refused(refused: ScpRefused, host: str) -> CopyFailed:
 
 
 class _Sending:
-    """The sending thread, and its watch."""
+    """Sends a file in a thread, and ends it when a limit is reached."""
 
     def __init__(self, host: str, source: ScpSource, order: PushOrder, account: PushAccount) -> None:
         self._host, self._source, self._order, self._account = host, source, order, account
@@ -197,7 +192,7 @@ class _Sending:
         self._acked_bytes = 0
 
     def send_all(self) -> None:
-        """Send all of it, watched; raises what `push_image` does."""
+        """Send the whole file. Raises as `push_image` does."""
         sender = threading.Thread(target=self._send, name=f"push-{self._host}", daemon=True)
         sender.start()
         try:
@@ -205,7 +200,7 @@ class _Sending:
                 self._account.sample(self._source.channel())
                 self._check(time.monotonic())
         finally:
-            # Whatever was raised, sending ends.
+            # End the sending thread, whatever was raised.
             if not self._done.is_set():
                 self._source.close()
             sender.join(_LAST_JOIN_S)
@@ -279,12 +274,12 @@ class _Sending:
 
 
 LAST_ACCOUNT_S = 2.0
-
-"""Time to wait for the server's last account: the device may be at its prompt a round trip before that is complete."""
+"""Seconds to wait for the server's final account: the device may be at its prompt a round trip before it is
+complete."""
 
 
 def copy(run: DeviceRun, order: CopyOrder) -> None:
-    """Copy; repeat once where the session was lost or the device failed with our window, if that is safe."""
+    """Copy; repeat once if it is safe after a lost session, or after an overload by our window."""
     run.traces.order = order
     for may_repeat in (True, False):
         retake_copy_slot(run)
@@ -357,7 +352,7 @@ def _pull(run: DeviceRun, order: CopyOrder) -> None:
             interrupted=context.interrupted,
         )
     except (CopyFailed, DeviceRefused) as error:
-        # The device is back at its prompt: nothing is written any more.
+        # The prompt is back: nothing is written any more.
         traces.may_be_writing = False
         traces.is_theirs = isinstance(error, FileExists)
         raise
@@ -367,7 +362,7 @@ def _pull(run: DeviceRun, order: CopyOrder) -> None:
 
 
 def _push(run: DeviceRun, order: CopyOrder) -> None:
-    """Write the image to the device; the device reports no figures of its own then."""
+    """Write the image to the device, which then reports no figures of its own."""
     context, traces = run.context, run.traces
     start_copying(run)
     try:
@@ -383,7 +378,7 @@ def _push(run: DeviceRun, order: CopyOrder) -> None:
         run.run_step(COPY, push_to_device, order=pushed)
         _check_pushed(run, order)
     except FlashferryError as error:
-        # Our side closed the connection: the device writes no more than its buffers.
+        # We closed the connection: the device writes no more than its buffers.
         traces.may_be_writing = isinstance(error, DeviceUnreachable)
         traces.is_theirs = isinstance(error, FileExists)
         raise
@@ -393,11 +388,7 @@ def _push(run: DeviceRun, order: CopyOrder) -> None:
 
 
 def _check_pushed(run: DeviceRun, order: CopyOrder) -> None:
-    """Compare the report of the device's SCP server with our own account.
-
-    Raises:
-        NotDelivered: Fewer bytes than the image has were sent and acknowledged.
-    """
+    """Raise unless our own count of acknowledged bytes confirms what the device's SCP server reports."""
     assert run.traces.ticket is not None
     seen = view_of(run.context.server.progress(run.traces.ticket.ticket_id))
     if not seen.delivered:
@@ -413,7 +404,8 @@ def _limits(run: DeviceRun, order: CopyOrder) -> CopyLimits:
     platform = run.session().platform
     is_narrow = run.transport.has_channel and not any(change.is_channel for change in run.in_force)
     least_rate = least_rate_bytes_per_s(
-        platform.defaults,
+        flash_bytes_per_s=platform.defaults.flash_bytes_per_s,
+        window_bytes=platform.defaults.window_bytes,
         rtt_s=run.checked.rtt_s or ASSUMED_RTT_S,
         tuned=any(change.keyword == WINDOW_SIZE for change in run.in_force),
         channel_window_bytes=platform.ssh.default_bytes if is_narrow else None,
@@ -422,10 +414,10 @@ def _limits(run: DeviceRun, order: CopyOrder) -> CopyLimits:
 
 
 def check_target_again(run: DeviceRun, order: CopyOrder) -> None:
-    """Check the target once more: since the check a file may have appeared there, or the flash may be full.
+    """Check the target right before the copy: since the check a file may have appeared, or the flash filled up.
 
     Raises:
-        DeviceRefused: The image cannot be written there any more.
+        DeviceRefused: The image can no longer be written there.
     """
     if order.target == "null:":
         return
@@ -446,7 +438,7 @@ def check_target_again(run: DeviceRun, order: CopyOrder) -> None:
 
 
 def server_view(run: DeviceRun) -> ServerView:
-    """Return the server's account of the current copy, and emit its progress."""
+    """Return the server's view of the current copy, and emit its progress."""
     order, ticket = run.traces.order, run.traces.ticket
     assert order is not None
     assert ticket is not None

@@ -1,4 +1,4 @@
-"""Recover a copy that ended without a result, and clean up the file that a failed one left."""
+"""Recover a copy that ended without a result, and clean up the partial file of a failed one."""
 
 from __future__ import annotations
 
@@ -23,18 +23,15 @@ from tasks.partial_file import NOT_KNOWN, REMOVE, FlashFile, advice, describe_pa
 from tasks.steps import COPY_RECOVERY
 
 RECONNECT_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
-
-"""Pauses after attempts to log in again: a router that reboots takes minutes, one whose vty lines are full seconds."""
+"""Pauses between logins: a router that reboots takes minutes; one whose vty lines are full, seconds."""
 
 POLL_S = 2.0
 
 SETTLED_S = 5.0
-
-"""Flash and server that are unchanged for this long have settled: buffers are written by then."""
+"""If flash and server are unchanged for this long, all buffers are written."""
 
 STALLED_S = 20.0
-
-"""A transfer without its session that makes no progress for so long is ended: its device may have restarted."""
+"""A transfer without a session and without progress is ended after this time: its device may have restarted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +39,10 @@ class LostCopy:
     """A copy whose session was lost.
 
     Attributes:
-        target: Its destination.
-        image_bytes: Size of the image.
-        may_remove: Whether the operator allowed to remove a partial file of ours.
+        may_remove: Whether the operator allowed to remove our partial file.
         may_repeat: Whether the copy was not repeated yet.
         is_counted: Whether our server counts what the device fetches.
-        began: Whether a transfer of this run started before: what that one left is ours, too.
+        began: Whether an earlier transfer of this run started: its file is ours too.
         progress: Returns the server's account.
         end_transfer: Makes the server end the transfer.
         interrupted: Whether the operator stops the run.
@@ -65,10 +60,10 @@ class LostCopy:
 
 
 def recover_copy(task: Task, lost: LostCopy) -> Result:
-    """Nornir task: return a RecoveryDecision that is not to wait.
+    """Nornir task: wait until the lost copy can be decided, and return that RecoveryDecision.
 
     Raises:
-        DeviceUnreachable: No session could be opened any more.
+        DeviceUnreachable: No further login succeeded.
         Interrupted: The operator stops the run.
     """
     settling = _Settling(lost)
@@ -88,7 +83,7 @@ class _Settling:
         self._patience_s = copy_limits(size_bytes=lost.image_bytes, expected_bytes_per_s=SLOWEST_BYTES_PER_S).end_s
 
     def decide(self, file: FlashFile | None) -> RecoveryDecision:
-        """Decide from a reading; None is a file that the device still has open, of unknown size."""
+        """Decide from a reading. None means a file that the device still has open, of unknown size."""
         lost, seen, now = self._lost, self._lost.progress(), time.monotonic()
         flash_bytes = file.size_bytes if file is not None else None
         reading = (seen.state in RUNNING, seen.bytes_acked, flash_bytes, file is None)
@@ -116,7 +111,7 @@ class _Settling:
 
 
 def _read(task: Task, lost: LostCopy) -> FlashFile | None:
-    """Read the target on flash, with as many logins as it takes; None where the device has the file open."""
+    """Read the target on flash, with several logins if needed; None if the device has the file open."""
     for pause_s in (*RECONNECT_PAUSES_S, None):
         try:
             return file_at(session_of(task), lost.target)
@@ -142,10 +137,10 @@ def _check_interrupted(lost: LostCopy) -> None:
 
 
 def clear_copy(run: DeviceRun, order: CopyOrder, *, may_repeat: bool) -> RecoveryDecision:
-    """Find out what is left of a copy, and remove it where another copy would meet it.
+    """Find out what is left of a lost copy; remove it if the next copy would find it in its place.
 
     Raises:
-        DeviceUnreachable: The session was lost before the copy started, or none could be opened any more.
+        DeviceUnreachable: The session was lost before the copy started, or no further login succeeded.
     """
     ticket = run.traces.ticket
     if ticket is None:
@@ -174,7 +169,7 @@ def settle_copy(run: DeviceRun) -> None:
 
 
 def remove_copy(run: DeviceRun, target: str) -> None:
-    """Remove what a copy left; revoke its ticket first, so that nothing writes there any more."""
+    """Remove the file that a copy left; its ticket is revoked first, so that nothing is written there any more."""
     revoke_ticket(run)
     run.run_step(REMOVE, remove, path=target, no_larger_than_bytes=run.traces.sent_bytes)
     run.traces.began = False
@@ -195,10 +190,10 @@ def _lost_copy(run: DeviceRun, order: CopyOrder, ticket: Ticket, *, may_repeat: 
 
 
 def record_partial_file(run: DeviceRun) -> None:
-    """Record what a failed copy left so far, before the lease ends; never raises.
+    """Record the partial file of a failed copy before the lease ends. Never raises.
 
-    A run that is killed after that, while it cleans up, could not recognize the file as its own when it is resumed, and
-    recovery does not read a device that no lease holds.
+    If the run is killed during the clean-up, this record is what identifies the file as its own when it is resumed;
+    recovery reads only devices with a lease.
     """
     with suppress(Exception):
         target = _target_of_ours(run, is_known=_end_transfer(run))
@@ -207,13 +202,13 @@ def record_partial_file(run: DeviceRun) -> None:
 
 
 def clean_up(run: DeviceRun) -> None:
-    """Record what a failed copy left; remove it where it is ours and the operator allowed that."""
+    """Record the partial file of a failed copy; remove it if it is ours and the operator allowed that."""
     is_known = _end_transfer(run)
     target = _target_of_ours(run, is_known=is_known)
     if target is None:
         return
     if run.record.restore_failure is not None:
-        # Another login could lock the account.
+        # The restore failed: another login could lock the account.
         _record(run, f"{NOT_KNOWN}the device could not be looked at any more")
         return
     try:
@@ -244,9 +239,7 @@ def _end_transfer(run: DeviceRun) -> bool:
 def _target_of_ours(run: DeviceRun, *, is_known: bool) -> str | None:
     """Return the target of a copy that may have left a file: the check found none there, and a copy started.
 
-    Args:
-        run: The device's run.
-        is_known: Whether the server's account is known; otherwise the file is reported, and never removed.
+    `is_known` says whether the server's account is known; if not, the file is reported and never removed.
     """
     traces = run.traces
     has_copied = traces.ticket is not None or traces.is_from_neighbour
@@ -258,7 +251,7 @@ def _target_of_ours(run: DeviceRun, *, is_known: bool) -> str | None:
 
 
 def _record(run: DeviceRun, found: str | None) -> None:
-    """Record what a failed copy left, and what to do about it."""
+    """Record the partial file, and what to do about it."""
     text = None
     if found is not None:
         text = advice(
@@ -271,7 +264,7 @@ def _record(run: DeviceRun, found: str | None) -> None:
 
 
 def _remove_worthless(run: DeviceRun, target: str) -> None:
-    """Remove the file, once nothing writes to it any more, if it is certain to be worthless."""
+    """Remove the file, once nothing writes to it, if it is certainly not the whole image."""
     settle_copy(run)
     file = file_at(run.session(), target)
     _record(run, in_words(file))
@@ -281,7 +274,7 @@ def _remove_worthless(run: DeviceRun, target: str) -> None:
 
 
 def _is_worthless(run: DeviceRun, file: FlashFile) -> bool:
-    """Return whether a file is cut off, or has another hash; one that is merely unproven is kept."""
+    """Return whether a file is cut off or has another hash. A file that is merely unproven is kept."""
     if file.size_bytes is None:
         return False
     return _is_other_image(run) or file.size_bytes < run.context.image.size_bytes

@@ -1,4 +1,4 @@
-"""One device's run: what changes about the device while it is staged, and how its steps and events are recorded."""
+"""The mutable state of one device's run, and how its steps and events are recorded."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from tasks.tcp_config import Change
 class SlotState(Enum):
     """State of a device's copy slot.
 
-    ANNOUNCED: the next device was asked to log in again. RELEASED_EARLY: the next device has the slot although the copy
-    is not complete.
+    ANNOUNCED: the next device was asked to log in again. RELEASED_EARLY: the next device has the slot, although this
+    copy is not complete.
     """
 
     NOT_HELD = auto()
@@ -53,12 +53,11 @@ class CopyOrder:
     """What a device is to copy.
 
     Attributes:
-        image: The image.
-        target: The destination, for example `bootflash:image.bin`, or `null:`.
+        target: The destination, for example `bootflash:image.bin` or `null:`.
         kind: Kind of the copy in the store.
-        kind_tuned: Kind of the copy in the store while lines are in force that change its speed.
-        ssh: SSH algorithms to offer the device; None: those of its release.
-        is_history: Whether forecasts use its rate; not where a cipher is only tried out.
+        kind_tuned: The same while lines are in force that change its speed.
+        ssh: SSH algorithms to offer; None: those of the device's release.
+        is_history: Whether forecasts use its rate; not if a cipher is only tried.
     """
 
     image: ImageFile
@@ -71,14 +70,14 @@ class CopyOrder:
 
 @dataclass(slots=True, kw_only=True)
 class CopyTraces:
-    """What the copies of one device did so far, over all their tickets.
+    """What is known of the copies of one device, over all tickets.
 
     Attributes:
-        order: The current copy, or the last one; None before the first.
+        order: The current or last copy; None before the first.
         ticket: Its ticket; earlier ones are revoked.
         began: Whether a transfer started: a file at the target is then ours until it is proven gone.
         may_be_writing: Whether the device may still write to the target.
-        sent_bytes: The most that one copy got from us; a larger file at the target is not ours.
+        sent_bytes: The most that one copy received from us; a larger file at the target is not ours.
         is_theirs: Whether the file at the target is not ours.
         is_from_neighbour: Whether the last copy came from a neighbour, so that our server has no account of it.
     """
@@ -93,25 +92,20 @@ class CopyTraces:
 
 
 class DeviceRun(DeviceRecorder):
-    """The state of one device in a run. The steps are functions that take it.
-
-    Args:
-        task: The Nornir task of the device.
-        context: What the device shares with the others, and its own settings.
+    """The mutable state of one device in a run. Steps are functions that take it.
 
     Attributes:
-        host: The inventory's values for the device, read once.
-        traces: What its copies did so far.
-        is_logged_out: Whether it was logged out while it waited; what was read before may have changed.
+        host: The inventory's values, read once.
+        is_logged_out: Whether the device was logged out while it waited; what was read before may have changed.
         slot: State of its copy slot.
-        transport: The transport of the current copy.
-        next_transports: Transports that are tried where this one fails before the first byte.
-        served_by: The neighbour that serves the image, or None: our server does.
+        transport: Transport of the current copy.
+        next_transports: Transports to try if this one fails before the first byte.
+        served_by: The neighbour that serves the image; None: our server.
         own_interface: The interface that reaches the neighbour.
-        plan: The last plan, and what it was made from; None before the first.
-        in_force: Lines of ours that were sent, in the order of the plan.
-        applets: Dead-man applets that are on the device, or may be.
-        applet_undo: The lines that the armed applet sends.
+        plan: The last plan and its inputs; None before the first.
+        in_force: Our lines that were sent, in the order of the plan.
+        applets: Dead-man applets that are, or may be, on the device.
+        applet_undo: Lines that the armed applet sends.
         arms_applet: Whether an applet is still to be armed: it was asked for, and the device did not refuse it.
     """
 
@@ -152,22 +146,22 @@ class DeviceRun(DeviceRecorder):
 
     @property
     def checked(self) -> CheckReport:
-        """Return the check's report; the check was done."""
+        """Return the check's report; the check must have been done."""
         assert self.record.check is not None
         return self.record.check
 
     @property
     def image_path(self) -> str:
-        """Return where the image belongs on the device, for example `bootflash:image.bin`."""
+        """Return the image's path on the device, for example `bootflash:image.bin`."""
         return f"{self.checked.file_system}{self.context.image.name}"
 
     def keep(self, step: Step, report: object) -> None:
-        """Store a step's report in its field of the record, where it has one."""
+        """Store a step's report in the record, if the step has a field there."""
         if step.record_field is not None:
             self.update(**{step.record_field: report})
 
     def passed(self, step: Step) -> None:
-        """Move the device to the state after a step, where the step has one; see `move`."""
+        """Enter the state that follows a step, if it has one; see `move`."""
         if step.state is not None:
             self.move(State(step.state))
 
@@ -190,7 +184,7 @@ class DeviceRun(DeviceRecorder):
             self.move(State.FAILED)
 
     def compare_clocks(self) -> None:
-        """Compare the copy's duration by the clocks of device, server and this process, as far as they are known."""
+        """Record how the clocks of device, server and this process measured the copy, as far as known."""
         done, seen = self.record.pull, self.record.transfer
         clocks = compare_clocks(
             device_s=done.device.duration_s if done else None,
@@ -202,7 +196,7 @@ class DeviceRun(DeviceRecorder):
     def take_failure(self, error: BaseException) -> None:
         """Record the first failure; later ones are ignored.
 
-        Only what the stop itself ended counts as interrupted: a wrong hash or a refusal after Ctrl-C keeps its kind.
+        Only a step that the stop ended counts as interrupted: a wrong hash after Ctrl-C keeps its kind.
         """
         if self.record.failure is not None:
             return
@@ -218,7 +212,7 @@ class DeviceRun(DeviceRecorder):
                 self.move(State.FAILED)
 
     def _with_closed_window(self, failure: Failure) -> Failure:
-        """Return the failure as a closed window where the clock, and no person, stopped the device."""
+        """Return the failure as a closed window if the clock, not the operator, stopped the device."""
         reason = self.context.closing()
         if reason is None:
             return failure
@@ -232,11 +226,11 @@ class DeviceRun(DeviceRecorder):
         self.event(step, "note", f"note: {text}")
 
     def note_fact(self, step: str, name: str, value: object, *, prefix: str = "") -> None:
-        """Emit a record field as the reports show it."""
+        """Emit a record field in the words of the reports."""
         self.event(step, "note", f"{prefix}{fact_sentence(fact_of(name, value))}")
 
     def queued(self, step: str) -> Callable[[str], None]:
-        """Return a function that emits that the device waits before a step."""
+        """Return a function that emits why the device waits before a step."""
         return lambda text: self.event(step, "queued", text)
 
     # -- steps -------------------------------------------------------------------------------------------------------
@@ -245,7 +239,7 @@ class DeviceRun(DeviceRecorder):
         """Run a step as a Nornir subtask and return its typed result; the caller stores it.
 
         Raises:
-            Interrupted: The run is to stop, and the step is not one that runs nevertheless.
+            Interrupted: The run stops, and the step is not one that runs nevertheless.
         """
         if not step.runs_when_stopping:
             self.check_stop(step)
@@ -259,10 +253,10 @@ class DeviceRun(DeviceRecorder):
                 raise cause from None
 
     def check_stop(self, step: Step) -> None:
-        """Raise before a step where the run is to stop.
+        """Raise before a step if the run stops.
 
         Raises:
-            Interrupted: The run is to stop.
+            Interrupted: The run stops.
         """
         if self.context.interrupted():
             raise Interrupted("stopped by the operator before this step", host=self.task.host.name, step=step.word)
@@ -270,11 +264,11 @@ class DeviceRun(DeviceRecorder):
     # -- session -----------------------------------------------------------------------------------------------------
 
     def session(self) -> DeviceSession:
-        """Return the open session; open a new one where it was lost. See `session_of` for what it raises."""
+        """Return the open session, or a new one if it was lost. Raises as `session_of`."""
         return session_of(self.task)
 
     def connect(self) -> None:
-        """Log in, with a limited number of other devices at the same time."""
+        """Log in; the number of concurrent logins is limited."""
         context = self.context
         self.check_stop(CONNECT)
         with (
@@ -286,7 +280,7 @@ class DeviceRun(DeviceRecorder):
         self.is_logged_out = False
 
     def connect_again(self) -> None:
-        """Log in where the device was logged out while it waited."""
+        """Log in if the device was logged out while it waited."""
         if self.is_logged_out:
             self.connect()
 
@@ -296,7 +290,7 @@ class DeviceRun(DeviceRecorder):
         self._close("note", "note: logging out: ")
 
     def end_session(self) -> None:
-        """Log out at the end of the run; an error there must not cost the record."""
+        """Log out at the end of the run; an error there is only an event."""
         self._close("failed", "")
 
     def _close(self, status: str, prefix: str) -> None:

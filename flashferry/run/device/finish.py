@@ -1,28 +1,24 @@
-"""What follows the restore of a device that has the image: copies for its members, `install add`, the readiness check.
+"""The steps after the restore: copies for stack members, `install add`, the readiness check.
 
-No lease is held by then. If the run is killed here, the device is staged; the next run finds the image and does the
-rest.
+The lease has ended by then. If the run is killed here, the next run finds the image and does the rest.
 """
 
 from __future__ import annotations
 
 from flashferry.core.errors import FlashferryError
-from flashferry.devices.identity import identity_of
 from flashferry.images.file_name import read_file_name
-from flashferry.model.doubts import doubts_about
-from flashferry.model.record import DeviceRecord
+from flashferry.run.device.check import doubts_of
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.slots import hash_slot_in_check
-from flashferry.store.staged import doubts
 from tasks.add import ADD, AddReport, add
 from tasks.check import TargetImage
 from tasks.distribute import DISTRIBUTE, DistributionReport, distribute, has_members
-from tasks.readiness import Readiness
 from tasks.readiness.check import READY, ready
+from tasks.readiness.values import Readiness
 
 
 def finish(run: DeviceRun) -> None:
-    """Carry out the steps; the first that fails is the device's failure, and the device stays restored."""
+    """Run the steps. The first failure is the device's failure; the device stays restored."""
     if not _has_image(run) or run.context.to_null:
         return
     policy = run.context.policy
@@ -38,7 +34,7 @@ def finish(run: DeviceRun) -> None:
 
 
 def _has_image(run: DeviceRun) -> bool:
-    """Return whether the device has the image and was restored: otherwise it is recovered first."""
+    """Return whether the device has the image and is restored."""
     record = run.record
     return record.outcome.is_good and record.failure is None and record.restore_failure is None
 
@@ -52,7 +48,7 @@ def _check_readiness(run: DeviceRun) -> None:
             READY,
             ready,
             target=TargetImage.of(context.image, is_insisted=context.policy.any_image),
-            proven=_proven(record),
+            proven=_proven(run),
             failed_add=_failed_before(run) if record.added is None else None,
             signature=context.policy.verify_signature,
             expected_members=tuple(member.number for member in run.checked.version.members) or None,
@@ -68,7 +64,7 @@ def _check_readiness(run: DeviceRun) -> None:
 
 
 def _distribute(run: DeviceRun) -> None:
-    """Copy the image to the other members; a member check that fails only adds a note."""
+    """Copy the image to the other members; if they cannot be determined, only a note is added."""
     try:
         run.connect_again()
         if not has_members(run.session(), run.image_path):
@@ -83,7 +79,7 @@ def _distribute(run: DeviceRun) -> None:
         image=run.context.image.of_record(),
         remove_partial=run.context.policy.remove_partial,
         interrupted=run.context.interrupted,
-        tell=lambda line: run.event(DISTRIBUTE.word, "note", line),
+        notify=lambda line: run.event(DISTRIBUTE.word, "note", line),
     )
     run.keep(DISTRIBUTE, report)
 
@@ -98,7 +94,7 @@ def _add(run: DeviceRun) -> None:
         release=release,
         size_bytes=image.size_bytes,
         failed_before=_failed_before(run),
-        tell=lambda line: run.event(ADD.word, "note", line),
+        notify=lambda line: run.event(ADD.word, "note", line),
     )
     run.keep(ADD, report)
     run.note_fact(ADD.word, "added", report)
@@ -106,12 +102,12 @@ def _add(run: DeviceRun) -> None:
 
 def _failed_before(run: DeviceRun) -> str | None:
     """Return why an image that is listed as added may lack parts, from earlier runs of this journal."""
-    names = (run.record.host, identity_of(run.checked.facts))
-    return doubts_about(doubts(run.context.journal.directory, *names), *names, run.context.image.name).of_add
+    return doubts_of(run, run.checked).of_add
 
 
-def _proven(record: DeviceRecord) -> dict[str, str]:
-    """Return the digests that the device computed in this run, by path: its own file, and those of its members."""
+def _proven(run: DeviceRun) -> dict[str, str]:
+    """Return the digests that the device computed in this run, by path, members' files included."""
+    record = run.record
     own = record.verify or (record.check.proof if record.check is not None else None)
     found = {own.path: own.digest} if own is not None else {}
     return found | {one.path: one.digest for one in (record.distribution.copies if record.distribution else ())}

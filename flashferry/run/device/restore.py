@@ -1,4 +1,4 @@
-"""Restore a device, with as many attempts as are reasonable, and record the result in record and journal."""
+"""Restore a device, with several attempts, and record the result in record and journal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tasks.restore import restore as restore_task
 from tasks.snapshot import Snapshot
 
 RESTORE_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
-"""Pauses between attempts to restore: a router that reboots takes minutes, one whose vty lines are full seconds."""
+"""Pauses between attempts: a router that reboots takes minutes; one whose vty lines are full, seconds."""
 
 LOGINS_REFUSED = 2
-"""So many refusals end the attempts: an AAA server may be out for a moment, but many tries lock an account."""
+"""Refused logins that end the attempts: an AAA server may be out for a moment, but many tries lock an account."""
 
 
 def restore(run: DeviceRun, before: Snapshot) -> None:
-    """Restore and prove; repeat for a device that we changed: it may be rebooting, or its vty lines full."""
+    """Restore and prove. Repeated for a device that we changed: it may be rebooting, or its vty lines full."""
     is_changed = run.record.restored is not Restored.UNTOUCHED
     refused = 0
     for pause_s in (*RESTORE_PAUSES_S, None) if is_changed else (None,):
@@ -57,16 +57,16 @@ def _settle_s(run: DeviceRun) -> float:
 
 
 def _record_report(run: DeviceRun, report: RestoreReport, *, is_changed: bool) -> None:
-    """Record what restoring found.
+    """Record the result of the restore and end the lease.
 
-    The lease ends, unless our lines may come back, or the device differs from the start without proof that others
-    changed it; where no line of ours was ever set, all differences are the work of others.
+    The lease stays if our lines may come back, or if the device differs from the start without proof that others
+    changed it. If no line of ours was ever set, all differences are the work of others.
     """
     run.keep(RESTORE, report)
     _note_lost_applet(run, report)
     has_failed = run.record.failure is not None
     if is_changed and not report.is_proven:
-        # The journal keeps the device, for recovery or for the operator's decision.
+        # The journal keeps the device for recovery, or until the operator decides.
         failure = held(report, run.record.host)
         run.update(restore_failure=failure)
         run.note_event(RESTORE.word, failure.reason)
@@ -83,7 +83,7 @@ def _record_report(run: DeviceRun, report: RestoreReport, *, is_changed: bool) -
 
 
 def _note_lost_applet(run: DeviceRun, report: RestoreReport) -> None:
-    """Note where an armed applet was gone before the restore."""
+    """Add a note if an armed applet was gone before the restore."""
     armed = run.record.dead_man
     if report.applet_was_gone and armed is not None and armed.is_armed:
         run.note(
@@ -95,17 +95,12 @@ def _note_lost_applet(run: DeviceRun, report: RestoreReport) -> None:
 def _record_failure(run: DeviceRun, error: Exception, *, is_changed: bool) -> None:
     run.update(restore_failure=failure_of(RESTORE.word, error, recent_of(run.task).lines()))
     if not is_changed:
-        # Nothing was set, so nothing is left: only the proof is missing.
+        # Nothing was set: only the proof is missing.
         run.context.journal.release(run.context.run_id, run.record.host)
 
 
 def held(report: RestoreReport, host: str) -> Failure:
-    """Return why the journal keeps a device whose restore is not proven, and how to release it.
-
-    Args:
-        report: What restoring it found.
-        host: Its name in the inventory.
-    """
+    """Return why the journal keeps a device whose restore is not proven, and how to release it."""
     if report.held_by is not None:
         return Failure(step=STEP, reason=report.held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE)
     return Failure(step=STEP, reason=str(report.undecided), hint=report.decision(host), kind=Kind.RESTORE_INCOMPLETE)

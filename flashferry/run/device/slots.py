@@ -1,6 +1,6 @@
-"""Slots for a device's copy and hash.
+"""The slots for a device's copy and hash.
 
-A device is never tuned while it waits for its copy, and is logged out after a while: vty lines are few, and an
+A device is never tuned while it waits for its copy. It is logged out after a while: vty lines are few, and an
 exec-timeout would end the session without notice.
 """
 
@@ -21,16 +21,14 @@ PATIENCE_S = 60.0
 
 
 def holds_copy_slot(run: DeviceRun) -> bool:
-    """Return whether the device has its copy slot."""
+    """Return whether the device holds its copy slot."""
     return run.slot in {SlotState.HELD, SlotState.ANNOUNCED}
 
 
 def take_copy_slot(run: DeviceRun, recheck: Callable[[], None]) -> None:
-    """Wait for the copy slot of fleet and site; see `DeviceRun.is_logged_out` afterwards.
+    """Wait for the copy slot of fleet and site; afterwards the device may be logged out (`DeviceRun.is_logged_out`).
 
-    Args:
-        run: The device's run.
-        recheck: Logs in again; called where the device was logged out and its slot is near.
+    `recheck` logs in again; it is called if the device was logged out and its slot is near.
     """
     queued = run.queued(COPY.word)
 
@@ -51,7 +49,7 @@ def take_copy_slot(run: DeviceRun, recheck: Callable[[], None]) -> None:
 
 
 def copy_progressed(run: DeviceRun, so_far: Progress) -> None:
-    """Announce the slot to the next device, and release it, as the end of the copy comes near."""
+    """Announce the slot to the next device, then release it, as the copy nears its end."""
     copied = (so_far.acked_bytes, so_far.size_bytes, so_far.rate_bytes_per_s)
     if is_nearly_over(*copied):
         if holds_copy_slot(run):
@@ -63,14 +61,14 @@ def copy_progressed(run: DeviceRun, so_far: Progress) -> None:
 
 
 def retake_copy_slot(run: DeviceRun) -> None:
-    """Hold the slot again for a repeated copy where it was released early; see `take_extra_copy_slot`."""
+    """Take a slot again for a repeated copy if it was released early; see `take_extra_copy_slot`."""
     if run.slot is SlotState.RELEASED_EARLY:
         take_extra_copy_slot(run)
 
 
 def take_extra_copy_slot(run: DeviceRun) -> None:
     """Take a slot beyond the limit: the device is tuned, and a tuned device never waits."""
-    run.context.slots.copies.enter_beside(run.host.site)
+    run.context.slots.copies.enter_beyond_limit(run.host.site)
     run.slot = SlotState.HELD
 
 
@@ -84,7 +82,7 @@ def free_copy_slot(run: DeviceRun) -> None:
 
 @contextmanager
 def hash_slot(run: DeviceRun) -> Iterator[None]:
-    """Hold a slot for a hash while the block runs, with an open session."""
+    """Hold a hash slot while the block runs, with an open session."""
     pool = run.context.slots.hashes
     pool.enter(
         interrupted=run.context.interrupted,
@@ -100,5 +98,5 @@ def hash_slot(run: DeviceRun) -> Iterator[None]:
 
 
 def hash_slot_in_check(run: DeviceRun) -> AbstractContextManager[None]:
-    """Hold a slot for a hash in the middle of a dialogue: the session stays open."""
+    """Hold a hash slot during a dialogue: the device is not logged out while it waits."""
     return run.context.slots.hashes.slot(interrupted=run.context.interrupted, on_wait=run.queued(CHECK.word))

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 TICKET_LIFETIME_S = 24 * 3600
 
 RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
-"""States of a transfer that is under way."""
+"""States of a transfer under way."""
 
 
 def issue_ticket(run: DeviceRun, image: ImageFile) -> Ticket:
-    """Issue credentials for one transfer, valid from the device's addresses; revoke earlier ones."""
+    """Issue credentials for one transfer, valid from the device's addresses; earlier ones are revoked."""
     revoke_ticket(run)
     run.traces.may_be_writing = True
     ticket = run.traces.ticket = run.context.server.issue_ticket(_request(run, image))
@@ -44,24 +44,18 @@ def issue_ticket(run: DeviceRun, image: ImageFile) -> Ticket:
 
 
 def open_push(run: DeviceRun, image: ImageFile, close: Callable[[], None]) -> PushAccount:
-    """Open the server's account of a transfer that our side sends; revoke earlier tickets.
-
-    Args:
-        run: The device's run.
-        image: The image that is sent.
-        close: Ends the sender's connection.
-    """
+    """Open the server's account of a push; earlier tickets are revoked. `close` ends the sender's connection."""
     revoke_ticket(run)
     run.traces.may_be_writing = True
     account = run.context.server.open_push(_request(run, image), close)
-    # A ticket without a login: its identifier names the account.
+    # A ticket without a login; its identifier is the account's.
     run.traces.ticket = Ticket(ticket_id=account.ticket_id, username="", password="", image_name=image.name)
     return account
 
 
 def _request(run: DeviceRun, image: ImageFile) -> TicketRequest:
     links, session = run.context.links, run.session()
-    # A device of a site shares the site's cap with the site's other devices; one without a site has its own.
+    # Devices of a site share the site's cap; a device without a site has its own.
     cap = None if run.host.site else links.cap(run.host, session.peer_address)
     link = links.of(run.host, session.peer_address)
     return TicketRequest(
@@ -78,7 +72,7 @@ def _request(run: DeviceRun, image: ImageFile) -> TicketRequest:
 
 
 def _ssh_offer(run: DeviceRun) -> SshOffer | None:
-    """Return the SSH algorithms to offer: the copy's own, the fastest found by a sweep, or those of the release."""
+    """Return the SSH algorithms to offer: the copy's own, the fastest of a sweep, or those of the release."""
     checked, transport, order = run.record.check, run.transport, run.traces.order
     if checked is None or transport.is_clear_text:
         return None
@@ -89,18 +83,18 @@ def _ssh_offer(run: DeviceRun) -> SshOffer | None:
     preferred = preferences.get(checked.facts.model) if preferences else None
     if preferred is None:
         return offer
-    # The device chooses by its own order, so the fastest is offered alone.
+    # The device chooses by its own order of preference, so only the fastest is offered.
     return offer_alone(transport, offer, cipher=preferred.cipher, mac=preferred.mac)
 
 
 def last_server_error(run: DeviceRun) -> str:
-    """Return the server's last error for the current ticket; empty where there was none."""
+    """Return the server's last error for the current ticket; empty if none."""
     ticket = run.traces.ticket
     return "" if ticket is None else run.context.server.progress(ticket.ticket_id).last_error
 
 
 def revoke_ticket(run: DeviceRun) -> None:
-    """Revoke the current ticket, where there is one, and end its transfer."""
+    """Revoke the current ticket, if any, and end its transfer."""
     if run.traces.ticket is not None:
         run.context.server.revoke(run.traces.ticket.ticket_id)
 
@@ -120,7 +114,7 @@ def take_account(run: DeviceRun, seen: TransferProgress) -> None:
 
 
 def _with_policer_named(run: DeviceRun, record: TransferRecord) -> TransferRecord:
-    """Return the record with the name of the device's own policer, if that limited it: the server knows no models."""
+    """Return the record with the device's own policer named in the verdict; the server does not know the model."""
     verdict = control_plane.named(
         record.verdict,
         model=run.checked.facts.model,
@@ -145,7 +139,7 @@ def _emit_transfer(run: DeviceRun, record: TransferRecord) -> None:
 
 
 def _store_transfer(run: DeviceRun, record: TransferRecord) -> None:
-    """Store the account at once, also where the copy failed: the next plan forecasts from it."""
+    """Store the account at once, even of a failed copy: the next plan forecasts from it."""
     order, is_tuned = run.traces.order, any(change.is_tuning for change in run.in_force)
     assert order is not None
     if not order.is_history:

@@ -35,13 +35,13 @@ from tasks.tcp_config import TcpLines
 
 
 def take_neighbour(run: DeviceRun, served_by: ServedBy, own_interface: str) -> None:
-    """Copy from a neighbour first, and by the present transport where that fails."""
+    """Copy from a neighbour first; the present transport becomes the next one to try."""
     run.next_transports = (run.transport, *run.next_transports)
     run.transport, run.served_by, run.own_interface = NEIGHBOUR, served_by, own_interface
 
 
 def next_transport(run: DeviceRun) -> Transport:
-    """Change to the next transport, and return it."""
+    """Change to the next transport and return it."""
     run.served_by = None
     run.transport, *left = run.next_transports
     run.next_transports = tuple(left)
@@ -56,22 +56,20 @@ def server_port(run: DeviceRun) -> int:
 
 
 def plan_now(run: DeviceRun, before: TcpLines) -> DevicePlan:
-    """Return the plan for the present transport; the link's rate is recorded.
+    """Return the plan for the present transport, and record the link's rate.
 
-    Args:
-        run: The device's run.
-        before: The device's lines before anything of ours was set.
+    `before` has the device's lines before any of ours was set.
 
     Raises:
-        ConfigInvalid: No copy command can carry the image's name or the addresses, or our certificate is for other
-            addresses than the device connects to.
+        ConfigInvalid: No copy command can carry the image's name or the addresses, or our certificate does not cover
+            the address that the device connects to.
     """
     _check_certificate(run)
     context, session = run.context, run.session()
     link = context.links.of(run.host, session.peer_address)
     run.update(link_rate=link)
     made_from = (before, run.transport, run.served_by, run.checked, link, server_port(run))
-    # The lines of the snapshot are mostly those of the check, for which there is a plan already.
+    # The snapshot's lines mostly equal the check's, for which there is a plan already.
     if run.plan is None or run.plan[0] != made_from:
         device, address = run.host, context.server_address
         if run.served_by is not None:
@@ -97,11 +95,7 @@ def plan_now(run: DeviceRun, before: TcpLines) -> DevicePlan:
 
 
 def _check_certificate(run: DeviceRun) -> None:
-    """Check that our certificate is for the address that the device connects to.
-
-    Raises:
-        ConfigInvalid: It is not; the device itself would report no more than an error.
-    """
+    """Raise unless our certificate covers the address that the device connects to."""
     if run.context.certificate is None or not is_certified(run.transport):
         return
     address = run.context.server_address or run.host.server_address or run.checked.server_address
@@ -109,23 +103,17 @@ def _check_certificate(run: DeviceRun) -> None:
 
 
 STEP = "transport"
-
-"""The step word of its events."""
+"""The step in this module's events."""
 
 _OF_TRANSPORT = (CopyFailed, TransferStalled, DeviceRefused)
-
 """Errors that a transport may cause: no connection, no login, no common algorithm, a refused command."""
 
 
 def first_plan(run: DeviceRun, lines: TcpLines) -> DevicePlan:
-    """Return the plan for the first transport that can be planned; nothing was sent to the device yet.
-
-    Args:
-        run: The device's run.
-        lines: The device's lines.
+    """Return the plan for the first transport that can be planned; nothing has been sent to the device yet.
 
     Raises:
-        ConfigInvalid: No transport can: no copy command can carry the image's name or the addresses.
+        ConfigInvalid: No copy command of any transport can carry the image's name or the addresses.
     """
     while True:
         try:
@@ -140,7 +128,7 @@ def first_plan(run: DeviceRun, lines: TcpLines) -> DevicePlan:
 
 
 def _announce(run: DeviceRun, plan: DevicePlan) -> None:
-    """Emit how fast the copy can be at most, where there was a choice."""
+    """Emit the highest possible rate of the copy if there was a choice of transports."""
     by = run.transport.name
     has_choice = bool(run.next_transports) or by != USUAL
     if has_choice and (text := announce_choice(plan.ceilings, by)):
@@ -148,12 +136,9 @@ def _announce(run: DeviceRun, plan: DevicePlan) -> None:
 
 
 def fall_back(run: DeviceRun, error: FlashferryError, before: Snapshot) -> DevicePlan | None:
-    """Return the plan for the next transport, with its lines in force; None where the failure is final.
+    """Return the plan for the next transport, with its lines in force; None if the failure is final.
 
-    Args:
-        run: The device's run.
-        error: Why the copy failed.
-        before: The device's configuration before anything was set.
+    `error` is why the copy failed, `before` the configuration before any line was set.
 
     Raises:
         ConfigInvalid: No copy command can carry what the last transport needs.
@@ -162,11 +147,11 @@ def fall_back(run: DeviceRun, error: FlashferryError, before: Snapshot) -> Devic
     """
     if not run.next_transports or not _may_fall_back(run, error):
         return None
-    return go_on(run, error, before)
+    return use_next_transport(run, error, before)
 
 
-def go_on(run: DeviceRun, error: FlashferryError, before: Snapshot) -> DevicePlan:
-    """Return the plan for the next transport, with its lines in force; arguments and errors as of `fall_back`."""
+def use_next_transport(run: DeviceRun, error: FlashferryError, before: Snapshot) -> DevicePlan:
+    """Return the plan for the next transport, with its lines in force. Arguments and errors as `fall_back`."""
     is_lost = isinstance(error, DeviceUnreachable)
     while run.next_transports:
         _take_next(run, error)
@@ -182,7 +167,7 @@ def go_on(run: DeviceRun, error: FlashferryError, before: Snapshot) -> DevicePla
 
 
 def _may_fall_back(run: DeviceRun, error: FlashferryError) -> bool:
-    """Return whether the transport may have caused a failure, and nothing of the image is on the device."""
+    """Return whether the transport may have caused a failure and no byte of the image is on the device."""
     if run.context.interrupted() or isinstance(error, Stopped | FileExists) or run.traces.is_theirs:
         return False
     if not isinstance(error, _OF_TRANSPORT) and type(error) is not OutputNotUnderstood:
@@ -191,7 +176,7 @@ def _may_fall_back(run: DeviceRun, error: FlashferryError) -> bool:
 
 
 def _any_byte_arrived(run: DeviceRun) -> bool:
-    """Return whether anything of the image reached the device, by our server's account or by its flash."""
+    """Return whether any byte reached the device, by our server's account or by its flash."""
     order, ticket = run.traces.order, run.traces.ticket
     if order is None or ticket is None:
         return False
@@ -208,7 +193,7 @@ def _any_byte_arrived(run: DeviceRun) -> bool:
 
 
 def _take_next(run: DeviceRun, error: FlashferryError) -> None:
-    """Record the failed transport, and change to the next one."""
+    """Record the failed transport and change to the next one."""
     failed, record = run.transport.name, run.record
     tried = TransportTried(transport=failed, reason=sentence_of(error), hint=error.hint, kind=kind_of(error))
     following = next_transport(run).name
@@ -221,7 +206,7 @@ def _take_next(run: DeviceRun, error: FlashferryError) -> None:
         transfer=None,
         clocks=None,
     )
-    # In the journal at once, and only this: a run that is killed from here on is resumed with this transport.
+    # Stored at once: a run that is killed from here on is resumed with this transport.
     fallen = {"transport": following, "transports_tried": run.record.transports_tried}
     run.context.journal.record(run.context.run_id, record.host, fallen)
     vain = f"{record.source} is given up" if record.source else f"no byte came by {failed}"

@@ -1,4 +1,4 @@
-"""Set, switch and remove our configuration lines, and the dead-man applet."""
+"""Set, switch and remove our configuration lines and the dead-man applet of a device."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from flashferry.transports import NEIGHBOUR
 from tasks.applet import applet_line, new_name
 from tasks.copy import SLOWEST_BYTES_PER_S
 from tasks.dead_man import DEAD_MAN, DeadManReport, countdown_s, dead_man, undo_lines
-from tasks.read_config import Configured, read_running
+from tasks.read_config import LATE_PAUSES_S, Configured, read_running
 from tasks.restore_plan import LineState, line_state, plan_restore
-from tasks.run_marker import in_other_hands, is_mark, other_mark
+from tasks.run_marker import in_other_hands, other_mark
 from tasks.snapshot import Snapshot, kept_meanwhile
 from tasks.tcp_config import Change, TunePlan, marks_in
-from tasks.tune import LATE_PAUSES_S, STEP, TUNE, Remember, TuneReport, apply_plan, check_all_shown
+from tasks.tune import STEP, TUNE, Remember, TuneReport, apply_plan, check_all_shown
 from tasks.tune import set_again as set_again_task
 from tasks.tune import step_down as step_down_task
 from tasks.tune import tune as tune_task
@@ -43,18 +43,18 @@ def apply_other_plan(
     remember: Remember,
     before: Snapshot | None = None,
 ) -> TuneReport:
-    """Remove lines that are not needed any more, then set those that are missing.
+    """Remove our lines that another plan does not need, then set those that it misses.
 
     Args:
         session: An open session.
-        held: The lines in force; the journal has them.
-        plan: The lines to be in force instead, planned from the lines before anything was set.
-        remember: Takes the changes that hold from now on; they are on disk when it returns.
-        before: What the configuration was; see `tasks.tune.apply_plan`.
+        held: Our lines in force; the journal has them.
+        plan: The lines to have in force instead, planned from the configuration before any was set.
+        remember: Receives the changes that hold from now on; they are on disk when it returns.
+        before: The configuration before; see `tasks.tune.apply_plan`.
 
     Raises:
-        DeviceRefused: A line could not be taken back, was never shown, or was saved by others meanwhile; the device
-            does not take one of the others, or another controller holds it.
+        DeviceRefused: A line could not be removed, was never shown, was saved by others meanwhile, or is refused; or
+            another controller holds the device.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     check_all_shown(session, held)
@@ -64,21 +64,21 @@ def apply_other_plan(
     if (other := other_mark(seen.tcp.lines, marks_in(held))) is not None:
         raise in_other_hands(session.name, STEP, other)
     _check_not_kept(session, gone, seen, before)
-    # A line that is gone, after a refusal or a restart of the device, is set again.
+    # A line that is gone, refused or lost in a restart, is set again.
     kept = tuple(change for change in held if change not in gone and not _is_as_before(change, seen))
     there = {(change.keyword, change.ours) for change in kept}
     missing = tuple(change for change in plan.changes if (change.keyword, change.ours) not in there)
     if not missing:
         remember(kept)
-        return TuneReport(running=seen.tcp, not_shown=(), is_marked=any(is_mark(change.ours) for change in kept))
+        return TuneReport(running=seen.tcp, not_shown=(), is_marked=any(change.is_mark for change in kept))
     # The mark is set together with other lines and checked after them, so it is sent again.
-    marks = tuple(change for change in kept if is_mark(change.ours))
+    marks = tuple(change for change in kept if change.is_mark)
     kept = tuple(change for change in kept if change not in marks)
     missing = (*marks, *missing)
     remember((*kept, *missing))
 
     def remember_all(changes: tuple[Change, ...]) -> None:
-        # The mark is kept also where nothing was set again.
+        # The mark is kept even if nothing was set again.
         known = {change.ours for change in changes}
         remember((*kept, *(mark for mark in marks if mark.ours not in known), *changes))
 
@@ -86,7 +86,7 @@ def apply_other_plan(
 
 
 def _is_as_before(change: Change, seen: Configured) -> bool:
-    """Return whether a line of ours is not in force; one that is the default there is shown as it was before."""
+    """Return whether a line of ours is not in force. If it is the default, the device shows the line as before."""
     stands = line_state(change, seen.tcp.of(change.keyword), frozenset(seen.lines))
     return stands is LineState.BEFORE and change.shown != ""
 
@@ -94,11 +94,7 @@ def _is_as_before(change: Change, seen: Configured) -> bool:
 def _check_not_kept(
     session: DeviceSession, gone: tuple[Change, ...], seen: Configured, before: Snapshot | None
 ) -> None:
-    """Check that lines that leave the journal were not saved or archived meanwhile.
-
-    Raises:
-        DeviceRefused: They were, so that a reload or a rollback would bring them back.
-    """
+    """Raise if lines that leave the journal were saved or archived: a reload or rollback would restore them."""
     threat = kept_meanwhile(
         session,
         gone,
@@ -113,11 +109,7 @@ def _check_not_kept(
 
 
 def _without(session: DeviceSession, gone: tuple[Change, ...]) -> Configured:
-    """Remove lines and prove them gone, a mark or an applet last; return the configuration then.
-
-    Raises:
-        DeviceRefused: One is still there, or was changed by others meanwhile.
-    """
+    """Remove lines and prove them gone, mark and applet last; return the configuration. Raises if one is left."""
     seen = _taken_back(session, tuple(change for change in gone if not change.is_mark and not change.is_applet))
     closing = tuple(change for change in gone if change.is_mark or change.is_applet)
     return _taken_back(session, closing, seen) if closing else seen
@@ -150,9 +142,9 @@ def _taken_back(session: DeviceSession, gone: tuple[Change, ...], seen: Configur
 
 
 def tune(run: DeviceRun, plan: TunePlan, before: Snapshot) -> None:
-    """Set the plan's lines, or a smaller window where the device takes no other; the journal has them first.
+    """Set the plan's lines, or a smaller window if the device takes no other; the journal has them first.
 
-    Lines of ours that are already in force, as those of a speed test's first copies, do not count as a change by
+    Our lines that are already in force, such as those of a speed test's first copies, do not count as a change by
     others.
     """
     if run.in_force:
@@ -170,7 +162,7 @@ def tune(run: DeviceRun, plan: TunePlan, before: Snapshot) -> None:
         )
     except BaseException:
         if not run.record.changes:
-            # No line was sent: six attempts to restore the device would be too many.
+            # No line was sent: one attempt to restore is enough.
             run.update(restored=Restored.UNTOUCHED)
         raise
     run.context.guard.marks = marks_in(run.in_force)
@@ -180,13 +172,9 @@ def tune(run: DeviceRun, plan: TunePlan, before: Snapshot) -> None:
 
 
 def switch_lines(run: DeviceRun, plan: TunePlan, before: Snapshot, *, may_have_restarted: bool = False) -> None:
-    """Set another transport's lines in place of those in force (`flashferry.run.device.tune`).
+    """Set another transport's lines in place of those in force.
 
-    Args:
-        run: The device's run.
-        plan: What is to be in force.
-        before: The device's configuration before anything was set.
-        may_have_restarted: Whether the session was lost, so that an armed applet may be gone.
+    After a lost session an armed applet may be gone (`may_have_restarted`).
     """
     if not plan.changes and not run.in_force:
         return
@@ -208,7 +196,7 @@ def switch_lines(run: DeviceRun, plan: TunePlan, before: Snapshot, *, may_have_r
 
 
 def step_down(run: DeviceRun) -> None:
-    """Set a window that needs no scaling, for a device that failed with a larger one."""
+    """Set a window that needs no scaling, on a device that failed with a larger one."""
     report = run.run_step(
         TUNE, step_down_task, changes=run.in_force, remember=lambda changes: _set_in_force(run, changes)
     )
@@ -217,7 +205,7 @@ def step_down(run: DeviceRun) -> None:
 
 
 def set_again(run: DeviceRun) -> None:
-    """Set our lines again where they are gone: a device that restarted has its old configuration."""
+    """Set our lines again if they are gone: a device that restarted has its old configuration."""
     if run.in_force:
         arm_applet(run, run.in_force, may_have_restarted=True)
         report = run.run_step(
@@ -227,7 +215,7 @@ def set_again(run: DeviceRun) -> None:
 
 
 def hold_lines(run: DeviceRun, changes: tuple[Change, ...]) -> None:
-    """Add lines that another step is about to send to the applet and to the journal."""
+    """Record lines that another step is about to send, in the applet and in the journal."""
     run.update(restored=Restored.INCOMPLETE)
     changes = (*run.in_force, *changes)
     run.context.guard.marks = marks_in(changes)
@@ -236,18 +224,18 @@ def hold_lines(run: DeviceRun, changes: tuple[Change, ...]) -> None:
 
 
 def replace_lines(run: DeviceRun, changes: tuple[Change, ...], instead: tuple[Change, ...]) -> None:
-    """Store lines as the device shows them in place of those planned; none where they are proven gone."""
+    """Store lines as the device shows them in place of those planned; none if they are proven gone."""
     _set_in_force(run, (*(one for one in run.in_force if one not in changes), *instead))
 
 
 def may_step_down(run: DeviceRun) -> bool:
-    """Return whether a scaled window that we chose is in force, so that a smaller one may help."""
+    """Return whether a scaled window of our choice is in force, so that a smaller one may help."""
     plan = TunePlan(changes=run.in_force, may_back_off=run.context.policy.window_bytes is None)
     return plan.unscaled() is not None
 
 
 def _set_in_force(run: DeviceRun, changes: tuple[Change, ...]) -> None:
-    """Count lines as in force; they are in the journal when it returns."""
+    """Record lines as in force; they are in the journal when it returns."""
     run.in_force = changes
     _store(run)
 
@@ -277,14 +265,10 @@ def _note_tuned(run: DeviceRun) -> None:
 
 
 def arm_applet(run: DeviceRun, changes: tuple[Change, ...], *, may_have_restarted: bool = False) -> None:
-    """Arm a dead-man applet that undoes these lines, where one is asked for and the armed one does not undo them all.
+    """Arm a dead-man applet that undoes these lines, if one is asked for and the armed one does not cover them.
 
-    The journal has the applet before it is sent, and loses it once it is gone.
-
-    Args:
-        run: The device's run.
-        changes: The lines that are in force, or about to be sent.
-        may_have_restarted: Whether an armed applet may be gone.
+    The applet is in the journal before it is sent, and leaves it once it is gone. `changes` are the lines in force or
+    about to be sent; with `may_have_restarted` an armed applet may be gone.
 
     Raises:
         DeviceRefused: An applet could not be removed.

@@ -1,4 +1,4 @@
-"""One device's run as one Nornir task: the steps in their order, and the restore after them."""
+"""The run of one device as one Nornir task: the steps in order, and the restore after them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from tasks.verify import verify as verify_task
 
 
 def deliver(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
-    """Carry out the steps of a delivery in the order of their list; the caller restores, whatever is raised."""
+    """Run the steps of a delivery in the order of their list. The caller restores, whatever is raised."""
     for step in DELIVERY:
         special = _SPECIAL.get(step.word)
         if special is not None:
@@ -65,8 +65,8 @@ def _tune(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
         tune(run, plan.tune, before)
 
 
-def bring(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
-    """Copy from a neighbour or from us, by one transport after the other where that is allowed."""
+def transfer(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
+    """Copy from a neighbour or from us, by one transport after the other if that is allowed."""
     image, left = run.context.image, plan
     if run.served_by is not None:
         over_wan = fetch_from_neighbour(run, CopyOrder(image=image, target=plan.target), before)
@@ -98,15 +98,14 @@ def _prove(run: DeviceRun, plan: DevicePlan, _before: Snapshot) -> None:
 
 _SPECIAL: dict[str, Callable[[DeviceRun, DevicePlan, Snapshot], None]] = {
     TUNE.word: _tune,
-    COPY.word: bring,
+    COPY.word: transfer,
     VERIFY.word: _prove,
 }
-
 """Steps that need more than their own Nornir task."""
 
 
 def _plain_step(run: DeviceRun, step: Step, plan: DevicePlan) -> None:
-    """Carry out a step that needs no more than `Delivered`."""
+    """Run a step that needs no more than `Delivered`."""
     assert step.task is not None, f"{step.word}: a step of a delivery has a task, or a function of its own here"
     given = Delivered(image=run.context.image, target=plan.target, interrupted=run.context.interrupted)
     run.keep(step, run.run_step(step, step.task, given=given))
@@ -114,7 +113,7 @@ def _plain_step(run: DeviceRun, step: Step, plan: DevicePlan) -> None:
 
 
 def verify(run: DeviceRun, target: str) -> None:
-    """Have the device compute the hash of what it copied."""
+    """Have the device compute the hash of the file that it copied."""
     context = run.context
     report = run.run_step(
         VERIFY,
@@ -131,7 +130,7 @@ def verify(run: DeviceRun, target: str) -> None:
 
 
 def final_check(run: DeviceRun, target: str) -> None:
-    """Check after the restore that the image is still there: it may be gone, or a stack's `flash:` be another member's.
+    """Check after the restore that the image is still there: it may be gone, or `flash:` be another stack member's.
 
     One `dir`, of which the size counts; the hash is proven. A device that cannot be read any more keeps its proof.
     """
@@ -158,22 +157,21 @@ def final_check(run: DeviceRun, target: str) -> None:
 
 
 Deliver = Callable[[DeviceRun, DevicePlan, Snapshot], None]
-
-"""What is done to a device between journal and restore, given its plan and its snapshot; it may raise."""
+"""The work on a device between journal and restore, given its plan and snapshot; it may raise."""
 
 
 def stage_device(task: Task, context: RunContext) -> Result:
-    """Nornir task: stage one device and return its DeviceRecord; never raises for a device's fault."""
+    """Nornir task: stage one device and return its DeviceRecord. Never raises for a device's fault."""
     return run_device(DeviceRun(task, context), deliver)
 
 
 def run_device(run: DeviceRun, deliver: Deliver) -> Result:
-    """Carry out a device's run, store its record in the journal and return it."""
+    """Run a device, store its record in the journal and return it."""
     record = carry_out(run, deliver)
     try:
         run.context.journal.record(run.context.run_id, record.host, record)
     except JournalUnusable as error:
-        # The report matters more than its copy in the journal.
+        # The report outweighs its copy in the journal.
         record = replace(record, failure=record.failure or failure_of("record", error))
     _emit_end(run, record)
     is_changed = record.transfer is not None or record.source is not None
@@ -194,7 +192,7 @@ def _emit_end(run: DeviceRun, record: DeviceRecord) -> None:
 
 
 def carry_out(run: DeviceRun, deliver: Deliver) -> DeviceRecord:
-    """Carry out all steps and return the record."""
+    """Run all steps and return the record."""
     context, board, name = run.context, run.context.board, run.host.name
     if board is not None:
         board.enter(name, has_image=context.is_helper)
@@ -220,8 +218,8 @@ def carry_out(run: DeviceRun, deliver: Deliver) -> DeviceRecord:
 
 
 def wait_and_stage(run: DeviceRun, deliver: Deliver) -> None:
-    """Wait for a slot, with the device unchanged; then stage."""
-    # Refuses what no copy command can carry while the device is unchanged.
+    """Wait for a slot with the device unchanged, then stage it."""
+    # Fails here, with the device unchanged, if no copy command can carry the name or addresses.
     first_plan(run, run.checked.running)
     if run.context.untuned_because is not None:
         run.note(f"not tuned: {run.context.untuned_because}")
@@ -236,7 +234,7 @@ def wait_and_stage(run: DeviceRun, deliver: Deliver) -> None:
 
 
 def _serve_image_there(run: DeviceRun) -> None:
-    """Have a device that was found with the image serve it to others of its site where they need that."""
+    """Have a device that has the image already serve it to others of its site, if they need it."""
     if _is_to_be_staged(run):
         run.note("it was to serve others of its site, and the image is not there any more: stage it again")
     if run.record.outcome is not Outcome.ALREADY_THERE or not is_needed(run):
@@ -244,7 +242,7 @@ def _serve_image_there(run: DeviceRun) -> None:
     before: Snapshot = run.run_step(SNAPSHOT, snapshot)
     _acquire(run, before, (), run.image_path)
     run.update(state=State.JOURNALED)
-    # Its copy is done: the devices that it serves can be checked.
+    # It needs no copy: the devices that it will serve can be checked.
     run.context.copied()
     try:
         serve(run, run.image_path)
@@ -257,7 +255,7 @@ def _is_to_be_staged(run: DeviceRun) -> bool:
 
 
 def _stage(run: DeviceRun, deliver: Deliver) -> None:
-    """Acquire the lease, deliver, and restore, whatever was raised in between."""
+    """Take the lease, deliver, and restore, whatever was raised in between."""
     before: Snapshot = run.run_step(SNAPSHOT, snapshot)
     # Planned from the snapshot, not from the check: a line that others set in between is theirs and is restored.
     plan = plan_now(run, before.running)
@@ -277,10 +275,10 @@ def _stage(run: DeviceRun, deliver: Deliver) -> None:
 
 
 def _take_lease(run: DeviceRun, plan: DevicePlan, before: Snapshot) -> None:
-    """Write what the device was to the journal, before anything changes.
+    """Write the device's configuration to the journal, before anything changes.
 
-    Also where nothing is to be changed: without the lease, a device that a killed run left tuned, or that another run
-    has tuned, would count as unchanged.
+    Also if nothing is to be changed: without the lease, a device that a killed or another run tuned would count as
+    unchanged.
     """
     _acquire(run, before, plan.tune.changes, plan.target)
     if plan.ceilings and plan.ceilings[0].limit is Limit.SSH_WINDOW:

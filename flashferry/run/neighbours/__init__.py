@@ -1,1 +1,1 @@
-"""Devices of a site that serve each other in a run: who takes the image from where, and each side of such a copy."""
+"""Copies between devices of a site: which device takes the image from which, and each side of such a copy."""

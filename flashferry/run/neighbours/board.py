@@ -1,4 +1,4 @@
-"""The distribution tree of a site and an image, shared by the site's devices. Thread-safe.
+"""The distribution tree of a site and an image, shared by the threads of the site's devices. Thread-safe.
 
 A waiting device costs a sleeping thread. A device that serves waits here too, logged out after a while: its lines work
 without its session.
@@ -20,38 +20,29 @@ from flashferry.run.concurrency import EXPECT_S
 from inventory.host_view import HostView, view
 
 POLL_S = 1.0
-"""How often a waiting device checks whether the run is to stop; a change wakes it at once."""
+"""Interval at which a waiting device checks whether the run stops; a change wakes it at once."""
 
 AT_ONCE = 32
-"""So many devices of a site may be under way before their copy: in a tree they do not wait for the WAN's slots.
-
-With what is looked at ahead of that, it is the last row of a site of 36, which five at a time bring in two rows.
-"""
+"""Devices of a site that may be under way before their copy: in a tree they do not wait for the WAN's slots. With those
+checked ahead, this is the last row of a site of 36, which five at a time supply in two rows."""
 
 IDLE_S = 120.0
-"""A device that had none to serve for so long stops serving: it carries lines of ours meanwhile."""
+"""A device that serves none for so long stops serving: it carries our lines meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedBy:
-    """Where a device finds the image at a neighbour.
-
-    Attributes:
-        host: The neighbour, by its inventory name.
-        address: Its address, as the device reaches it.
-    """
+    """The neighbour that serves the image to a device: its inventory name, and its address as the device reaches it."""
 
     host: str
     address: str
 
 
 class SiteBoard:
-    """The tree of one site and one image.
+    """The distribution tree of one site and one image.
 
-    Args:
-        order: The site's devices, in the order in which they are taken.
-        degree: How many one serves at a time; None: as fits a site of so many.
-        clock: Seconds, going up.
+    `order` has the site's devices as they are served; `degree` is how many devices one serves at a time, None: by the
+    size of the site.
     """
 
     def __init__(
@@ -63,24 +54,24 @@ class SiteBoard:
         self._addresses: dict[str, str] = {}
         self._needed_at: dict[str, float] = {}
         self._wan_s: float | None = None
-        # Since when a device proves its copy; and how long the last proof took.
+        # Start of each running hash by device; duration of the last one.
         self._proving_at: dict[str, float] = {}
         self._proof_s = 0.0
         self._stamps: dict[str, str] = {}
 
     @property
     def wan_s(self) -> float | None:
-        """Return how long the last copy over the WAN took, in seconds; None before there was one."""
+        """Return the duration of the last copy over the WAN in seconds; None before there was one."""
         return self._wan_s
 
     def enter(self, host: str, *, has_image: bool = False) -> None:
-        """Note that a device is under way; one that has the image is waited for."""
+        """Add a device that is under way; others wait for one that has the image."""
         with self._changed:
             self._tree.enter(host, has_image=has_image)
             self._changed.notify_all()
 
     def leave(self, host: str) -> None:
-        """Note that a device has ended; one that is not under way is ignored."""
+        """Remove a device that has ended; one that is not under way is ignored."""
         with self._changed:
             if host in self._tree.members:
                 self._tree.leave(host)
@@ -99,20 +90,20 @@ class SiteBoard:
         on_patience: Callable[[], None],
         on_soon: Callable[[], None] = lambda: None,
     ) -> ServedBy | None:
-        """Wait until it is clear where a device takes the image from; None: from us, over the WAN.
+        """Wait until it is decided from which neighbour a device copies; None: from us, over the WAN.
 
         Args:
             host: The device.
-            address: Where its copy would come from, for the neighbour's list; None where that is unknown.
+            address: Source address of its copy, for the neighbour's access list; None if unknown.
             can_serve: Whether it may serve others later.
-            interrupted: Whether the run is to stop.
-            patience_s: After so many seconds `on_patience` is called, once.
-            on_wait: Called with the reason of a wait.
+            interrupted: Whether the run stops.
+            patience_s: Seconds after which `on_patience` is called, once.
+            on_wait: Called with the reason for the wait.
             on_patience: Frees what must not be held for long.
-            on_soon: Called once, when its turn is near, to prepare again. What it raises ends the wait.
+            on_soon: Called once when its turn is near, to prepare again. An exception from it ends the wait.
 
         Raises:
-            Interrupted: The run is to stop.
+            Interrupted: The run stops.
         """
         self._wait(host, address, can_serve=can_serve)
         waiting = _Waiting(since_s=self._clock(), patience_s=patience_s, on_patience=on_patience, on_soon=on_soon)
@@ -145,7 +136,7 @@ class SiteBoard:
             if member.stand is Stand.CHILD and member.is_fetching:
                 if member.parent is not None:
                     return ServedBy(host=member.parent, address=self._addresses[member.parent])
-                # It was let in, and its parent ended before this thread saw that: it waits for another.
+                # It was admitted, but its parent ended before this thread saw that: it waits for another parent.
                 self._tree.wait(host, can_serve=member.can_serve)
                 self._changed.notify_all()
             return _NOT_YET
@@ -156,35 +147,32 @@ class SiteBoard:
                 self._changed.wait(POLL_S)
 
     def proving(self, host: str) -> None:
-        """Note that a device has its copy and proves it: the devices that it will serve log in again meanwhile."""
+        """Record that a device hashes its copy: the devices that it will serve log in again meanwhile."""
         with self._changed:
             self._proving_at[host] = self._clock()
             self._changed.notify_all()
 
     def _is_soon(self, host: str) -> bool:
-        """Return whether a waiting device has its place, or gets it when the current proofs end."""
+        """Return whether a waiting device has its place in the tree, or gets it when the current hashes end."""
         with self._changed:
             until_s = self._clock() + EXPECT_S - self._proof_s
             near = sum(at_s <= until_s for at_s in self._proving_at.values())
             return self._tree.members[host].stand is Stand.CHILD or host in self._tree.next_with(near)
 
     def keep_stamp(self, host: str, stamp: str) -> None:
-        """Store the time stamp of a device's file after its proof: while it is unchanged, no new proof is needed."""
+        """Store the time stamp of a proven file: while it is unchanged, the file need not be hashed again."""
         with self._changed:
             self._stamps[host] = stamp
 
     def stamp_of(self, host: str) -> str:
-        """Return the time stamp of a device's proven file; empty where it was not read."""
+        """Return the time stamp of a device's proven file; empty if it was not read."""
         with self._changed:
             return self._stamps.get(host, "")
 
     def prove(self, host: str, address: str, *, wan_s: float | None = None) -> None:
-        """Note that a device has proven the image.
+        """Record that a device has proven the image, and its address for others.
 
-        Args:
-            host: The device.
-            address: Where others reach it.
-            wan_s: How long its copy over the WAN took, or None where it came from elsewhere.
+        `wan_s` is the duration of its copy over the WAN; None if the image came from elsewhere.
         """
         with self._changed:
             self._wan_s = self._wan_s if wan_s is None else wan_s
@@ -196,20 +184,20 @@ class SiteBoard:
             self._changed.notify_all()
 
     def let_down(self, host: str) -> None:
-        """Note that a device's neighbour failed."""
+        """Record that the neighbour of a device failed."""
         with self._changed:
             self._tree.let_down(host)
             self._changed.notify_all()
 
     def blame(self, host: str) -> None:
-        """Note that what a device served was not the image."""
+        """Record that the file that a device served was not the image."""
         with self._changed:
             if host in self._tree.members:
                 self._tree.blame(host)
             self._changed.notify_all()
 
     def to_admit(self, host: str) -> dict[str, str]:
-        """Return the devices to admit: addresses by name. Waits a little where there is none."""
+        """Return the addresses of the devices to admit, by name. Waits a little if there is none."""
         with self._changed:
             if not (found := self._not_admitted(host)):
                 self._changed.wait(POLL_S)
@@ -221,28 +209,23 @@ class SiteBoard:
         return {one: self._addresses[one] for one in waiting}
 
     def admitted(self, host: str, children: Mapping[str, str]) -> None:
-        """Note that a serving device has let some in; not those who have gone meanwhile, or to another."""
+        """Record that a serving device admitted some; devices that left or changed their address are skipped."""
         with self._changed:
             for child in set(children) & set(self._tree.children(host)):
-                # By the address that the list has: one that came back meanwhile may have another.
+                # Only by the address in the access list: a device that returned meanwhile may have another.
                 if self._addresses[child] == children[child]:
                     self._tree.begin(child)
             self._changed.notify_all()
 
     def helpers(self, proven: Collection[str], devices: int) -> tuple[str, ...]:
-        """Return which devices with the image serve: the first ones, as many as the others need.
-
-        Args:
-            proven: The devices with the image.
-            devices: How many others there are.
-        """
+        """Return which of the devices with the image serve: as many as `devices` others need, the first ones first."""
         with self._changed:
             members = ((host, self._tree.members.get(host)) for host in self._tree.order if host in proven)
             able = tuple(host for host, one in members if one is None or (one.can_serve and not one.takes_no_children))
             return able[: -(-devices // self._tree.degree)]
 
     def cannot_serve(self, host: str) -> None:
-        """Note that a device could not let its children in."""
+        """Record that a device could not admit its children."""
         with self._changed:
             self._tree.release(host)
             self._changed.notify_all()
@@ -260,7 +243,7 @@ class SiteBoard:
             return self._tree.is_needed(host) and self._clock() - self._needed_at[host] < IDLE_S
 
     def end(self, host: str) -> None:
-        """Note that a device serves no more."""
+        """Record that a device serves no more."""
         with self._changed:
             self._tree.close(host)
             self._changed.notify_all()
@@ -271,7 +254,7 @@ _NOT_YET = object()
 
 @dataclass(slots=True, kw_only=True)
 class _Waiting:
-    """The state of a wait: frees what is held, and prepares again when the turn is near."""
+    """The state of a wait: calls `on_patience` when it is long, `on_soon` when the turn is near."""
 
     since_s: float
     patience_s: float
@@ -291,14 +274,10 @@ class _Waiting:
 
 
 class Neighbourhood:
-    """The trees of a run: one for each site that allows it and each image there.
-
-    Args:
-        views: The devices.
-        images: The image of each.
+    """The distribution trees of a run: one for each site that allows it and each image there.
 
     Attributes:
-        sites: Names of the sites that have one.
+        sites: Names of the sites that have a tree.
     """
 
     def __init__(self, views: Mapping[str, HostView], images: Mapping[str, ImageFile]) -> None:
@@ -313,12 +292,12 @@ class Neighbourhood:
             self._board_of |= dict.fromkeys(names, board)
 
     def board_of(self, host: str) -> SiteBoard | None:
-        """Return the tree of a device; None where it takes no part."""
+        """Return the tree of a device; None if it takes no part in one."""
         return self._board_of.get(host)
 
 
 def objection(device: HostView) -> str:
-    """Return why a device takes no part in what its site allows, or is not allowed at all; empty where it does."""
+    """Return why a device takes no part in its site's tree; empty if it does."""
     if not device.neighbours or device.site is None:
         return "its site's inventory does not say 'neighbours: true'"
     if device.clear_text is False:
@@ -329,13 +308,7 @@ def objection(device: HostView) -> str:
 
 
 def may_serve(done: Iterable[str], left: Iterable[str], inventory: Mapping[str, Host]) -> tuple[str, ...]:
-    """Return those of some devices with the image that are at a site of others which lack it, where both take part.
-
-    Args:
-        done: Names of devices with the image; who has left the inventory is left out.
-        left: Names of devices without it.
-        inventory: All devices.
-    """
+    """Return the devices with the image whose site has devices without it (`left`), if both take part in a tree."""
 
     def place(host: str) -> str | None:
         found = view(inventory[host])

@@ -1,4 +1,4 @@
-"""Copies between devices of a site: to fetch from a neighbour, and to serve others."""
+"""Copies between devices of a site: fetch from a neighbour, and serve others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flashferry.run.device.copy_recovery import LostCopy, recover_copy, remove_c
 from flashferry.run.device.device_run import CopyOrder, DeviceRun
 from flashferry.run.device.slots import PATIENCE_S, take_extra_copy_slot
 from flashferry.run.device.transports import STEP as TRANSPORT
-from flashferry.run.device.transports import go_on, take_neighbour
+from flashferry.run.device.transports import take_neighbour, use_next_transport
 from flashferry.run.device.tune import hold_lines, replace_lines
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.neighbours.board import SiteBoard, objection
@@ -33,19 +33,16 @@ from tasks.snapshot import Snapshot
 from tasks.steps import COPY_RECOVERY
 
 STALL_S = 30.0
-
-"""A neighbour that sends nothing for so long is given up: the WAN is left."""
+"""A neighbour that sends nothing for so many seconds is given up for the WAN."""
 
 
 def choose_source(run: DeviceRun, recheck: Callable[[], None]) -> bool:
     """Wait until it is known where the image comes from; return whether it is a neighbour.
 
-    Args:
-        run: The device's run.
-        recheck: Logs in again; called where the device was logged out and its turn is near.
+    `recheck` logs in again; it is called if the device was logged out and its turn is near.
 
     Raises:
-        Interrupted: The run is to stop.
+        Interrupted: The run stops.
         DeviceUnreachable: The session was lost.
     """
     context, board = run.context, run.context.board
@@ -77,21 +74,16 @@ def choose_source(run: DeviceRun, recheck: Callable[[], None]) -> bool:
 
 
 def proof_started(run: DeviceRun) -> None:
-    """Report to the site that the device has its copy and proves it now: the next devices log in again."""
+    """Record on the site's board that the device hashes its copy now: the next devices log in again."""
     if run.context.board is not None:
         run.context.board.proving(run.host.name)
 
 
 def fetch_from_neighbour(run: DeviceRun, order: CopyOrder, before: Snapshot) -> DevicePlan | None:
-    """Copy from the neighbour; return the plan for the WAN where that was given up, None where the copy is done.
-
-    Args:
-        run: The device's run.
-        order: What to copy.
-        before: The device's configuration before anything was set.
+    """Copy from the neighbour; return None if done, or the plan for the WAN if the neighbour was given up.
 
     Raises:
-        FlashferryError: The copy failed, and going on was not allowed, or failed as well.
+        FlashferryError: The copy failed, and the WAN may not be used or failed as well.
     """
     run.traces.order = order
     try:
@@ -111,7 +103,7 @@ def _attempt(run: DeviceRun, order: CopyOrder) -> None:
     check_target_again(run, order)
     start_copying(run)
     traces.is_from_neighbour = traces.may_be_writing = traces.began = True
-    # A neighbour has no more than the image: a larger file at the target is not ours.
+    # A neighbour sends no more than the image: a larger file at the target is not ours.
     traces.sent_bytes = max(traces.sent_bytes, order.image.size_bytes)
     try:
         done: CopyReport = run.run_step(
@@ -129,7 +121,7 @@ def _attempt(run: DeviceRun, order: CopyOrder) -> None:
         run.drop_session()
         raise
     except FlashferryError as error:
-        # The device is back at its prompt: nothing is written any more. A copy that it refused did not start.
+        # The prompt is back: nothing is written any more. A refused copy did not start.
         traces.may_be_writing, traces.began = False, not isinstance(error, DeviceRefused)
         traces.is_theirs = isinstance(error, FileExists)
         raise
@@ -143,7 +135,7 @@ def _attempt(run: DeviceRun, order: CopyOrder) -> None:
 
 
 def _emit_marks(run: DeviceRun, marks: int) -> None:
-    """Emit how many progress marks the device printed; what a mark stands for is not known."""
+    """Emit how many progress marks the device printed; the bytes per mark are not known."""
     if marks:
         run.event(COPY.word, "progress", f"{marks} marks by the device, from {run.record.source}")
 
@@ -165,7 +157,7 @@ def _copied(run: DeviceRun) -> None:
 
 
 def _give_up(run: DeviceRun, order: CopyOrder, error: FlashferryError, before: Snapshot) -> DevicePlan | None:
-    """Give the neighbour up; return the plan for the WAN, or None where the image is complete all the same."""
+    """Give the neighbour up; return the plan for the WAN, or None if the image is complete nevertheless."""
     if run.context.board is not None:
         run.context.board.let_down(run.host.name)
     found = _recover(run, order, error)
@@ -179,11 +171,11 @@ def _give_up(run: DeviceRun, order: CopyOrder, error: FlashferryError, before: S
     if found.decision is Decision.REMOVE_AND_AGAIN:
         remove_copy(run, order.target)
     take_extra_copy_slot(run)
-    return go_on(run, error, before)
+    return use_next_transport(run, error, before)
 
 
 def _recover(run: DeviceRun, order: CopyOrder, error: FlashferryError) -> RecoveryDecision:
-    """Return what to do about what the copy left on flash, once nothing writes there any more."""
+    """Decide about the file that the copy left, once nothing writes to it any more."""
     if not isinstance(error, DeviceUnreachable) and file_at(run.session(), order.target).size_bytes is None:
         return RecoveryDecision(decision=Decision.AGAIN, reason="no file is left on flash")
     unseen = TransferProgress(
@@ -208,7 +200,7 @@ def _recover(run: DeviceRun, order: CopyOrder, error: FlashferryError) -> Recove
 
 @contextmanager
 def blame_for_other_bytes(run: DeviceRun) -> Iterator[None]:
-    """Mark the neighbour as unfit to serve where the hash inside the block is not the image's."""
+    """Mark the neighbour as unfit to serve if the hash computed in the block is not the image's."""
     served_by = run.served_by
     try:
         yield
@@ -219,7 +211,7 @@ def blame_for_other_bytes(run: DeviceRun) -> Iterator[None]:
 
 
 def is_needed(run: DeviceRun) -> bool:
-    """Report the device as having the image; return whether another device of its site needs it to serve.
+    """Record the device as having the image; return whether another device of its site needs it to serve.
 
     Raises:
         DeviceUnreachable: The session was lost.
@@ -230,18 +222,13 @@ def is_needed(run: DeviceRun) -> bool:
     board.prove(name, run.session().peer_address)
     found = board.is_serving(name) and board.is_needed(name)
     if not found:
-        # Devices that come later do not wait for it: it goes on with other work.
+        # Later devices must not wait for it: it continues with other steps.
         board.end(name)
     return found
 
 
 def serve(run: DeviceRun, path: str) -> None:
-    """Serve a proven file while other devices need it.
-
-    Args:
-        run: The device's run.
-        path: The file, for example `bootflash:image.bin`.
-    """
+    """Serve a proven file, for example `bootflash:image.bin`, while other devices need it."""
     board, name, record = run.context.board, run.host.name, run.record
     if board is None or not record.outcome.is_good:
         return
@@ -287,7 +274,7 @@ class NeighbourService:
                 run.log_out()
 
     def _take(self, children: dict[str, str]) -> None:
-        """Admit some devices; where the device refuses the lines for that, it serves no further ones."""
+        """Admit some devices; if the device refuses the lines, it serves no further ones."""
         run, board, name = self._run, self._board, self._run.host.name
         run.connect_again()
         reason = self.admit(tuple(dict.fromkeys(children.values())))
@@ -301,7 +288,7 @@ class NeighbourService:
         board.admitted(name, children)
 
     def admit(self, addresses: tuple[str, ...]) -> str:
-        """Admit addresses, and open the service before the first; return why that failed, or an empty text."""
+        """Admit addresses, opening the service before the first; return why that failed, or an empty text."""
         return self._open(addresses) if self.plan is None else self._extend(self.plan, addresses)
 
     def _open(self, addresses: tuple[str, ...]) -> str:

@@ -185,12 +185,12 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             path=path,
         )
     elif run.state is RunState.DIED and any(one.phase is Phase.NOT_STARTED for one in run.devices):
+        left = f"{counted(run.whole.not_begun, 'device')} {Phase.NOT_STARTED.label}"
         yield ActionItem(
             key=f"died {run.run_id}",
             urgency=Urgency.HELD,
             what=run.run_id,
-            sentence="died; nothing is left changed, "
-            f"{counted(run.whole.not_begun, 'device')} {Phase.NOT_STARTED.label}",
+            sentence=f"died; nothing is left changed, {left}",
             path=path,
         )
     if run.is_alive:
@@ -335,7 +335,10 @@ def _now_row(snapshot: Snapshot, items: Sequence[ActionItem], runs: Sequence[Run
 
 def _ends(sums: Totals) -> Row:
     """Return the number of devices per end that is not done, coloured if not 0."""
-    return {phase.name.lower(): Cell(str(sums.of(phase)), phase.tone if sums.of(phase) else "") for phase in NOT_DONE}
+    return {
+        phase.value.replace(" ", "_"): Cell(str(sums.of(phase)), phase.tone if sums.of(phase) else "")
+        for phase in NOT_DONE
+    }
 
 
 def _not_done(sums: Totals) -> Cell:

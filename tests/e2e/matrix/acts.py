@@ -15,7 +15,8 @@ from flashferry.lab.state import ask
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.monitor.events import Event
 from flashferry.run.recover import recover
-from flashferry.run.run import RunOptions, run_fleet
+from flashferry.run.request import RunOptions
+from flashferry.run.run import run_fleet
 from flashferry.store.journal import Journal
 from inventory.nornir_loader import open_inventory
 from tests.e2e.matrix.cells import Job, named

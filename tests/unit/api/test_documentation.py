@@ -30,7 +30,7 @@ def test_every_job_is_on_the_page(page: str) -> None:
     helpers = {
         name for name in functions if name.endswith(("_notices", "_code", "_reported_by")) or name.startswith("check_")
     }
-    helpers |= {"checked_image", "job_for_resume", "look_at_host", "image_catalogue", "journal_in", "whole_fleet"}
+    helpers |= {"checked_image", "job_for_resume", "check_host", "image_catalogue", "journal_in", "whole_fleet"}
     helpers |= {"with_credentials", "write_report"}
     assert {name for name in functions - helpers if not re.search(rf"\b{name}\b", page)} == set()
 

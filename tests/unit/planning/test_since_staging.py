@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flashferry.planning.readiness import since_staging
 from flashferry.store.staged import Staged
-from tasks.readiness import Asked, Condition, Met, Readiness, Verdict
+from tasks.readiness.values import Asked, Condition, Met, Readiness, Verdict
 
 THEN = Staged(
     run_id="20261120-220000-ab12",

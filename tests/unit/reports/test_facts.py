@@ -25,7 +25,7 @@ from flashferry.reports.model import DeviceReport
 from tasks.add import AddOutcome, AddReport
 from tasks.dead_man import DeadManReport
 from tasks.distribute import DistributionReport, MemberCopy
-from tasks.readiness import Asked, Condition, Met, Readiness, Verdict
+from tasks.readiness.values import Asked, Condition, Met, Readiness, Verdict
 
 MEMBER = MemberCopy(place="2", path="flash-2:x.bin", digest="b" * 32, duration_s=4.0)
 LACKING = Condition(name=Asked.REGISTER, met=Met.NOT_MET, sentence="the register is 0x2142", command="show boot")

@@ -74,7 +74,7 @@ def test_readiness_knows_what_earlier_runs_saw(monkeypatch, tmp_path):
     monkeypatch.setattr(one_device, "check_readiness", look)
     work = object.__new__(one_device._Work)
     work._name = "r1"
-    work._device = SimpleNamespace(wanted=SimpleNamespace(image=SimpleNamespace(name="cat9k.bin")))
+    work._device = SimpleNamespace(target=SimpleNamespace(image=SimpleNamespace(name="cat9k.bin")))
     work._context = SimpleNamespace(
         signature=True,
         hash_speeds={},

@@ -14,7 +14,7 @@ from flashferry.transports.listeners import HOST_KEYS
 
 
 def finding(name: str, state: Path) -> module.Finding:
-    (found,) = [one for one in module.look_at_host(None, state=state) if one.name == name]
+    (found,) = [one for one in module.check_host(None, state=state) if one.name == name]
     return found
 
 

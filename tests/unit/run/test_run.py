@@ -9,7 +9,8 @@ from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 
 from flashferry.run import run
-from flashferry.run.run import RunOptions, run_fleet
+from flashferry.run.request import RunOptions
+from flashferry.run.run import run_fleet
 
 
 @pytest.fixture
@@ -34,13 +35,13 @@ def image(folder):
 
 def test_a_run_takes_the_open_files_that_it_may(few_files, journal, tmp_path, monkeypatch):
     """A fleet under way needs more than a shell's soft limit; the lack of one would show in the midst of restoring."""
-    monkeypatch.setattr(run._Run, "through", lambda *given: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    monkeypatch.setattr(run._Run, "execute", lambda *given: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     assert run_fleet(routers(1), image(tmp_path), RunOptions(), journal=journal) == few_files
 
 
 def test_a_run_s_size_decides_on_shared_memory(journal, tmp_path, monkeypatch):
-    """Before the first thread of a run allocates, malloc is told for how many devices it is to be kept small."""
-    told = []
-    monkeypatch.setattr(run, "share_arenas", told.append)
-    monkeypatch.setattr(run._Run, "through", lambda *given: list(told))
+    """Before the first thread of a run allocates, the number of devices decides whether threads share memory."""
+    counts = []
+    monkeypatch.setattr(run, "share_arenas", counts.append)
+    monkeypatch.setattr(run._Run, "execute", lambda *given: list(counts))
     assert run_fleet(routers(3), image(tmp_path), RunOptions(), journal=journal) == [3]

@@ -118,7 +118,7 @@ def test_who_gives_up_waits_at_the_gate_no_more(gate):
 def test_one_beside_the_others_is_claimed(gate):
     """A device that is tuned never waits; its slot goes back with its number."""
     pool = SlotPool("copy", 1, lambda site: 1, gate)
-    pool.enter_beside("AMS")
+    pool.enter_beyond_limit("AMS")
     assert gate.claimed == [("AMS", 1)]
     pool.leave("AMS")
     assert gate.held == [-1]

@@ -96,7 +96,7 @@ def test_who_enters_beside_the_others_keeps_the_next_one_waiting():
     holder = Visitor(pool, "a")
     assert holder.inside.wait(PATIENCE_S)
     (next_one,) = waiting(pool, 1, key="a")
-    pool.enter_beside("a")
+    pool.enter_beyond_limit("a")
     assert pool.inside == 2
     holder.leave.set()
     until(lambda: pool.inside == 1, "one inside")

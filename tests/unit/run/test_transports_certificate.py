@@ -13,7 +13,7 @@ from flashferry.lab.authority import Authority
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.transports import first_plan
-from flashferry.run.host_check import look_at_host
+from flashferry.run.host_check import check_host
 from flashferry.run.request import RunOptions
 from flashferry.run.server import transports_of, transports_to_reach
 from tests.unit.run.device.scripted import Steps, context
@@ -122,7 +122,7 @@ def test_the_doctor_looks_at_it(issued, given, is_good, words):
         "certificate": {"certificate": files.certificate},
         "swapped": {"certificate": files.key, "key": files.certificate},
     }[given]
-    findings = {one.name: one for one in look_at_host(None, **asked)}
+    findings = {one.name: one for one in check_host(None, **asked)}
     assert (findings["certificate"].is_good, words in findings["certificate"].found) == (is_good, True)
     assert findings["certificate"].is_good or findings["certificate"].advice
     assert {"FTP port 21", "HTTP port 80", "SCP and SFTP port 22", "HTTPS port 443"} <= set(findings)
@@ -132,7 +132,7 @@ def test_the_doctor_looks_at_it(issued, given, is_good, words):
 def test_the_doctor_says_what_to_do_about_a_port_in_use(monkeypatch):
     """With the port that is taken instead."""
     monkeypatch.setattr("flashferry.run.host_check.may_bind", lambda port: "in use" if port == 22 else "")
-    (ssh,) = [one for one in look_at_host(None) if one.name == "SCP and SFTP port 22"]
+    (ssh,) = [one for one in check_host(None) if one.name == "SCP and SFTP port 22"]
     assert (ssh.is_good, ssh.found) == (False, "in use")
     assert "2222 is used instead" in ssh.advice
     assert "--ssh-port" in ssh.advice

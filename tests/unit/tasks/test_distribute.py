@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.devices.errors import CopyFailed, DeviceRefused, FileExists, ImageCorrupt
 from flashferry.images.image import Image
-from tasks.distribute import hand_on, has_members
+from tasks.distribute import copy_to_members, has_members
 
 NAME = "cat9k_iosxe.17.09.05.SPA.bin"
 CONTENT = b"x" * 1000
@@ -97,8 +97,8 @@ class Stack:
             self.held[target] = self.lands
         return f"Copy in progress...C\n{IMAGE.size_bytes} bytes copied in 0.2 secs (5000 bytes/sec)\n"
 
-    def hand_on(self, **options):
-        return hand_on(self.device, f"flash:{NAME}", IMAGE, **options)
+    def copy_to_members(self, **options):
+        return copy_to_members(self.device, f"flash:{NAME}", IMAGE, **options)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def stack(table_device):
 def test_every_other_member_gets_it_and_is_proven(stack) -> None:
     """Two copies, two hashes; what they cost is kept."""
     device = stack()
-    report = device.hand_on()
+    report = device.copy_to_members()
     assert device.copied == [f"flash-2:{NAME}", f"flash-3:{NAME}"]
     assert [(one.place, one.digest == IMAGE.sha512, one.was_there) for one in report.copies] == [
         ("2", True, False),
@@ -123,14 +123,14 @@ def test_a_members_file_has_its_size_checked(stack, lands, found) -> None:
     device = stack()
     device.lands = lands
     with pytest.raises(ImageCorrupt, match=f"flash-2:{NAME} complete, expected 1,000 bytes there, {found}"):
-        device.hand_on()
+        device.copy_to_members()
     assert device.copied == [f"flash-2:{NAME}"]
 
 
 def test_what_is_there_is_proven_and_not_copied(stack) -> None:
     """A run that died after the first member goes on with the second."""
     device = stack(held={f"flash-2:{NAME}": IMAGE.size_bytes})
-    report = device.hand_on()
+    report = device.copy_to_members()
     assert device.copied == [f"flash-3:{NAME}"]
     assert [one.was_there for one in report.copies] == [True, False]
 
@@ -139,7 +139,7 @@ def test_install_mode_does_it_by_itself(stack) -> None:
     """Nothing is copied; `install add` hands the packages on."""
     device = stack(mode="INSTALL")
     device.version = device.version.replace("cat9k_iosxe.17.06.01.SPA.bin", "packages.conf")
-    assert device.hand_on().copies == ()
+    assert device.copy_to_members().copies == ()
     assert device.copied == []
 
 
@@ -148,7 +148,7 @@ def test_a_member_that_does_not_take_part_is_named(stack, state) -> None:
     """Nothing is copied to any, since the box is not whole."""
     device = stack(second=state)
     with pytest.raises(DeviceRefused, match="member 2"):
-        device.hand_on()
+        device.copy_to_members()
     assert device.copied == []
 
 
@@ -163,13 +163,13 @@ def test_a_member_that_leaves_in_between_is_named(stack) -> None:
 
     device._copy = leaves
     with pytest.raises(DeviceRefused, match="member 2 left or is not ready any more"):
-        device.hand_on()
+        device.copy_to_members()
 
 
 def test_another_hash_on_a_member_is_told_with_its_path(stack) -> None:
     """The copy inside the box may be spoilt as well as one over the link."""
     with pytest.raises(ImageCorrupt, match=f"flash-3:{NAME}"):
-        stack(spoils="flash-3").hand_on()
+        stack(spoils="flash-3").copy_to_members()
 
 
 @pytest.mark.parametrize("size_bytes", [10, 5000])
@@ -177,7 +177,7 @@ def test_another_file_of_that_name_stays(stack, size_bytes) -> None:
     """Nothing is overwritten and nothing removed without leave."""
     device = stack(held={f"flash-2:{NAME}": size_bytes})
     with pytest.raises(FileExists, match="flash-2:"):
-        device.hand_on()
+        device.copy_to_members()
     assert device.copied == []
 
 
@@ -186,7 +186,7 @@ def test_too_little_room_is_told_before_the_copy(stack) -> None:
     device = stack()
     device.free_bytes = 900
     with pytest.raises(DeviceRefused, match=r"flash-2:: expected 1,021 bytes free, found 900"):
-        device.hand_on()
+        device.copy_to_members()
     assert device.copied == []
 
 
@@ -195,7 +195,7 @@ def test_a_copy_without_its_line_is_none(stack) -> None:
     device = stack()
     device._copy = lambda target: f"%Error copying {target} (Not enough space on device)\n"
     with pytest.raises(CopyFailed, match="Not enough space on device"):
-        device.hand_on()
+        device.copy_to_members()
 
 
 def test_a_device_that_is_alone_costs_one_command(table_device) -> None:
@@ -214,7 +214,7 @@ def test_how_fast_it_copied_is_kept_for_the_next_plan(stack, monkeypatch) -> Non
     def speed(*held: str) -> float | None:
         device = stack(held={f"{system}:{NAME}": IMAGE.size_bytes for system in held})
         device.takes = lambda: now_s.__setitem__(0, now_s[0] + 2)
-        return device.hand_on().bytes_per_s
+        return device.copy_to_members().bytes_per_s
 
     assert speed() == 500
     assert speed("flash-2") == 500
@@ -223,7 +223,7 @@ def test_how_fast_it_copied_is_kept_for_the_next_plan(stack, monkeypatch) -> Non
 
 def test_a_copy_too_short_to_tell_tells_no_speed(stack) -> None:
     """A stand-in copies at once."""
-    assert stack().hand_on().bytes_per_s is None
+    assert stack().copy_to_members().bytes_per_s is None
 
 
 @pytest.mark.parametrize("states", ["Command authorization failed.\n", "\n", "strange\n"])
@@ -239,4 +239,4 @@ def test_a_standby_that_nobody_tells_of_is_not_taken_for_none(table_device, stat
         }
     )
     with pytest.raises(DeviceRefused, match="expected the standby to be there and ready"):
-        hand_on(device, f"bootflash:{NAME}", IMAGE)
+        copy_to_members(device, f"bootflash:{NAME}", IMAGE)

@@ -12,10 +12,11 @@ from flashferry.model.doubts import Remembered
 from flashferry.model.record import failure_of
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.reports.facts import record_facts
+from flashferry.run.device import check as device_check
 from flashferry.run.device import finish as device_finish
 from tasks.add import AddOutcome, AddReport
 from tasks.distribute import DistributionReport, MemberCopy
-from tasks.readiness import Asked, Condition, Met, Readiness, Verdict
+from tasks.readiness.values import Asked, Condition, Met, Readiness, Verdict
 from tasks.verify import VerifyReport
 from tests.unit.run.device.scripted import Steps, checked, context
 
@@ -224,7 +225,7 @@ def test_the_look_is_given_what_the_run_proved(staged):
 def test_an_add_that_failed_in_an_earlier_run_is_known_to_the_next_one(staged, monkeypatch, then):
     """To its own add, and to a look alone, also where the device has another name in the inventory by now."""
     known = {"x.bin": (Remembered(run_id="RUN1", failed_add=True, **then),)}
-    monkeypatch.setattr(device_finish, "doubts", lambda directory, *names: known)
+    monkeypatch.setattr(device_check, "doubts", lambda directory, *names: known)
     one = staged(add=True)
     one.finish()
     assert "failed in run RUN1" in one.given["add"]["failed_before"]

@@ -23,8 +23,8 @@ from flashferry.fileserver import TransferState
 from flashferry.model.lost_copy_rules import Decision
 from flashferry.model.states import Outcome, Restored
 from flashferry.run.device.device_run import DeviceRun
-from flashferry.run.device.transports import first_plan, go_on
-from flashferry.run.device.workflow import bring
+from flashferry.run.device.transports import first_plan, use_next_transport
+from flashferry.run.device.workflow import transfer
 from flashferry.tcp.ssh_channel_window import Limit
 from tasks.fetch_check import Ceiling
 from tasks.partial_file import FlashFile
@@ -84,7 +84,7 @@ class Copies:
 
     def bring(self):
         plan = SimpleNamespace(target="flash:x.bin", tune=TunePlan(changes=()))
-        bring(self.run, plan, SimpleNamespace(running=None))
+        transfer(self.run, plan, SimpleNamespace(running=None))
         return self.run.record
 
 
@@ -247,5 +247,5 @@ def test_a_device_that_may_have_restarted_gets_its_applet_anew(monkeypatch, erro
         "flashferry.run.device.transports.switch_lines",
         lambda run, plan, before, *, may_have_restarted: seen.append(may_have_restarted),
     )
-    go_on(copies.run, error, SimpleNamespace(running=None))
+    use_next_transport(copies.run, error, SimpleNamespace(running=None))
     assert seen == [is_again]

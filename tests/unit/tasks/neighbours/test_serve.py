@@ -12,7 +12,7 @@ from flashferry.devices.session import DeviceSession
 from tasks import tune
 from tasks.dead_man import undo_lines
 from tasks.neighbours import serve
-from tasks.neighbours.serve import ServicePlan, entries_for, let_in, service_plan, set_service
+from tasks.neighbours.serve import ServicePlan, entries_for, permit, service_plan, set_service
 from tasks.read_config import read_running, read_startup
 from tasks.restore_plan import plan_restore
 from tasks.run_marker import mark_line
@@ -80,7 +80,7 @@ def planned(router: Router, *addresses: str) -> ServicePlan:
 
 def let(router: Router, plan: ServicePlan, address: str) -> str:
     on = session(router)
-    return let_in(on, plan, entries_for(on, plan.number, (address,))).reason
+    return permit(on, plan, entries_for(on, plan.number, (address,))).reason
 
 
 def undone(router: Router, changes: tuple[Change, ...], *, is_sure: bool = False) -> tuple[str, ...]:
@@ -249,7 +249,7 @@ def test_who_is_let_in_later_is_ours_as_well():
     plan = planned(router)
     set_service(session(router), plan)
     entries = entries_for(session(router), plan.number, ("10.0.0.3",))
-    report = let_in(session(router), plan, entries)
+    report = permit(session(router), plan, entries)
     assert [(one.ours, one.shown) for one in report.changes] == [
         ("access-list 99 permit host 10.0.0.3", "access-list 99 permit 10.0.0.3")
     ]
@@ -264,9 +264,9 @@ def test_who_is_let_in_already_is_not_typed_again():
     plan = planned(router)
     set_service(session(router), plan)
     sent = len(router.sent)
-    assert let_in(session(router), plan, ()).reason == ""
+    assert permit(session(router), plan, ()).reason == ""
     router.lines = []
-    assert "gone" in let_in(session(router), plan, ()).reason
+    assert "gone" in permit(session(router), plan, ()).reason
     assert len(router.sent) == sent
 
 

@@ -10,8 +10,8 @@ import pytest
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.images.image import Image
 from tasks.check import TargetImage
-from tasks.readiness import Asked, Met, Readiness, Verdict
 from tasks.readiness.check import check_readiness
+from tasks.readiness.values import Asked, Met, Readiness, Verdict
 from tests.unit.tasks.install_mode import BOOT_BLOCK, summary
 
 NAME = "cat9k_iosxe.17.12.04.SPA.bin"
@@ -151,7 +151,7 @@ def look(table_device) -> Callable[..., Readiness]:
 def test_a_stack_that_is_ready(look):
     """Each condition is met, with the command and the lines that it rests on."""
     found = look(stack())
-    assert [(one.name.value, one.place, one.sentence) for one in found.in_the_way] == []
+    assert [(one.name.value, one.place, one.sentence) for one in found.blocking] == []
     assert (found.verdict, found.version, found.running, found.mode) == (Verdict.YES, "17.12.4", "17.06.01", "install")
     assert found.members == (1, 2, 3)
     assert {one.name for one in found.conditions} == set(Asked)
@@ -163,7 +163,7 @@ def test_a_stack_that_is_ready(look):
 def test_a_router_with_two_processors_in_bundle_mode_is_ready(look):
     """What is about packages does not apply; both processors hold the image and boot a file that is there."""
     found = look(READY_ROUTER)
-    assert [(one.name.value, one.place, one.sentence) for one in found.in_the_way] == []
+    assert [(one.name.value, one.place, one.sentence) for one in found.blocking] == []
     assert (found.verdict, found.mode) == (Verdict.YES, "bundle")
     images = [(one.place, one.met) for one in found.conditions if one.name is Asked.IMAGE]
     assert images == [("bootflash:", Met.MET), ("stby-bootflash:", Met.MET)]
@@ -413,7 +413,7 @@ def test_a_planted_fault_is_never_a_yes(look, name):
     """The condition that was broken says so, and the answer is no, or unknown where nothing is known to be wrong."""
     changed, asked, met = FAULTS[name]
     found = look({**changed, **{key: text for key, text in stack().items() if key not in changed}})
-    assert met in {one.met for one in found.conditions if one.name is asked}, found.in_the_way
+    assert met in {one.met for one in found.conditions if one.name is asked}, found.blocking
     assert found.verdict in {Verdict.NO, Verdict.UNKNOWN}
     assert found.verdict is Verdict.NO or met is not Met.NOT_MET
 
@@ -462,7 +462,7 @@ def test_a_planted_fault_of_a_router_is_never_a_yes(look, name):
     """Two processors each have an image, a variable and a register of their own."""
     changed, asked, met = ROUTER_FAULTS[name]
     found = look(READY_ROUTER | changed)
-    assert met in {one.met for one in found.conditions if one.name is asked}, found.in_the_way
+    assert met in {one.met for one in found.conditions if one.name is asked}, found.blocking
     assert found.verdict in {Verdict.NO, Verdict.UNKNOWN}
 
 
@@ -479,7 +479,7 @@ def test_load_and_time_in_front_of_each_answer_change_nothing(look):
     """As `terminal exec prompt timestamp` has them printed."""
     header = "Load for five secs: 4%/0%; one minute: 5%; five minutes: 5%\nTime source is NTP, 10:00:00.123 UTC\n\n"
     found = look({command: header + text for command, text in stack().items()})
-    assert [one.sentence for one in found.in_the_way] == []
+    assert [one.sentence for one in found.blocking] == []
     assert found.verdict is Verdict.YES
 
 
@@ -504,7 +504,7 @@ def test_a_caret_for_a_lesser_user_is_no_word_about_the_device(look):
         {"show issu": CARET, "show privilege": "Current privilege level is 7\n"}
         | {key: text for key, text in stack().items() if key not in {"show issu state detail", "show privilege"}}
     )
-    assert (found.verdict, [one.name for one in found.in_the_way]) == (Verdict.UNKNOWN, [Asked.ISSU])
+    assert (found.verdict, [one.name for one in found.blocking]) == (Verdict.UNKNOWN, [Asked.ISSU])
 
 
 def test_a_member_named_by_the_summary_needs_no_file_of_its_own(look):
@@ -546,7 +546,7 @@ ADDED_ON_BOTH["show install summary"] = SUMMARY.replace("Switch 1 2 3", "R0 R1")
 def test_supervisors_named_by_the_summary_need_no_file_and_no_more_room(look):
     """Where `install add` handed the standby its packages, as members."""
     full = ADDED_ON_BOTH | {"dir stby-bootflash:": listing(name="x", free=20_000_000).replace("17.06.01", "16.09.03")}
-    assert [one.sentence for one in look(full).in_the_way] == []
+    assert [one.sentence for one in look(full).blocking] == []
     assert look(full).verdict is Verdict.YES
 
 
@@ -554,7 +554,7 @@ def test_a_standby_of_which_the_summary_says_nothing_is_unknown(look):
     """Its file is there, what is added on it nobody knows; one of a chassis is told in other words."""
     for place in ("R0", "Chassis 1/R0"):
         found = look(ADDED_ON_BOTH | {"show install summary": SUMMARY.replace("Switch 1 2 3", place)})
-        assert (found.verdict, [one.name for one in found.in_the_way]) == (Verdict.UNKNOWN, [Asked.INSTALLED])
+        assert (found.verdict, [one.name for one in found.blocking]) == (Verdict.UNKNOWN, [Asked.INSTALLED])
 
 
 def sized(package: str, size: int) -> str:
@@ -599,7 +599,7 @@ def test_a_name_on_flash_is_no_package(look, changed, words):
     """Files that are booted have contents, the same on all members, and are those of the release that runs."""
     found = look(stack() | changed)
     assert found.verdict is Verdict.NO
-    assert any(words in one.sentence for one in found.in_the_way)
+    assert any(words in one.sentence for one in found.blocking)
 
 
 @pytest.mark.parametrize(
@@ -612,8 +612,8 @@ def test_a_name_on_flash_is_no_package(look, changed, words):
 def test_what_a_run_saw_outweighs_the_device_s_own_word(look, known, name):
     """Hash and table are as they should be, and an earlier run saw them false: nobody knows, and the run is named."""
     found = look(stack(), **known)
-    assert {one.name for one in found.in_the_way} == {name}
-    assert "RUN1" in found.in_the_way[0].sentence
+    assert {one.name for one in found.blocking} == {name}
+    assert "RUN1" in found.blocking[0].sentence
     assert found.verdict is Verdict.UNKNOWN
     assert look(stack() | RUNNING, **known).verdict is Verdict.RUNS_IT
 
@@ -722,20 +722,20 @@ def test_virtual_routers_need_no_boot_variable(look):
         "dir stby-bootflash:": listing(),
     }
     found = look(answers)
-    assert (found.verdict, [one.sentence for one in found.in_the_way]) == (Verdict.YES, [])
+    assert (found.verdict, [one.sentence for one in found.blocking]) == (Verdict.YES, [])
     for left in (listing(conf="packages.conf.bak"), listing(packages=(ADDED_PACKAGE,))):
         found = look(answers | {"dir bootflash:": left})
-        assert (found.verdict, {one.name for one in found.in_the_way}) == (Verdict.NO, {Asked.BOOT})
+        assert (found.verdict, {one.name for one in found.blocking}) == (Verdict.NO, {Asked.BOOT})
     iosv = version.replace("C8000V", "IOSv").replace("packages.conf", "vios.bin")
     found = look(answers | {"show version": iosv})
-    assert (found.verdict, {one.name for one in found.in_the_way}) == (Verdict.UNKNOWN, {Asked.BOOT, Asked.REGISTER})
+    assert (found.verdict, {one.name for one in found.blocking}) == (Verdict.UNKNOWN, {Asked.BOOT, Asked.REGISTER})
 
 
 def test_members_that_came_and_went_since_the_staging(look):
     """Whoever staged the image knows which there were."""
     assert look(stack(), expected_members=(1, 2, 3)).verdict is Verdict.YES
     gone, new = look(stack(), expected_members=(1, 2, 3, 4)), look(stack(), expected_members=(1, 2))
-    assert [one.sentence for one in (*gone.in_the_way, *new.in_the_way)] == [
+    assert [one.sentence for one in (*gone.blocking, *new.blocking)] == [
         "member 4 is gone",
         "member 3 is new since the image was staged",
     ]
@@ -744,7 +744,7 @@ def test_members_that_came_and_went_since_the_staging(look):
 def test_a_device_in_the_hands_of_a_run_is_not_ready(look):
     """What the journal owes it counts, whatever the device says."""
     found = look(stack(), owed="run X has it in its hands")
-    assert [one.sentence for one in found.in_the_way] == ["run X has it in its hands"]
+    assert [one.sentence for one in found.blocking] == ["run X has it in its hands"]
 
 
 def test_an_unprivileged_session_is_refused(table_device):

@@ -15,8 +15,8 @@ from flashferry.images.file_name import release_of_image
 from flashferry.images.image import Image
 from flashferry.lab.standin.platform import load_platform
 from tasks.check import TargetImage
-from tasks.readiness import Asked, Met, Readiness, Verdict
 from tasks.readiness.check import check_readiness
+from tasks.readiness.values import Asked, Met, Readiness, Verdict
 from tests.unit.lab.standin.console import new_console
 from tests.unit.tasks.conftest import TableDevice
 
@@ -196,7 +196,7 @@ def test_whatever_condition_is_broken_the_answer_is_never_yes(tmp_path, platform
     """Each alone, at each place; and no condition of the page is left out that the platform has."""
     name, _, expected = PLATFORMS[platform]
     answers, ready = recorded(tmp_path, platform)
-    assert ready.verdict is expected, [(one.name.value, one.sentence) for one in ready.in_the_way]
+    assert ready.verdict is expected, [(one.name.value, one.sentence) for one in ready.blocking]
     assert check_readiness(Replaying(answers), wanted(name)).verdict is expected
     false, broken = [], set()
     for asked, what, changed in breaks(answers, name):
