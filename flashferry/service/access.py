@@ -1,7 +1,7 @@
-"""Who may call what: one table for all routes. A route without a row is not served; each row is tested.
+"""Access table: which roles may call each route. A route without a row is not served.
 
-A row names the roles that may call at all. Roles at the sites of an object are checked where the object is known
-(`Actor.may`); that an approver is not the maker is also enforced by the database.
+Roles at the sites of an object are checked where the object is read (`Actor.may`). The database also enforces that a
+plan's maker cannot approve it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Access:
     """Who may call a route.
 
     Attributes:
-        roles: One of these is needed; empty: any signed-in user.
+        roles: The caller needs one of these; empty: any signed-in user.
         is_per_site: The roles are also checked at the sites of the object.
-        not_own: The maker of the object is refused.
-        most_bytes: Largest body, bytes; it is kept in memory.
-        is_large: The body is a file that is streamed to disk; the route limits it.
+        not_own: The object's maker is refused.
+        most_bytes: Limit of the request body, bytes; the body is kept in memory.
+        is_large: The body is a file streamed to disk; the route limits its size.
         is_for_scrapers: Callers from the networks of `[metrics]` need no credentials.
     """
 
@@ -234,7 +234,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
 
 
 def routes_in(routers: Iterable[APIRouter]) -> frozenset[tuple[str, str]]:
-    """Return method and path of all routes of some routers. An application does not list those of included routers."""
+    """Return method and path of all routes of some routers, which an application that includes them does not list."""
     return frozenset(
         (method, getattr(route, "path", ""))
         for router in routers

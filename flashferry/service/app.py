@@ -1,4 +1,4 @@
-"""The application: every route of API and pages, with the table of access in front of all of them."""
+"""The ASGI application: all routes of API and pages, each checked against the access table."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ def build_app(
 
     Args:
         service: The service.
-        routers: Its routers; None: `ROUTERS`.
-        table: Who may call what.
+        routers: None: `ROUTERS`.
+        table: The access table.
         background_tasks: Reported by `/readyz`.
-        book: Counts refusals before they reach the audit; None: a new one.
+        book: Log of refusals; None: a new one.
         figures: Source of `/metrics`; None: a new one.
 
     Raises:
@@ -113,7 +113,7 @@ def build_app(
 
 
 class _Application(FastAPI):
-    """Adds the headers around everything: middleware of FastAPI does not see answers to unexpected errors."""
+    """FastAPI application with security headers on every answer; middleware of FastAPI misses unexpected errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
         settings = self.state.service.settings

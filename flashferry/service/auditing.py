@@ -1,4 +1,4 @@
-"""Audit entries, written in the same transaction as the change they describe."""
+"""Writing of audit entries, in the same transaction as the change they describe."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def note(
     before: object = None,
     after: object = None,
 ) -> ChainedEntry:
-    """Append an action to the audit, in the caller's transaction; known secrets are masked.
+    """Append an entry to the audit, in the caller's transaction; known secrets are masked.
 
     Args:
         service: The service.
         database: The connection of the change.
-        actor: Who acts.
+        actor: The user or token that acts.
         action: Such as `plan.approve`.
         object_: Such as `plan:7c1e…`.
-        outcome: `done`, `refused`, `failed`; or `asked` before an action outside of the database, followed by a second
-            entry (`note_outcome`).
-        reason: Why, or why it was refused.
+        outcome: `done`, `refused` or `failed`; or `asked` before an action outside of the database, followed by a
+            second entry (`note_outcome`).
+        reason: Reason of the action or of its refusal.
         before: State before, as JSON types; None: none.
         after: State after, likewise.
     """
@@ -61,7 +61,7 @@ def note(
 
 
 def note_refusal(service: Service, actor: Actor, action: str, object_: str, reason: str) -> None:
-    """Append a refusal in a transaction of its own: that of the change is rolled back."""
+    """Append a refusal in a transaction of its own, because the transaction of the change is rolled back."""
     with service.database.writing() as database:
         note(service, database, actor, action, object_, outcome="refused", reason=reason)
 
@@ -70,9 +70,9 @@ def note_refusal(service: Service, actor: Actor, action: str, object_: str, reas
 def deciding(
     service: Service, actor: Actor, action: str, object_: str, *, unnoted: tuple[type[ServiceError], ...] = ()
 ) -> Iterator[sqlite3.Connection]:
-    """Yield the database in one transaction; a `ServiceError` rolls it back, is recorded as a refusal, and is raised.
+    """Open a transaction; on a `ServiceError`, roll back, record the refusal and raise the error again.
 
-    Errors of the kinds `unnoted`, such as `NotFound`, are not recorded.
+    Errors of the types `unnoted`, such as `NotFound`, are not recorded.
     """
     try:
         with service.database.writing() as database:
@@ -86,7 +86,7 @@ def deciding(
 def note_outcome(
     service: Service, actor: Actor, action: str, object_: str, *, outcome: str, reason: str = "", after: object = None
 ) -> None:
-    """Append the outcome of an action that is in the audit as `asked`. If that fails, the log has it."""
+    """Append the outcome of an action whose entry is `asked`. If this fails, write it to the log."""
     try:
         with service.database.writing() as database:
             note(service, database, actor, action, object_, outcome=outcome, reason=reason, after=after)

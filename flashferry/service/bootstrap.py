@@ -1,4 +1,4 @@
-"""First start of a service: its tables, a configuration to fill in, and the first admin."""
+"""First start of a service: create the tables, a configuration to fill in, and the first admin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PASSWORD_BYTES = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What was created. `password` is set if it was generated; it is shown once and stored nowhere."""
+    """Result of the first start. `password` is set only if it was generated; it is not stored in clear text."""
 
     admin: str
     password: str | None = field(default=None, repr=False)
@@ -35,9 +35,9 @@ def begin(
 
     Args:
         service: The service; its tables exist.
-        actor: Who does it.
+        actor: Recorded in the audit.
         name: Name of the admin.
-        password: None: one is generated.
+        password: None: generate one.
         configuration: Path of the configuration; None: in the state folder.
 
     Raises:

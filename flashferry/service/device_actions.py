@@ -1,4 +1,4 @@
-"""What an operator does with devices of the list: jobs of the kinds that there are, with the roles that they need."""
+"""Operator actions on selected devices: each requests jobs and needs the roles of their kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROBE_S = "8.0"
 
 
 class Act(StrEnum):
-    """What can be done with devices."""
+    """Action on devices."""
 
     CHECK = "check"
     PROBE = "probe"
@@ -31,7 +31,7 @@ class Act(StrEnum):
 
 
 def named(devices: Sequence[ListedDevice], hosts: Iterable[str]) -> list[ListedDevice]:
-    """Return the devices of some names, each once. Raises `NotFound`."""
+    """Return the devices with the given names, each once. Raises `NotFound`."""
     known = {one.host: one for one in devices}
     picked = dict.fromkeys(hosts)
     if missing := next((host for host in picked if host not in known), None):
@@ -52,7 +52,7 @@ def act(
     reason: str,
     chosen: Mapping[str, object],
 ) -> list[Job]:
-    """Request the jobs of an action on some devices and return them.
+    """Request the jobs of an action on devices and return them.
 
     Args:
         service: The service.
@@ -64,7 +64,7 @@ def act(
         chosen: Settings of a plan.
 
     Raises:
-        ServiceError: No device, not allowed, or a value does not fit the action.
+        ServiceError: There is no device, the caller is not allowed, or a value does not fit the action.
     """
     if not devices:
         raise InvalidRequest("devices: expected at least one, found none", hint="Tick devices, or all that are listed")

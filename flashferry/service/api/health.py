@@ -1,7 +1,7 @@
-"""Liveness and readiness for proxies and probes, and metrics for Prometheus.
+"""Liveness and readiness for probes, and metrics for Prometheus.
 
-Liveness and readiness are public, so they name what is wrong and not why. Metrics need a role at all sites, or an
-address in `[metrics] networks`: totals of jobs, plans and notices cannot be split by site.
+The public routes name the failing check without its reason. Metrics need a role at all sites, or an address in
+`[metrics] networks`, because totals of jobs, plans and notices cannot be split by site.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def healthz() -> dict[str, str]:
 
 @router.get("/readyz")
 def readyz(request: Request, response: Response, service: TheService) -> dict[str, object]:
-    """Report whether database and journal are readable, the disk has space, and no background task failed last time."""
+    """Report whether database and journal are readable, disk space is left and all background tasks succeed."""
     looks = checks_of(service)
     background_tasks = request.app.state.background_tasks
     if isinstance(background_tasks, BackgroundTasks):
@@ -65,7 +65,7 @@ def metrics(request: Request, actor: TheActor) -> Response:
 
 
 def _check_whole(actor: Actor) -> None:
-    """Refuse callers with roles at some sites only."""
+    """Refuse callers whose roles are limited to some sites."""
     if actor.via is not Via.NONE and not actor.may(SCRAPES.roles, ()):
         raise Forbidden(
             "expected a role at all sites, found one at some: metrics cover all sites",
@@ -74,7 +74,7 @@ def _check_whole(actor: Actor) -> None:
 
 
 def checks_of(service: Service) -> dict[str, bool]:
-    """Return what the service needs, and whether each is in order."""
+    """Return each readiness check by name, and whether it passes."""
     return {
         "database": _has_database(service),
         "journal": _has_journal(service),
@@ -92,7 +92,7 @@ def _has_database(service: Service) -> bool:
 
 
 def _has_journal(service: Service) -> bool:
-    """Return whether the journal can be read; before the first run there is none, which is fine."""
+    """Return whether the journal can be read, or does not exist yet (before the first run)."""
     try:
         with reading(service.state) as journal:
             if journal is not None:

@@ -1,4 +1,4 @@
-"""The journal for programs: where runs and devices stand, and copies over time."""
+"""Journal API: states of runs and devices, and their copies over time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def status(
         int, Query(ge=1, le=_MOST_RUNS, description="How many runs; those that hold a device come on top.")
     ] = 5,
 ) -> dict[str, object]:
-    """Return runs, their devices and what is left to recover, as `flashferry status --json` does."""
+    """Return runs, their devices and the devices to be recovered, as `flashferry status --json` does."""
     found = api.status(last, state=service.state)
     runs = tuple(seen for run in found.runs if (seen := status_seen(run, actor)) is not None)
     # Files beside the journal do not say at which site a device is.
@@ -51,7 +51,7 @@ def history(
     device: Annotated[str, Query(max_length=300, description="One device, by its name; empty: all.")] = "",
     last: Annotated[int, Query(ge=1, le=MOST_OF_ONE, description="How many of its copies `device` has.")] = 20,
 ) -> dict[str, object]:
-    """Return devices' timed copies; for one device also what the next copy should achieve."""
+    """Return timed copies of devices; for one device also the expected speed of its next copy."""
     found = History.read(service.state)
     if not device:
         copies = [copy for host in _seen(service, actor) for copy in found.of(host)[-MOST_OF_EACH:]]
@@ -76,7 +76,7 @@ def _seen(service: Service, actor: Actor) -> tuple[str, ...]:
 
 
 def _of_what_is_seen(service: Service, actor: Actor, found: History, device: str) -> History:
-    """Return a history without copies of a device at sites that the caller may not see."""
+    """Return a device's history without copies at sites that the caller may not see."""
     sites = sites_of(actor)
     if sites is None:
         return found

@@ -1,4 +1,4 @@
-"""Around every answer: security headers, and one log line per request."""
+"""ASGI middleware: security headers, and one log line per request."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ TRANSPORT = "max-age=31536000"
 
 
 class SecurityHeaders:
-    """Adds the headers to every answer, errors too."""
+    """Adds security headers to every answer, including errors."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
         self._app = app
         self._headers = {**ALWAYS, **({"Strict-Transport-Security": TRANSPORT} if settings.is_secure else {})}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the headers."""
+        """Call the application and add the headers to its answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -77,7 +77,7 @@ _LONGEST = 400
 
 
 class AccessLog:
-    """Logs each request when it is over; a stream is over when its client leaves."""
+    """Logs each request after its answer; a stream is logged when its client disconnects."""
 
     def __init__(self, app: ASGIApp, *, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._app, self._clock_s = app, clock_s
@@ -85,7 +85,7 @@ class AccessLog:
         LOG.setLevel(logging.INFO)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer and log."""
+        """Call the application and log the request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -104,7 +104,7 @@ class AccessLog:
 
 
 def log_path(path: str) -> str:
-    """Return a path for a log line: URL characters only, tokens and known secrets masked, limited in length."""
+    """Return a path fit for a log line: URL characters only, secrets masked, limited in length."""
     found = quote(_TOKEN.sub(f"ffy_{MASK}", masked(path)), safe=_KEPT)
     return found if len(found) <= _LONGEST else f"{found[:_LONGEST]}..."
 

@@ -1,4 +1,4 @@
-"""The keys of `service.toml` and their readers. docs/service.md is held against them; no key holds a secret."""
+"""The keys of `service.toml`, each with its reader and default; a test compares docs/service.md. No key is a secret."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def make_key(
     shown_default: str | None = None,
     is_required: bool = False,
 ) -> Key:
-    """Return a row of a table of keys; see `Key`."""
+    """Return a row of a key table; see `Key`."""
     return Key(
         name=name,
         read=read,
@@ -136,7 +136,7 @@ def header(place: Place) -> str:
 
 
 def words(place: Place) -> tuple[str, ...]:
-    """Return a list of words, one argument each, without quoting."""
+    """Return a list of words, one argument each; no shell quoting."""
     if not isinstance(place.value, list) or not all(isinstance(one, str) for one in place.value):
         raise place.wrong("a list of texts", place.form.list_hint + ", one for each word")
     return tuple(place.value)
@@ -151,7 +151,7 @@ def command(place: Place) -> tuple[str, ...]:
 
 
 def roles(place: Place) -> dict[str, tuple[str, ...]]:
-    """Return roles by group, `role` or `role@SITE` each."""
+    """Return roles by group; each is written `role` or `role@SITE`."""
     return {group: tuple(_role(one) for one in below.entries()) for group, below in place.named()}
 
 
@@ -277,7 +277,7 @@ def metrics(place: Place) -> MetricsSettings:
 
 
 def log(place: Place) -> LogSettings:
-    """Return where the log goes."""
+    """Return the log settings."""
     values = read_section(place, LOG)
     return LogSettings(file=values["file"], is_json=values["format"] == "json", has_access=values["access"])
 

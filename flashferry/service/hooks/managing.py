@@ -1,6 +1,6 @@
-"""Hooks added, changed, tested and removed by an admin; each change is in the audit.
+"""Add, change, test and remove hooks, for admins; each change is in the audit.
 
-No hook holds a secret. A Slack or Teams address is itself a secret: its target is the name of the channel, and the
+No hook stores a secret. A Slack or Teams address is itself a secret: the hook's target is the channel's name, and the
 address comes from the configuration.
 """
 
@@ -36,7 +36,7 @@ _TESTED = "hook.tested"
 
 
 class HookForm(StrEnum):
-    """Form of the notices of a hook."""
+    """Format in which a hook's notices are sent."""
 
     WEBHOOK = "webhook"
     SLACK = "slack"
@@ -46,7 +46,7 @@ class HookForm(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """Return what its target is."""
+        """Return what the hook's target has to be."""
         return _TARGETS[self]
 
 
@@ -85,12 +85,7 @@ class HookSpec:
 
 
 def add_hook(service: Service, actor: Actor, spec: HookSpec) -> rows.HookRow:
-    """Add a hook; it receives what happens from now on.
-
-    Raises:
-        InvalidRequest: A value is not valid.
-        Conflict: The name is taken.
-    """
+    """Add a hook; it receives notices from now on. Raises `InvalidRequest`, or `Conflict` if its name is taken."""
     with _deciding(service, actor, "hook.made", spec.name) as database:
         newest = last(database)
         hook = _row(service, spec, hook_id=uuid.uuid4().hex[:12], audit_seq=newest.seq if newest else 0)
@@ -100,11 +95,7 @@ def add_hook(service: Service, actor: Actor, spec: HookSpec) -> rows.HookRow:
 
 
 def change_hook(service: Service, actor: Actor, hook_id: str, spec: HookSpec) -> rows.HookRow:
-    """Change a hook; waiting notices are sent to its new target.
-
-    Raises:
-        NotFound, InvalidRequest, Conflict: As `add_hook`, or there is no such hook.
-    """
+    """Change a hook; waiting notices are sent to its new target. Raises `NotFound`, or as `add_hook`."""
     with _deciding(service, actor, "hook.changed", spec.name) as database:
         before = found(database, hook_id)
         newest = last(database)
@@ -137,7 +128,7 @@ def remove_hook(service: Service, actor: Actor, hook_id: str) -> None:
 
 
 def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
-    """Send a test notice at once; return why it failed, empty if it was accepted. Raises `NotFound`."""
+    """Send a test notice; return why the receiver refused it, empty if it accepted. Raises `NotFound`."""
     with service.database.reading() as database:
         hook = found(database, hook_id)
     notice = Notice(
@@ -161,13 +152,13 @@ def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
 
 
 def last_test(database: sqlite3.Connection, hook: rows.HookRow) -> AuditEntry | None:
-    """Return the audit entry of a hook's last test, whose reason is why the receiver refused it; None for no test."""
+    """Return the audit entry of a hook's last test, whose reason is why it failed; None: never tested."""
     matching = AuditFilter(action=_TESTED, object=_object(hook))
     return next((one.entry for one in entries(database, matching=matching, is_newest_first=True, most=1)), None)
 
 
 def send_again(service: Service, actor: Actor, hook_id: str) -> int:
-    """Retry given-up notices for another day; return how many. Raises `NotFound`."""
+    """Retry the notices that were given up, for another day; return their number. Raises `NotFound`."""
     with service.database.writing() as database:
         hook = found(database, hook_id)
         count = rows.revive(database, hook_id, moment(service.now()))
@@ -198,7 +189,7 @@ def hook_json(hook: rows.HookRow) -> dict[str, object]:
 
 
 def _row(service: Service, spec: HookSpec, *, hook_id: str, audit_seq: int) -> rows.HookRow:
-    """Return the row of a valid hook. Raises `InvalidRequest`."""
+    """Return the table row of a checked hook. Raises `InvalidRequest`."""
     if not 0 < len(spec.name.strip()) <= _MOST_NAME or control_character(spec.name):
         raise _wrong(f"name: expected 1 to {_MOST_NAME} characters in one line", "Give it a short name")
     if spec.form not in set(HookForm):
@@ -227,7 +218,7 @@ def _row(service: Service, spec: HookSpec, *, hook_id: str, audit_seq: int) -> r
 
 
 def _sites(given: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the sites that a hook is limited to. Raises `InvalidRequest`."""
+    """Check and return the sites that a hook is limited to. Raises `InvalidRequest`."""
     sites = tuple(dict.fromkeys(site.strip() for site in given))
     if len(sites) > _MOST_SITES or not all(0 < len(site) <= _MOST_NAME for site in sites) or _odd(sites):
         raise _wrong(
@@ -271,7 +262,7 @@ def _check_secret(settings: ServiceSettings, form: HookForm, spec: HookSpec) -> 
 
 
 def _target(settings: ServiceSettings, form: HookForm, target: str) -> str:
-    """Return a valid target for a form. Raises `InvalidRequest`."""
+    """Check and return a target for a form. Raises `InvalidRequest`."""
     hint = form.meaning[0].upper() + form.meaning[1:]
     if not 0 < len(target) <= _MOST_TARGET or control_character(target):
         raise _wrong(f"target: expected 1 to {_MOST_TARGET} characters in one line", hint)
@@ -295,7 +286,7 @@ def _target(settings: ServiceSettings, form: HookForm, target: str) -> str:
 
 
 def _is_address(target: str) -> bool:
-    """Return whether a webhook can be sent to an address."""
+    """Return whether a text is a URL that a webhook can be sent to."""
     try:
         parts = urlsplit(target)
         port = parts.port
@@ -307,7 +298,7 @@ def _is_address(target: str) -> bool:
 
 @contextmanager
 def _deciding(service: Service, actor: Actor, action: str, name: str) -> Iterator[sqlite3.Connection]:
-    """Yield the database in one transaction; a refusal rolls it back and is in the audit."""
+    """Open a transaction; a refusal rolls it back and is written to the audit."""
     try:
         with service.database.writing() as database:
             yield database

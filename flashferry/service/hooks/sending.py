@@ -79,10 +79,10 @@ class Post:
 
 
 def webhook(notice: Notice, notice_id: str, secret: str | None, now: datetime) -> Post:
-    """Return a notice for a webhook, signed if there is a secret.
+    """Return the POST of a notice for a webhook, signed if there is a secret.
 
-    `notice_id` is the idempotency key, equal for each attempt. The signature covers the time `now`: receivers refuse
-    old ones, so that none can be replayed.
+    `notice_id` is the idempotency key, equal in all attempts. The signature covers the time `now`, so that receivers
+    can refuse replayed notices.
     """
     body = notice.to_json().encode()
     stamp = str(int(now.timestamp()))
@@ -93,19 +93,19 @@ def webhook(notice: Notice, notice_id: str, secret: str | None, now: datetime) -
 
 
 def signature(secret: str, stamp: str, body: bytes) -> str:
-    """Return HMAC-SHA256 in hexadecimal over time stamp, a dot, and body."""
+    """Return the hexadecimal HMAC-SHA256 over time stamp, a dot, and body."""
     return hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
 
 
 def slack(notice: Notice) -> Post:
-    """Return a notice as a message for an incoming webhook of Slack or a compatible receiver."""
+    """Return the POST of a notice for an incoming webhook of Slack or a compatible receiver."""
     link = f"\n<{_for_slack(notice.link)}|Open it>" if notice.link else ""
     lines = [f"*{_for_slack(sanitize(notice.sentence))}*", *(_for_slack(line) for line in _facts(notice))]
     return _json_post({"text": "\n".join(lines) + link})
 
 
 def teams(notice: Notice) -> Post:
-    """Return a notice as an adaptive card for a Teams workflow that is started by a webhook."""
+    """Return the POST of a notice as an adaptive card, for a Teams workflow that a webhook starts."""
     runs = [{"type": "TextRun", "text": sanitize(notice.sentence), "weight": "Bolder"}]
     blocks = [runs, *([{"type": "TextRun", "text": line}] for line in _facts(notice))]
     card: dict[str, object] = {
@@ -121,7 +121,7 @@ def teams(notice: Notice) -> Post:
 
 
 def mail(notice: Notice, notice_id: str, *, sender: str, to: str) -> EmailMessage:
-    """Return a notice as mail."""
+    """Return the mail message of a notice."""
     message = EmailMessage(policy=SMTP)
     message["Subject"] = f"[flashferry] {sanitize(notice.sentence)}"[:_LONGEST_SUBJECT]
     message["From"] = sender
@@ -135,7 +135,7 @@ def mail(notice: Notice, notice_id: str, *, sender: str, to: str) -> EmailMessag
 
 
 def syslog_line(notice: Notice, *, hostname: str, process: int, most_bytes: int | None = None) -> bytes:
-    """Return a notice as a syslog message; above `most_bytes` its facts are left out, and it says so."""
+    """Return the syslog message of a notice; one longer than `most_bytes` omits the facts and says so."""
     stamp = datetime.fromisoformat(notice.at).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     name = "".join(sign for sign in hostname if "!" <= sign <= "~")[:255] or "-"
     head = f"<{_priority(notice)}>1 {stamp} {name} {APP_NAME} {process} {notice.kind.value[:32]} - "
@@ -148,7 +148,7 @@ def syslog_line(notice: Notice, *, hostname: str, process: int, most_bytes: int 
 
 
 def framed(line: bytes) -> bytes:
-    """Return a syslog message with its length in front, as over TCP."""
+    """Return a syslog message with its length in front, as TCP requires (RFC 6587 3.4.1)."""
     return str(len(line)).encode() + b" " + line
 
 
@@ -161,7 +161,7 @@ def _priority(notice: Notice) -> int:
 
 
 def _facts(notice: Notice) -> list[str]:
-    """Return the first facts as lines for people."""
+    """Return the first facts of a notice as text lines."""
     lines = []
     for key, value in list(notice.facts.items())[:_SHOWN_FACTS]:
         text = value if isinstance(value, str) else json.dumps(value)
@@ -205,8 +205,8 @@ class NotSent(Exception):
     """A receiver did not accept a notice.
 
     Args:
-        sentence: Why, without any secret.
-        wait_s: How long the receiver asks to wait, seconds, or None.
+        sentence: The reason, without secrets.
+        wait_s: Wait that the receiver asks for, seconds, or None.
         is_final: Whether no later attempt can succeed.
     """
 
@@ -219,18 +219,14 @@ class NotSent(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A notice being sent, with the idempotency key of all attempts."""
+    """A notice to be sent, with the idempotency key of all attempts."""
 
     notice_id: str
     notice: Notice
 
 
 def send(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:
-    """Send a notice to a hook's receiver once.
-
-    Raises:
-        NotSent: It was not accepted, or that is unknown.
-    """
+    """Send a notice to a hook's receiver once. Raises `NotSent` if it was not accepted, or that is unknown."""
     try:
         _SENDERS[hook.form](settings, hook, outgoing, now)
     except ConfigInvalid as error:
@@ -245,10 +241,10 @@ def secret_for(settings: ServiceSettings, hook: HookRow) -> str | None:
 
 
 def syslog_address(target: str) -> tuple[str, str, int]:
-    """Return scheme, host or path, and port of `udp://HOST[:PORT]`, `tcp://…`, `tls://…` or `unix:///PATH`.
+    """Parse `udp://HOST[:PORT]`, `tcp://…`, `tls://…` or `unix:///PATH` into scheme, host or path, and port.
 
     Raises:
-        ValueError: Another address.
+        ValueError: The address is not valid.
     """
     parts = urlsplit(target)
     if parts.scheme == "unix" and not parts.netloc and parts.path.startswith("/"):
@@ -271,7 +267,7 @@ def _send_teams(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, no
 
 
 def _post(url: str, post: Post) -> None:
-    """Post to an address. Raises `NotSent` unless the answer is a success."""
+    """Send a POST. Raises `NotSent` unless the answer is a success."""
     import httpx
 
     headers = {
@@ -292,7 +288,7 @@ def _post(url: str, post: Post) -> None:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Return the system's trust store; reading it takes longer than sending."""
+    """Return the system's trusted certificates, cached: reading them takes longer than sending."""
     return ssl.create_default_context()
 
 
@@ -346,14 +342,14 @@ def _hand_over(settings: MailSettings, message: EmailMessage) -> None:
 
 
 class _MailServer(smtplib.SMTP):
-    """A mail server whose connections are watched by a deadline and whose answers are counted."""
+    """SMTP connection limited by a deadline and by a number of answered bytes."""
 
     def __init__(self, deadline: Deadline, *given: Any, **named: Any) -> None:
         self._deadline = deadline
         super().__init__(*given, **named)
 
     def getreply(self) -> tuple[int, bytes]:
-        """Read one answer, of counted lines."""
+        """Read one answer within the limits."""
         if self.file is None and self.sock is not None:
             self._deadline.watch(self.sock)
             self.file = _CountedLines(self.sock)
@@ -361,11 +357,11 @@ class _MailServer(smtplib.SMTP):
 
 
 class _TlsMailServer(_MailServer, smtplib.SMTP_SSL):
-    """The same by TLS from the first byte."""
+    """The same over TLS from the first byte."""
 
 
 class _CountedLines:
-    """The lines of a mail server, up to `MOST_MAIL_BYTES`."""
+    """Reader of a mail server's lines, limited to `MOST_MAIL_BYTES` in all."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._file = connection.makefile("rb")
@@ -425,7 +421,7 @@ def _send_stream(host: str, port: int, message: bytes) -> None:
 
 
 def _send_tls(host: str, port: int, message: bytes, trusted: ssl.SSLContext) -> None:
-    """Send over TLS, framed as over TCP (RFC 5425, 4.3), to a verified host."""
+    """Send a framed syslog message over TLS (RFC 5425 4.3); the host's certificate is verified."""
     with (
         closing(socket.create_connection((host, port), timeout=CONNECT_S)) as line,
         closing(trusted.wrap_socket(line, server_hostname=host)) as sender,
@@ -444,7 +440,7 @@ def _send_tls(host: str, port: int, message: bytes, trusted: ssl.SSLContext) -> 
 
 
 def _trusted_by(settings: ServiceSettings, hook: HookRow) -> ssl.SSLContext:
-    """Return the trust store of a hook's section, else the system's. Raises `NotSent` if it cannot be read."""
+    """Return the certificates to trust for a hook: its own, else the system's. Raises `NotSent`."""
     ca = settings.hooks.get(hook.secret_name or "", HookSettings()).ca
     if ca is None:
         return _trusted()

@@ -1,4 +1,4 @@
-"""Images in the store: verified, approved, removed, restored; hashes imported; the folder kept in step."""
+"""Images in the store: verify, approve, remove, restore; import published hashes; reconcile folder and table."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _Change = Callable[[sqlite3.Connection, StoredImage], StoredImage]
 
 
 def verify(service: Service, actor: Actor, name: str, sha512: str = "") -> StoredImage:
-    """Read an image's file again and compare it with published digests, and with a SHA-512 if given.
+    """Hash an image's file again and compare it with published digests, and with a SHA-512 if given.
 
     Raises:
         NotFound, Conflict: There is no such image, or it is an upload or removed.
-        InvalidRequest: Not a digest, or the file cannot be read.
+        InvalidRequest: The SHA-512 is not valid, or the file cannot be read.
     """
     stated = checked_sha512(sha512)
     with service.database.reading() as database:
@@ -69,10 +69,10 @@ def verify(service: Service, actor: Actor, name: str, sha512: str = "") -> Store
 
 
 def approve_unpublished(service: Service, actor: Actor, name: str, reason: str) -> StoredImage:
-    """Approve an unknown image, with a reason that is kept in the audit.
+    """Approve an image that the vendor did not publish; the reason is kept in the audit.
 
     Raises:
-        Conflict: It is not unknown; one that contradicts a published digest is never usable.
+        Conflict: The image is published, or contradicts a published digest and can never be used.
     """
     reason = checked_reason(reason)
 
@@ -84,13 +84,13 @@ def approve_unpublished(service: Service, actor: Actor, name: str, reason: str) 
 
 
 def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredImage | None:
-    """Remove an image; return it, or None if nothing of it stays.
+    """Remove an image, which can be restored for some time; return it, or None if nothing of it is kept.
 
-    It can be restored for a while. An upload is abandoned, and a mismatch is deleted.
+    An unfinished upload and a mismatching file are deleted at once.
 
     Raises:
-        Forbidden: The caller may not.
-        Conflict: Something refers to it.
+        Forbidden: The caller is not allowed to.
+        Conflict: A plan, schedule, job or golden image refers to it.
     """
     with service.database.reading() as database:
         image = found(database, name)
@@ -129,7 +129,7 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
 
 
 def bring_back(service: Service, actor: Actor, name: str, reason: str) -> StoredImage:
-    """Restore a removed image with its former state. Raises `Conflict` if it was not removed."""
+    """Restore a removed image in its former state. Raises `Conflict` if it is not removed."""
     reason = checked_reason(reason)
 
     def change(_: sqlite3.Connection, image: StoredImage) -> StoredImage:
@@ -142,7 +142,7 @@ def bring_back(service: Service, actor: Actor, name: str, reason: str) -> Stored
 
 
 def remove(service: Service, actor: Actor, image: StoredImage, reason: str) -> None:
-    """Delete an image that can no longer be restored, with its file; the audit keeps its facts.
+    """Delete an image past its time to be restored, with its file; the audit keeps its facts.
 
     Raises:
         Conflict: Its state changed meanwhile.
@@ -157,14 +157,14 @@ def remove(service: Service, actor: Actor, image: StoredImage, reason: str) -> N
 
 
 def is_over(service: Service, image: StoredImage) -> bool:
-    """Return whether a removed image can no longer be restored."""
+    """Return whether the time to restore a removed image is over."""
     if image.hidden_at is None:
         return False
     return service.now() - moment_of(image.hidden_at) >= timedelta(seconds=service.settings.keep_hidden_images_s)
 
 
 def judged_anew(service: Service, database: sqlite3.Connection, image: StoredImage, contents: Contents) -> StoredImage:
-    """Return the row of an image that was read again. An approval holds for the content that was approved."""
+    """Return an image's row after its file was read again; an approval stays only if the content is the approved one."""
     judged = whole(service, database, image, contents)
     is_same = image.sha512 == contents.digests.sha512
     if image.state is ImageState.VOUCHED and is_same and judged.state is ImageState.UNKNOWN:
@@ -173,7 +173,7 @@ def judged_anew(service: Service, database: sqlite3.Connection, image: StoredIma
 
 
 def read_file(service: Service, image: StoredImage) -> Contents:
-    """Return the contents of an image's file, cached while the file is unchanged. Raises `InvalidRequest`."""
+    """Return size and digests of an image's file; cached until the file changes. Raises `InvalidRequest`."""
     try:
         read = api.image_catalogue(place_of(service, image.name, image.state), state=service.state).image(image.name)
     except FlashferryError as error:
@@ -182,7 +182,7 @@ def read_file(service: Service, image: StoredImage) -> Contents:
 
 
 def checked_reason(reason: str) -> str:
-    """Return a reason as it is stored. Raises `InvalidRequest` if it is empty or too long."""
+    """Check a reason and return it stripped. Raises `InvalidRequest` if it is empty or too long."""
     reason = reason.strip()
     if not 1 <= len(reason) <= LONGEST_REASON:
         raise InvalidRequest(
@@ -193,7 +193,7 @@ def checked_reason(reason: str) -> str:
 
 
 def image_json(service: Service, image: StoredImage) -> dict[str, object]:
-    """Return an image as JSON types, with its progress and family."""
+    """Return an image as JSON types, with upload progress and platform family."""
     family = (family_of_image(image.inside) if image.inside else None) or family_of_image(image.name)
     details = dict(to_json(image))
     del details["file_state"]
@@ -206,7 +206,7 @@ def image_json(service: Service, image: StoredImage) -> dict[str, object]:
 
 
 def image_details_json(service: Service, database: sqlite3.Connection, image: StoredImage) -> dict[str, object]:
-    """Return an image, and what refers to it."""
+    """Return an image as JSON types, with the objects that refer to it."""
     golden = [one for one in store.golden_images(database) if one.image == image.name]
     return image_json(service, image) | {
         "named_by": store.named_by(database, image.name, moment(service.now())),
@@ -265,7 +265,7 @@ _OBJECT = "published:hashes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
-    """Result of an import: rows of the file, how many were new, and images whose state changed."""
+    """Result of an import: rows in the file, number of new ones, and images whose state changed."""
 
     rows: int
     new: int
@@ -273,11 +273,11 @@ class ImportResult:
 
 
 def import_published(service: Service, actor: Actor, path: Path) -> ImportResult:
-    """Import a file of published hashes whose signature is the vendor's.
+    """Import a file of published hashes that the vendor signed.
 
     Raises:
         Conflict: No vendor certificates are configured.
-        InvalidRequest: Not such a file, or not the vendor's.
+        InvalidRequest: The file is of another kind, or not signed by the vendor.
     """
     # Late: who takes no such file in waits for no library of certificates to be imported.
     from flashferry.service.images.bulk import read_bulk
@@ -343,7 +343,7 @@ _IN_FOLDER = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED)
 
 
 def reconcile_folder(service: Service) -> None:
-    """Make one pass over the folder."""
+    """Compare the image folder with the table once: register new files, read changed ones, delete expired ones."""
     make_folder(service.images)
     with service.database.reading() as database:
         known = {image.name: image for image in store.images(database)}
@@ -359,7 +359,7 @@ def reconcile_folder(service: Service) -> None:
 
 
 def left_out(service: Service) -> list[str]:
-    """Return names of files in the folder that are not images: invalid names, or not regular files."""
+    """Return the files in the folder that cannot be images: invalid names, or no regular files."""
     try:
         entries = sorted(os.scandir(service.images), key=lambda entry: entry.name)
     except OSError:
@@ -389,7 +389,7 @@ def _reconcile(service: Service, image: StoredImage) -> None:
 
 
 def _reconcile_upload(service: Service, image: StoredImage) -> None:
-    """Abandon an upload without progress for as long as removed images are kept."""
+    """Delete an upload that made no progress for as long as removed images are kept."""
     events_view = moment_of(image.created_at)
     with suppress(FileNotFoundError):
         written_s = place_of(service, image.name, image.state).stat().st_mtime
@@ -399,7 +399,7 @@ def _reconcile_upload(service: Service, image: StoredImage) -> None:
 
 
 def _read_again(service: Service, image: StoredImage, file_state: str) -> None:
-    """Handle a file that was moved by us, or changed by hand."""
+    """Update the row of an image whose file was moved by the service or changed by hand."""
     contents = read_file(service, image)
     is_other = contents.digests.sha512 != image.sha512
     with service.database.writing() as database:
@@ -454,7 +454,7 @@ def _import(service: Service, name: str) -> None:
 
 
 def _state_of(service: Service, name: str) -> str | None:
-    """Return the identity of a file in the folder; None if it cannot be an image."""
+    """Return the stat identity of a file in the folder; None if it cannot be an image."""
     try:
         status = check_regular(place_of(service, name, ImageState.UNKNOWN), follow_links=False)
     except (NotRegular, OSError):

@@ -1,6 +1,7 @@
-"""An image announced, uploaded in pieces, and verified when it is complete.
+"""Upload of an image: announced, received in pieces, and verified when complete.
 
-The table has how much is synced to disk; a restarted service continues from there. Any operator may continue an upload.
+The table stores how many bytes are synced to disk; a restarted service continues there. Any operator can continue an
+upload.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _AGAIN = "Continue from the offset in this answer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewImage:
-    """An image to be uploaded; `size_bytes` of a form is an upper bound."""
+    """An image to be uploaded; for an upload by a form, `size_bytes` is an upper bound."""
 
     name: str
     size_bytes: int
@@ -61,7 +62,7 @@ class NewImage:
 
 
 def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[StoredImage, bool]:
-    """Register an upload; return it, and whether it is new: an existing upload is continued.
+    """Register an upload; return it, and False if it existed already.
 
     Raises:
         InvalidRequest, TooLarge: Name, size or digest is not valid.
@@ -111,8 +112,8 @@ def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | 
         length: Bytes to follow, if known.
 
     Raises:
-        NotFound: It was not announced.
-        Conflict: Another offset, given as `offset`, or another sender.
+        NotFound: The image was not announced.
+        Conflict: The right offset is another one (member `offset`), or another client is sending.
         TooLarge, DiskFull: More than announced, or no space.
     """
     with service.database.reading() as database:
@@ -140,10 +141,10 @@ def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | 
 
 
 def take_in(service: Service, turn: UploadSession, data: bytes | bytearray) -> None:
-    """Write the next bytes of an image, synced now and then.
+    """Write the next bytes of an upload; sync from time to time.
 
     Raises:
-        Conflict: Another sender took over.
+        Conflict: Another client took over.
         TooLarge, DiskFull: More than announced, or no space.
     """
     if turn.offset + len(data) > turn.size_bytes:
@@ -159,7 +160,7 @@ def take_in(service: Service, turn: UploadSession, data: bytes | bytearray) -> N
 
 
 def keep(service: Service, turn: UploadSession) -> int:
-    """End a session; return how much is synced to disk. Raises `DiskFull` if the last bytes cannot be."""
+    """End a session; return the number of synced bytes. Raises `DiskFull` if the last bytes cannot be synced."""
     try:
         kept_bytes = turn.end()
     except OSError as error:
@@ -170,10 +171,10 @@ def keep(service: Service, turn: UploadSession) -> int:
 
 
 def complete(service: Service, actor: Actor, turn: UploadSession) -> StoredImage:
-    """Verify a complete image and move its file.
+    """Verify a complete upload and move its file.
 
     Raises:
-        Conflict: It was abandoned meanwhile.
+        Conflict: The upload was deleted meanwhile.
         DiskFull: The file cannot be moved yet; the service retries.
     """
     contents = turn.contents()
@@ -195,7 +196,7 @@ def complete(service: Service, actor: Actor, turn: UploadSession) -> StoredImage
 
 
 def give_up(service: Service, actor: Actor, image: StoredImage) -> None:
-    """Abandon an upload and delete its file. Raises `Conflict` if it is complete by now."""
+    """Delete an upload and its file. Raises `Conflict` if it is complete by now."""
     with service.database.writing() as database:
         if not store.remove_image(database, image.name, was=ImageState.ARRIVING):
             raise _conflict(
@@ -208,7 +209,7 @@ def give_up(service: Service, actor: Actor, image: StoredImage) -> None:
 
 
 def whole(service: Service, database: sqlite3.Connection, image: StoredImage, contents: Contents) -> StoredImage:
-    """Return the row of an image with known contents, verified against published and pasted digests."""
+    """Return an image's row for known contents, compared with published and pasted digests."""
     digests = contents.digests
     stated = None
     if image.stated_sha512 and image.stated_by:
@@ -226,7 +227,7 @@ def whole(service: Service, database: sqlite3.Connection, image: StoredImage, co
 
 
 def found(database: sqlite3.Connection, name: str) -> StoredImage:
-    """Return an image. Raises `NotFound`."""
+    """Return the image of a name. Raises `NotFound`."""
     image = store.image_of(database, name)
     if image is None:
         raise NotFound(f"image: expected the name of one that is here, found {name[:130]!r}", hint=listed("images"))
@@ -234,14 +235,14 @@ def found(database: sqlite3.Connection, name: str) -> StoredImage:
 
 
 def offset_of(service: Service, image: StoredImage) -> int:
-    """Return how much of an image was uploaded, up to the moment."""
+    """Return how many bytes of an image were uploaded, including bytes not yet synced."""
     if image.state is not ImageState.ARRIVING:
         return image.size_bytes
     return service.uploads.offset_of(image.name) or image.received_bytes
 
 
 def checked_sha512(text: str) -> str:
-    """Return a pasted SHA-512 in lower case; empty for none. Raises `InvalidRequest`."""
+    """Check a pasted SHA-512 and return it in lower case; empty for an empty text. Raises `InvalidRequest`."""
     try:
         return checked_digests(sha512=text).sha512 if text.strip() else ""
     except ConfigInvalid as error:
@@ -279,7 +280,7 @@ def _check_size(service: Service, size_bytes: int) -> None:
 
 
 def check_share(person: str, uploads: Sequence[tuple[str, int]], size_bytes: int, most_bytes: int) -> None:
-    """Check that a user can announce another image; one without uploads always can.
+    """Check that a user can announce another upload; a user without uploads always can.
 
     Args:
         person: The user.
@@ -288,8 +289,8 @@ def check_share(person: str, uploads: Sequence[tuple[str, int]], size_bytes: int
         most_bytes: Limit of one image, and of one user's uploads together.
 
     Raises:
-        TooMany: Too many uploads or bytes of the user.
-        Conflict: Too many uploads in all.
+        TooMany: The user has too many uploads or bytes.
+        Conflict: There are too many uploads in all.
     """
     sizes = [size for by, size in uploads if by == person]
     theirs = len(sizes)
