@@ -34,10 +34,10 @@ class SoftwareVersion:
     """Parsed `show version`.
 
     Attributes:
-        release: Release as printed, for example `16.11.1b`, or empty. If the first line is `IOS XE Software, Version
+        release: As printed, for example `16.11.1b`, or empty. If the first line is `IOS XE Software, Version
             16.09.03`, the second line counts, because development builds have a label in the first.
         hardware: Model names, the active member first.
-        image_file_system: Prefix of the running image without colon (`bootflash`), or None.
+        image_file_system: File system of the running image without colon (`bootflash`), or None.
         image_path: Path of the running image on it, or None.
         install_mode: Whether the device runs from `packages.conf`.
         controller_managed: Whether an SD-WAN controller configures it.

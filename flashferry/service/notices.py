@@ -1,7 +1,7 @@
-"""Notices: put into the outbox in the transaction of what they report, one row per hook that takes their kind.
+"""Notices of events for hooks, stored in the transaction of the event, one row per hook that subscribed to the kind.
 
-A background task sends them (`flashferry.service.hooks`), so nothing is reported that was rolled back, and nothing is
-lost when a receiver is unreachable.
+A background task sends them (`flashferry.service.hooks`), so that nothing rolled back is reported, and no notice is
+lost while a receiver is unreachable.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ AGAIN_AFTER = timedelta(hours=1)
 
 
 def key_of_unrestored(run_id: str) -> str:
-    """Return the reminder key of the devices that a run left changed."""
+    """Return the reminder key for the devices that a run left changed."""
     return f"unrestored {run_id}"
 
 
 class NoticeKind(StrEnum):
-    """Subject of a notice; hooks choose by it. Values never change."""
+    """Kind of event; hooks subscribe by it. Values never change."""
 
     RUN_BEGAN = "run.began"
     RUN_ENDED = "run.ended"
@@ -48,7 +48,7 @@ class NoticeKind(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """Return what it reports."""
+        """Return a description of the event."""
         return _MEANINGS[self]
 
 
@@ -73,7 +73,7 @@ class Notice:
     """A notice.
 
     Attributes:
-        at: When, as the tables store times.
+        at: Time of the event, in the format of the tables.
         about: Object, such as `run:20261122T020000-1a2b`.
     """
 
@@ -86,7 +86,7 @@ class Notice:
     link: str = ""
 
     def to_json(self) -> str:
-        """Return it as a `flashferry.notice/1` document, known secrets masked."""
+        """Return a `flashferry.notice/1` document, with known secrets masked."""
         document = {
             "schema": SCHEMA,
             "id": self.notice_id,
@@ -101,7 +101,7 @@ class Notice:
 
     @classmethod
     def from_json(cls, text: str) -> Notice:
-        """Return the notice of a document."""
+        """Parse a `flashferry.notice/1` document."""
         found = json.loads(text)
         return cls(
             notice_id=found["id"],
@@ -125,20 +125,17 @@ def announce(
     path: str = "",
     sites: Iterable[str] = (),
 ) -> int:
-    """Put a notice into the outbox of every hook that takes its kind, in the caller's transaction.
+    """Store a notice for each hook that subscribed to its kind; return their number. In the caller's transaction.
 
     Args:
         service: The service.
         database: The connection of the reported change.
-        kind: Subject.
+        kind: Kind of event.
         object_: Object, as the audit names it.
-        sentence: One sentence, for people.
-        facts: For programs, JSON types; no secrets.
+        sentence: One sentence for people.
+        facts: JSON types for programs; no secrets.
         path: Page, such as `/runs/20261122T020000-1a2b`; empty: none.
-        sites: Sites of the object; hooks limited to others are left out. Empty: unknown, all hooks.
-
-    Returns:
-        Number of hooks.
+        sites: Sites of the object; hooks limited to other sites are left out. Empty: unknown, all hooks.
     """
     touched = frozenset(sites)
     notice = Notice(
@@ -175,10 +172,10 @@ def announce_lasting(
     sites: Iterable[str] = (),
     again_after: timedelta | None = AGAIN_AFTER,
 ) -> bool:
-    """Announce a lasting state once, and again after `again_after` (None: never); return whether it was announced.
+    """Store a notice of a lasting state once, then again every `again_after` (None: never); return whether it was due.
 
-    `key` identifies it in the table of reminders; the caller's transaction excludes others. Arguments are those of
-    `announce`.
+    `key` identifies the state in the table of reminders. Runs in the caller's transaction, which excludes others. The
+    other arguments are those of `announce`.
     """
     announced_at = reminders(database).get(key)
     if announced_at is not None:
@@ -191,7 +188,7 @@ def announce_lasting(
 
 
 def to_send(notice: Notice, hook_id: str) -> OutboxRow:
-    """Return a notice's row for a hook, due at once."""
+    """Return the outbox row of a notice for a hook, due at once."""
     return OutboxRow(
         notice_id=uuid.uuid4().hex,
         hook_id=hook_id,

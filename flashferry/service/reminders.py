@@ -1,7 +1,7 @@
-"""Reminders: devices left changed, every hour; a late run, once; also for runs started from a shell.
+"""Reminders of devices left changed (hourly) and of late runs (once), also for runs started from a shell.
 
-The end of a job, and the recoveries after a death, announce their run first; only what they did not is announced here.
-Each announcement is stored under one key in its transaction: one notice, then a reminder each hour.
+The end of a job and the recoveries after a death send notices themselves first; reminders cover what they did not. Each
+notice is stored under one key in its transaction, so that it is sent once.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _KINDS = {
 
 
 class Reminding:
-    """Announces what is due; what was announced is in the tables."""
+    """Background task that sends due reminders; what was sent is in the tables."""
 
     def __init__(self) -> None:
         self._reader: tuple[Service, SnapshotReader] | None = None
 
     def __call__(self, service: Service) -> None:
-        """Announce what is due, and forget what is over."""
+        """Send due reminders, and delete keys of states that are over."""
         if self._reader is None or self._reader[0] is not service:
             self._reader = (service, SnapshotReader(service))
         snapshot = self._reader[1].read()
@@ -45,7 +45,7 @@ class Reminding:
 
 
 def remind(service: Service, snapshot: Snapshot) -> None:
-    """Announce what is due in a snapshot, and forget what is over, in one transaction."""
+    """Send the due reminders of a snapshot and delete the keys of states that are over, in one transaction."""
     items = {item.key: item for item in action_items(snapshot) if item.urgency in _KINDS}
     with service.database.reading() as database:
         details = reminders(database)
@@ -68,7 +68,7 @@ def remind(service: Service, snapshot: Snapshot) -> None:
 
 
 def _is_due(service: Service, snapshot: Snapshot, item: ActionItem, announced_at: str | None) -> bool:
-    """Return whether an item is to be announced now; the transaction checks again."""
+    """Return whether an item seems due for a reminder; the transaction checks again."""
     now = service.now()
     if announced_at is not None:
         return item.urgency.is_red and not _is_within(now - moment_of(announced_at), AGAIN_AFTER)
@@ -82,13 +82,13 @@ def _is_due(service: Service, snapshot: Snapshot, item: ActionItem, announced_at
 
 
 def _sites_of(snapshot: Snapshot, item: ActionItem) -> frozenset[str]:
-    """Return the sites of the item's run; empty if unknown."""
+    """Return the sites of an item's run; empty if unknown."""
     found = snapshot.run(_run_of(item))
     return frozenset() if found is None else frozenset(device.site for device in found.devices)
 
 
 def _is_within(since: timedelta, limit: timedelta) -> bool:
-    """Return whether a time is recent; one in the future is not: the clock was set back."""
+    """Return whether an age is below a limit; a negative age (the clock was set back) is not."""
     return timedelta(0) <= since < limit
 
 

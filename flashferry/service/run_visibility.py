@@ -1,7 +1,7 @@
-"""Which runs and jobs a caller may see: those at the caller's sites, limited to their devices.
+"""Visibility of runs and jobs: a caller sees those at the caller's sites, limited to devices there.
 
-One rule for pages, API, streams, reports and jobs. Output of a job cannot be split, so it needs all its sites; so does
-steering, with the role at each.
+One rule for pages, API, streams, reports and jobs. A job's output cannot be split by site, so seeing it needs all its
+sites; so does steering, with the role at each.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ Sites = frozenset[str] | None
 
 
 def sites_of(actor: Actor) -> Sites:
-    """Return the sites that a caller may see."""
+    """Return the sites that a caller may see; None: all."""
     sites = frozenset(grant.site for grant in actor.grants if grant.role in ANY_ROLE)
     return None if EVERYWHERE in sites else sites
 
 
 def is_visible(site: str | None, sites: Sites) -> bool:
-    """Return whether something at a site, or at none, is visible to a caller of some sites."""
+    """Return whether an object at a site (None: at none) is visible to a caller of `sites`."""
     return sites is None or (bool(site) and site in sites)
 
 
 def sites_of_run(run: StoredRun | RunStatus) -> tuple[str, ...]:
-    """Return the sites of a run's devices; an empty name for devices without one."""
+    """Return the sites of a run's devices, with an empty name for devices without one."""
     return tuple(sorted({device.site or "" for device in run.devices})) or ("",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenRun:
-    """A run limited to the caller's sites, and the whole run, whose sites steering needs."""
+    """A run limited to the caller's sites, and the whole run, whose sites decide on steering."""
 
     run: StoredRun
     whole: StoredRun
 
     @property
     def is_part(self) -> bool:
-        """Return whether it has devices that the caller may not see."""
+        """Return whether the run has devices that the caller may not see."""
         return len(self.run.devices) != len(self.whole.devices)
 
 
 def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = False) -> SeenRun:
-    """Return a run, by its whole identifier, limited to the caller's sites.
+    """Return a run by its complete identifier, limited to the caller's sites. Raises `NotFound`.
 
-    `with_transfers` reads all copies, as reports need them. Raises `NotFound`, also for a run at other sites.
+    `with_transfers` reads all copies, as reports need them.
     """
     try:
         run = read_run(state, run_id, with_transfers=with_transfers)
@@ -72,7 +72,7 @@ def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = F
 
 
 def unfinished_devices(state: Path, actor: Actor, run_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the devices of a run that are not done, and their sites. Raises `NotFound`; `Conflict` without any."""
+    """Return the unfinished devices of a run, and their sites. Raises `NotFound`; `Conflict` if there are none."""
     run = seen_run(state, run_id, actor).run
     rest = [
         device
@@ -87,7 +87,7 @@ def unfinished_devices(state: Path, actor: Actor, run_id: str) -> tuple[tuple[st
 
 
 def status_seen(run: RunStatus, actor: Actor) -> RunStatus | None:
-    """Return a run of a list, limited to the caller's sites; None if it touches none."""
+    """Return a run in a list, limited to the caller's sites; None if it has no device there."""
     sites = sites_of(actor)
     if sites is None:
         return run
@@ -96,9 +96,9 @@ def status_seen(run: RunStatus, actor: Actor) -> RunStatus | None:
 
 
 def job_seen(actor: Actor, job: Job) -> Job | None:
-    """Return a job, limited to the caller's sites; None if it touches none and is another user's.
+    """Return a job limited to the caller's sites; None if it touches none of them and is another user's.
 
-    A limited one has no sentence: it may be about a device of another site.
+    A limited job has no sentence, which could name a device at another site.
     """
     if sees_all_of(actor, job):
         return job
@@ -108,5 +108,5 @@ def job_seen(actor: Actor, job: Job) -> Job | None:
 
 
 def sees_all_of(actor: Actor, job: Job) -> bool:
-    """Return whether a caller may see all of a job: at each of its sites, or as its requester."""
+    """Return whether a caller may see all of a job: as its requester, or with a role at each of its sites."""
     return actor.may(ANY_ROLE, job.sites) or actor.name == job.requested_by

@@ -1,4 +1,4 @@
-"""The service: what routes, pages and background tasks share."""
+"""The objects that routes, pages and background tasks share."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What all parts of the service use.
+    """Settings, database and state of a service.
 
     Attributes:
-        now: The time, with a zone.
-        stopping: Set when the service ends; streams and background tasks end then.
+        now: Returns the time, with a zone.
+        stopping: Set when the service ends, so that streams and background tasks end.
     """
 
     state: Path

@@ -164,7 +164,7 @@ def is_over(service: Service, image: StoredImage) -> bool:
 
 
 def judged_anew(service: Service, database: sqlite3.Connection, image: StoredImage, contents: Contents) -> StoredImage:
-    """Return an image's row after its file was read again; an approval stays only if the content is the approved one."""
+    """Return an image's row after its file was read again; an approval stays only for the approved content."""
     judged = whole(service, database, image, contents)
     is_same = image.sha512 == contents.digests.sha512
     if image.state is ImageState.VOUCHED and is_same and judged.state is ImageState.UNKNOWN:

@@ -1,4 +1,4 @@
-"""Jobs requested: specification and command line, queue order, row and audit entry in the caller's transaction."""
+"""Creation of jobs: specification, command line, checks, queue order; row and audit entry in one transaction."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _VERBS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """Selected devices of the inventory; empty: all of the job's sites.
+    """Devices of a job, selected from the inventory; empty: all of the job's sites.
 
     Attributes:
         filters: `key=value`, as `--filter` takes it; not `site`.
@@ -86,18 +86,18 @@ class Devices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """A job to be run.
+    """Specification of a job.
 
     Attributes:
-        digest: Plan: approved for `stage`, any for `dry-run`.
+        digest: The plan: approved for `stage`, any for `dry-run`.
         run_id: Run to resume or to recover.
         image: Name in the image folder; empty: none.
         rules: Image rules of a `plan` without an image, as text; empty: those of the inventory.
-        sites: Sites that it may touch; empty: all. A plan brings its own.
-        words: More options, of checked values.
-        not_before: It waits until then; None: for its turn alone.
-        until: When its run must have ended; None: no limit.
-        parent: The dead job that it follows up.
+        sites: Sites that the job can touch; empty: all. A plan brings its own.
+        words: Further command-line options, with checked values.
+        not_before: Earliest start; None: as soon as its turn comes.
+        until: Latest end of its run; None: no limit.
+        parent: The dead job that this one follows up.
     """
 
     kind: JobKind
@@ -174,7 +174,7 @@ def _words(spec: JobSpec, settings: RunSettings, state: Path, folder: JobFolder)
 
 
 def _subject(spec: JobSpec, images: Path, folder: JobFolder) -> Iterator[str]:
-    """Yield the options for the plan, run or image of a job, and for its output."""
+    """Yield the options for a job's plan, run or image, and for its output."""
     if spec.digest is not None and spec.kind in (JobKind.STAGE, JobKind.DRY_RUN):
         yield from ("--plan", str(folder.plan))
     elif spec.kind is JobKind.RESUME:
@@ -235,14 +235,14 @@ _REACH = "--reach"
 
 
 def serves(job: Job) -> bool:
-    """Return whether devices fetch from a job's process."""
+    """Return whether a job's process serves files to devices."""
     return job.kind in _SERVES or (job.kind is JobKind.CHECK and _REACH in job.words)
 
 
 def why_not_queued(kind: JobKind, queued: Sequence[Job], person: str) -> str:
     """Return why a user cannot queue another job of a kind; empty if they can.
 
-    Runs of an approved plan are limited by their plans, and recoveries are never refused.
+    Runs of an approved plan are limited by their plans; recoveries are never refused.
     """
     if kind not in _NEEDS_NO_APPROVAL:
         return ""
@@ -253,13 +253,13 @@ def why_not_queued(kind: JobKind, queued: Sequence[Job], person: str) -> str:
 
 
 def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool, now: str) -> Iterator[tuple[Job, str]]:
-    """Yield each queued job in starting order, with what it waits for; empty if it can start now.
+    """Yield queued jobs in starting order, each with what it waits for; empty: it can start now.
 
     Args:
-        queued: The oldest first.
+        queued: Oldest first.
         under_way: Running jobs.
-        has_depot: Whether a depot serves all of them.
-        now: The time, as the tables store it.
+        has_depot: Whether one depot serves all jobs.
+        now: The time in the format of the tables.
     """
     ready: list[Job] = []
     for job in queued:
@@ -277,7 +277,7 @@ def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool,
 
 
 def _in_turn(ready: Sequence[Job], under_way: Sequence[Job]) -> Iterator[Job]:
-    """Yield jobs in starting order. Jobs for the same slots, of the same rank, user and sites differ only in age."""
+    """Yield jobs in starting order: by rank, then in turns between users and sites, then by age."""
     equals: dict[tuple[object, ...], deque[tuple[int, Job]]] = {}
     for number, job in enumerate(ready):
         equals.setdefault(_key(job), deque()).append((number, job))
@@ -301,7 +301,7 @@ def _key(job: Job) -> tuple[object, ...]:
 
 
 def _shares(job: Job) -> Iterable[tuple[str, str, str]]:
-    """Return what a job takes a turn of: its user's and each of its sites' slots."""
+    """Return the users and sites whose slots a job takes."""
     places = _places(job)
     return {(places, "person", job.requested_by), *((places, "site", site) for site in job.sites)}
 
@@ -313,7 +313,7 @@ def _places(job: Job) -> str:
 
 
 def _is_test(job: Job) -> bool:
-    """Return whether it serves without an approved plan or a schedule."""
+    """Return whether a job serves files without an approved plan or a schedule."""
     return job.kind in _TESTS and serves(job)
 
 
@@ -362,8 +362,8 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, sp
         spec: The job.
 
     Raises:
-        ServiceError: Not allowed, the plan is unknown or not approved, a job for it is open, or the user has too many
-            queued jobs. The caller rolls back and records the refusal (`note_refusal`).
+        ServiceError: The caller is not allowed, the plan is unknown or not approved, a job for it is open, or the
+            user has too many queued jobs. The caller rolls back and records the refusal (`note_refusal`).
     """
     plan = _plan(service, database, actor, spec)
     sites = plan.sites if plan is not None else spec.sites
@@ -416,7 +416,7 @@ def _not_before(window: PlanWindow, now: datetime, asked: datetime | None) -> da
 
 
 def job_obstacle(service: Service, database: sqlite3.Connection, job: Job) -> str:
-    """Return why a waiting job may not start any more, in this transaction; empty if it may."""
+    """Return why a waiting job can no longer start, in the caller's transaction; empty if it can."""
     plan = plan_of(database, job.digest) if job.digest is not None else None
     if plan is not None and (why := _job_obstacle(service, database, job.kind, plan)):
         return why
@@ -454,7 +454,7 @@ def _check_actor(actor: Actor, spec: JobSpec, sites: tuple[str, ...]) -> None:
 
 
 def _check_free(database: sqlite3.Connection, spec: JobSpec) -> None:
-    """Refuse a second job for a plan, or for a run, while one is open."""
+    """Refuse a second job for a plan or a run while another is open."""
     found: list[Job] = []
     if spec.kind is JobKind.STAGE and spec.digest is not None:
         found = [job for job in jobs_of_plan(database, spec.digest) if job.kind in (JobKind.STAGE, JobKind.RESUME)]
@@ -470,7 +470,7 @@ def _check_free(database: sqlite3.Connection, spec: JobSpec) -> None:
 
 
 def _check_share(database: sqlite3.Connection, actor: Actor, spec: JobSpec) -> None:
-    """Refuse another job of a user with many queued; the service and its schedules are exempt."""
+    """Refuse another job of a user who has too many queued; jobs of the service and of schedules are exempt."""
     if actor.via is Via.SYSTEM:
         return
     if why := why_not_queued(spec.kind, jobs_in(database, {JobState.QUEUED}), actor.name):
@@ -484,11 +484,7 @@ MOST_KEY = 200
 
 
 def once_of(key: str | None, what: str, content: object) -> Once | None:
-    """Return the idempotency key of a request with a hash of its content; None without a key.
-
-    Raises:
-        InvalidRequest: The key is not valid.
-    """
+    """Return an idempotency key with a hash of the request; None without a key. Raises `InvalidRequest`."""
     if key is None:
         return None
     if not 0 < len(key) <= MOST_KEY or not key.isprintable():
@@ -501,7 +497,7 @@ def once_of(key: str | None, what: str, content: object) -> Once | None:
 
 
 def asked_before(database: sqlite3.Connection, actor: Actor, once: Once | None) -> Job | None:
-    """Return the job that was requested with the same key, or None.
+    """Return the job of an earlier request with the same key, or None.
 
     Raises:
         InvalidRequest: The key was used for another request.
@@ -518,7 +514,7 @@ def asked_before(database: sqlite3.Connection, actor: Actor, once: Once | None) 
 
 
 def ask(service: Service, actor: Actor, spec: JobSpec, once: Once | None = None, *, about: str = "") -> Job:
-    """Request a job and return it, or the one that was requested with the same key.
+    """Request a job and return it, or the job of an earlier request with the same key.
 
     `about` is the audit object of a refusal; empty: by the kind of the job.
 
@@ -540,9 +536,9 @@ def ask(service: Service, actor: Actor, spec: JobSpec, once: Once | None = None,
 
 
 def check_devices(service: Service, actor: Actor, spec: JobSpec) -> None:
-    """Check names against the inventory, before the transaction: reading an inventory takes a second.
+    """Check device names against the inventory, outside of a transaction: reading an inventory takes a second.
 
-    Callers who may not operate the sites are refused for that first, by `request_job`. Raises `InvalidRequest`.
+    Skipped for callers who do not operate the sites: `request_job` refuses them. Raises `InvalidRequest`.
     """
     if actor.via is Via.SYSTEM or not actor.may({Role.OPERATOR}, spec.sites):
         return
@@ -553,7 +549,7 @@ def check_devices(service: Service, actor: Actor, spec: JobSpec) -> None:
 
 
 def seen_job(database: sqlite3.Connection, actor: Actor, job_id: str) -> Job:
-    """Return a job that the caller may see. Raises `NotFound`."""
+    """Return a job, limited to what the caller may see. Raises `NotFound`."""
     job = job_of(database, job_id)
     if job is None or job_seen(actor, job) is None:
         raise NotFound(
@@ -564,7 +560,7 @@ def seen_job(database: sqlite3.Connection, actor: Actor, job_id: str) -> Job:
 
 
 def latest_seen(database: sqlite3.Connection, actor: Actor, most: int, before: str | None) -> tuple[list[Job], str]:
-    """Return the newest jobs that the caller may see, of so many at most, and the time before which there are more."""
+    """Return the newest `most` jobs that the caller may see, and the time before which there are more."""
     found = latest_jobs(database, most, before=before)
     seen = [one for job in found if (one := job_seen(actor, job)) is not None]
     return seen, found[-1].created_at if len(found) == most else ""

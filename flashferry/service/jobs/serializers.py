@@ -1,4 +1,4 @@
-"""Jobs and runs as JSON types. Pure."""
+"""Conversion of jobs and runs to JSON types. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNS = "/api/v1/runs"
 
 
 def job_json(job: Job) -> dict[str, object]:
-    """Return a job without its command line."""
+    """Return a job as JSON types, without its command line."""
     hidden = {"words", "rules", "pid", "process_started"}
     details = {name: value for name, value in asdict(job).items() if name not in hidden}
     links = {"self": f"{JOBS}/{job.job_id}", "result": f"{JOBS}/{job.job_id}/result"} | (
@@ -27,7 +27,7 @@ def job_json(job: Job) -> dict[str, object]:
 
 
 def run_row_json(run: RunStatus) -> dict[str, object]:
-    """Return a run for a list."""
+    """Return a run in a list as JSON types."""
     return {
         "run_id": run.run_id,
         "verb": run.verb,
@@ -48,7 +48,7 @@ def run_row_json(run: RunStatus) -> dict[str, object]:
 
 
 def run_json(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[str, object]:
-    """Return a run without its devices' records."""
+    """Return a run as JSON types, without its devices."""
     return {
         "run_id": run.run_id,
         "verb": run.verb,
@@ -68,7 +68,7 @@ def run_json(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[s
 
 
 def device_json(device: StoredDevice) -> dict[str, object]:
-    """Return a device of a run without its record."""
+    """Return a device of a run as JSON types, without its transfer records."""
     return {
         "host": device.host,
         "site": device.site,

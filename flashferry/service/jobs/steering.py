@@ -1,4 +1,4 @@
-"""Runs steered, recovered and resumed, and queued jobs cancelled; each with a reason, in the audit."""
+"""Operator actions on runs and jobs, each with a reason: pause, continue, stop, recover, resume, cancel."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _ACTION = "job.cancel"
 
 
 def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
-    """Cancel a queued job and return it; a reason is required.
+    """Cancel a queued job and return it.
 
     Raises:
-        NotFound, Forbidden: The caller may not see it, or does not operate its sites.
-        InvalidRequest: No reason.
-        Conflict: It started, or ended.
+        NotFound, Forbidden: The caller may not see the job, or does not operate its sites.
+        InvalidRequest: There is no reason.
+        Conflict: The job has started or ended.
     """
     with service.database.reading() as database:
         job = seen_job(database, actor, job_id)
@@ -67,7 +67,7 @@ def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
 
 
 def may_cancel(actor: Actor, job: Job) -> bool:
-    """Return whether a caller may cancel a job in its present state."""
+    """Return whether the caller can cancel a job now."""
     return job.state is JobState.QUEUED and actor.may({Role.OPERATOR}, job.sites)
 
 
@@ -94,14 +94,14 @@ def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: 
     Args:
         service: The service.
         actor: An operator at all sites of the run.
-        run_id: Its whole identifier.
+        run_id: The complete identifier.
         what: `pause`, `continue` or `stop`.
         reason: Required.
 
     Raises:
-        NotFound, Forbidden: The caller may not see it, or does not operate it.
-        InvalidRequest: No reason.
-        Conflict: It is not running, or is to continue and is not paused.
+        NotFound, Forbidden: The caller may not see or does not operate the run.
+        InvalidRequest: There is no reason.
+        Conflict: The run is not running; or not paused, for `continue`.
         Unavailable, DiskFull: Its journal cannot be written.
     """
     run, object_, action = seen_run(service.state, run_id, actor).whole, f"run:{run_id}", f"run.{what.value}"
@@ -134,7 +134,7 @@ def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: 
 
 
 def restore(service: Service, actor: Actor, run_id: str, reason: str, once: Once | None = None) -> Job:
-    """Request the recovery of the devices that a run holds. Raises as `steer`; `Conflict` without any."""
+    """Request a recovery of the devices that a run left changed. Raises as `steer`; `Conflict` if there are none."""
     run = seen_run(service.state, run_id, actor).whole
     spec = JobSpec(kind=JobKind.RECOVER, run_id=run_id, sites=sites_of_run(run), reason=reason)
     _check_asker(service, actor, run, spec)
@@ -148,7 +148,7 @@ def go_on(service: Service, actor: Actor, run_id: str, reason: str, once: Once |
     """Request the resume of a run that died or was stopped; its devices are restored first.
 
     Raises:
-        ServiceError: As `steer`; `Conflict` if it is running, not a staging, or without an approved plan of this
+        ServiceError: As `steer`; `Conflict` if the run is running, does not stage, or has no approved plan of this
             service.
     """
     run = seen_run(service.state, run_id, actor).whole
@@ -166,7 +166,7 @@ def go_on(service: Service, actor: Actor, run_id: str, reason: str, once: Once |
 
 
 def _check_asker(service: Service, actor: Actor, run: StoredRun, spec: JobSpec) -> None:
-    """Check role and reason before anything about the run is revealed."""
+    """Check role and reason of the caller before an error can reveal anything about the run."""
     try:
         _operated(run, actor, spec.reason)
     except ServiceError as problem:
@@ -180,7 +180,7 @@ def _refused(service: Service, actor: Actor, spec: JobSpec, why: str) -> Job:
 
 
 def _operated(run: StoredRun, actor: Actor, reason: str) -> str:
-    """Return the reason of an operator of the run. Raises `Forbidden` or `InvalidRequest`."""
+    """Check that the caller operates a run; return the checked reason. Raises `Forbidden` or `InvalidRequest`."""
     sites = sites_of_run(run)
     if not actor.may({Role.OPERATOR}, sites):
         raise Forbidden(

@@ -1,4 +1,4 @@
-"""Background task of jobs: starts waiting ones, follows running ones, and follows up dead ones."""
+"""Background task that starts waiting jobs, follows running ones, and requests recoveries after dead ones."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ _GOES_ON = frozenset({JobKind.STAGE, JobKind.RESUME})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftRun:
-    """The run of a dead job, by the journal.
+    """Run of a dead job, as the journal has it.
 
     Attributes:
-        is_alive: Another process resumed it.
-        holds: Devices that it holds.
+        is_alive: Another process resumed the run.
+        holds: Devices whose configuration it left changed.
     """
 
     is_alive: bool
@@ -80,19 +80,19 @@ class LeftRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextTry:
-    """A job to be requested: `recover` or `resume`, and its number under the dead job, from 1."""
+    """Follow-up job to request: `recover` or `resume`, and its number under the dead job, from 1."""
 
     kind: JobKind
     attempt: int
 
 
 def next_try(dead: Job, tries: Sequence[Job], run: LeftRun, *, resumes: int, now: datetime) -> NextTry | None:
-    """Return what follows now; None: nothing, or not yet.
+    """Return the follow-up job that is due now; None: nothing, or not yet.
 
     Args:
         dead: A dead job that a user requested.
-        tries: The jobs under it, the oldest first.
-        run: Its run, by the journal.
+        tries: Its follow-up jobs, oldest first.
+        run: Its run.
         resumes: Limit of resumes.
         now: The time.
     """
@@ -111,9 +111,9 @@ def next_try(dead: Job, tries: Sequence[Job], run: LeftRun, *, resumes: int, now
 
 
 def starts_again(dead: Job, *, deaths: int, resumes: int, now: datetime) -> bool:
-    """Return whether a job is queued again whose process died before its run was in the journal.
+    """Return whether to queue a job again whose process died before its run was in the journal.
 
-    Such a run changed no device, so there is nothing to restore. `deaths` counts the earlier ones.
+    Such a run changed no device, so there is nothing to restore. `deaths` is the number of earlier deaths.
     """
     age = now - moment_of(dead.started_at or dead.created_at)
     is_young = age <= timedelta(seconds=CARED_FOR_S)
@@ -130,7 +130,7 @@ def _recovery(last: Job, in_a_row: int, tries: Sequence[Job], now: datetime) -> 
 
 
 def _since_the_last_run(tries: Sequence[Job]) -> Sequence[Job]:
-    """Return the jobs after the last resume: each death has recoveries of its own."""
+    """Return the follow-up jobs after the last resume: recoveries are counted anew after each death."""
     behind = next((number for number in range(len(tries), 0, -1) if tries[number - 1].kind in _GOES_ON), 0)
     return tries[behind:]
 
@@ -139,7 +139,7 @@ _MOST_SIGNS = 1000
 
 
 def announce_start(service: Service, database: sqlite3.Connection, job: Job) -> None:
-    """Announce that a run started, in the caller's transaction."""
+    """Send the notice that a run started, in the caller's transaction."""
     if job.kind in RUNS:
         sentence = f"{job.kind} started, requested by {job.requested_by}" + (f": {job.reason}" if job.reason else "")
         announce(
@@ -157,15 +157,15 @@ def announce_start(service: Service, database: sqlite3.Connection, job: Job) -> 
 def end(
     service: Service, job: Job, *, state: JobState, exit_code: int | None, sentence: str, outcome: str | None = None
 ) -> bool:
-    """Store and announce the end of a job; return whether it was open.
+    """Store the end of a job and send its notice; return False if the job was closed already.
 
     Args:
         service: The service.
         job: The job.
         state: `ended` or `dead`.
-        exit_code: Of its verb; None if there was none.
+        exit_code: Exit code of its process; None: unknown.
         sentence: Result.
-        outcome: For the audit; None: `done`, or `failed` for a dead one.
+        outcome: For the audit; None: `done`, or `failed` for a dead job.
     """
     text = sanitize(sentence)[:_MOST_SIGNS]
     with service.database.writing() as database:
@@ -187,7 +187,7 @@ def end(
 
 
 def queue_once_more(service: Service, job: Job, sentence: str) -> None:
-    """Queue a job again whose process died; once."""
+    """Queue a job again whose process died. Has no effect if another pass did it."""
     text = sanitize(sentence)[:_MOST_SIGNS]
     with service.database.writing() as database:
         if queue_again(database, job.job_id, text):
@@ -197,7 +197,7 @@ def queue_once_more(service: Service, job: Job, sentence: str) -> None:
 def _announce_unrestored(
     service: Service, database: sqlite3.Connection, job: Job, words: str, details: dict[str, object]
 ) -> None:
-    """Announce devices left changed: once for each run, then as a reminder."""
+    """Send a notice of devices left changed: once per run, later as a reminder."""
     kind, facts = NoticeKind.NOT_RESTORED, _facts(job) | details
     if job.run_id is None:
         announce(service, database, kind, _about(job), words, facts, sites=job.sites)
@@ -247,16 +247,16 @@ _HAVE_A_PLAN = frozenset({JobKind.STAGE, JobKind.DRY_RUN})
 
 
 def unit_of(template: str, job_id: str) -> str | None:
-    """Return the unit of a job: `flashferry-run@j1.service` for `flashferry-run@.service`; None without a template."""
+    """Return a job's systemd unit: `flashferry-run@j1.service` for the template `flashferry-run@.service`; or None."""
     return template.replace("@.", f"@{job_id}.", 1) if template else None
 
 
 def prepare(service: Service, job: Job) -> None:
-    """Write what a job's process needs into its folder; idempotent.
+    """Write the files that a job's process needs into its folder. Idempotent.
 
     Raises:
         ConfigInvalid: The folder belongs to another user.
-        OSError: It cannot be written.
+        OSError: The files cannot be written.
     """
     folder = JobFolder.of(service.state, job.job_id)
     folder.make()
@@ -271,7 +271,7 @@ def prepare(service: Service, job: Job) -> None:
 
 
 def start(service: Service, job: Job) -> subprocess.Popen[bytes] | None:
-    """Start the process of a prepared job; return it if it is our child.
+    """Start the process of a prepared job; return it if it is a child of this process.
 
     Raises:
         ConfigInvalid: systemd does not start its unit.
@@ -292,13 +292,13 @@ def start(service: Service, job: Job) -> subprocess.Popen[bytes] | None:
 
 
 def has_depot(service: Service) -> bool:
-    """Return whether a depot answers that serves all runs, so that several may run at once."""
+    """Return whether a depot answers, which serves all runs, so that several can run at once."""
     found = socket_of(depot_option(service), service.state)
     return found is not None and is_served(found)
 
 
 def depot_option(service: Service) -> str:
-    """Return which depot jobs use: `auto`, `never`, or the path of a socket."""
+    """Return the value of `--depot` for jobs: `auto`, `never`, or the path of a socket."""
     options = service.settings.runs.options
     return next((options[at + 1] for at, word in enumerate(options[:-1]) if word == _DEPOT), AUTO)
 
@@ -344,7 +344,7 @@ Starter = Callable[[Service, Job], "subprocess.Popen[bytes] | None"]
 
 
 class Supervisor:
-    """Follows the jobs of a service; remembers only its own child processes."""
+    """Starts and follows the jobs of a service; its only state is its own child processes."""
 
     def __init__(self, starter: Starter = start) -> None:
         self._starter = starter
@@ -352,7 +352,7 @@ class Supervisor:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def run_once(self, service: Service) -> None:
-        """Advance each job that can be."""
+        """Handle each open job once: start, follow or follow up."""
         with service.database.reading() as database:
             under_way = jobs_in(database, IN_PROGRESS)
         for job in under_way:
@@ -394,7 +394,7 @@ class Supervisor:
             self._children[job.job_id] = child
 
     def _follow(self, service: Service, job: Job) -> None:
-        """Handle a job that was started."""
+        """Update the row of a started job: process, run, end."""
         folder = JobFolder.of(service.state, job.job_id)
         mark = read_mark(folder.mark_file) or _mark_of(job)
         if mark is None:
@@ -433,14 +433,14 @@ class Supervisor:
                 forget_answers(database, moment(now - timedelta(seconds=_ANSWERS_KEPT_S)))
 
     def _fetch(self) -> None:
-        """Reap ended children."""
+        """Reap child processes that ended."""
         for job_id, child in list(self._children.items()):
             if child.poll() is not None:
                 del self._children[job_id]
 
 
 def _claimed(service: Service, job: Job) -> Job | None:
-    """Take a job out of the queue; None if another pass did, or it may not start any more."""
+    """Mark a queued job as starting; None if another pass did, or the job can no longer start."""
     unit = unit_of(service.settings.runs.unit, job.job_id)
     with service.database.writing() as database:
         why = job_obstacle(service, database, job)
@@ -459,7 +459,7 @@ def _mark_of(job: Job) -> ProcessMark | None:
 
 
 def _note_stopped(service: Service, job: Job, pid: int) -> None:
-    """Report once that a job's process was stopped by a signal, and once that it continues."""
+    """Log once that a signal (SIGSTOP) stopped a job's process, and once that it continues."""
     sentence = _STOPPED.format(pid=pid) if is_stopped(pid) else ""
     if sentence == job.sentence or not (sentence or job.sentence.startswith(_STOPPED.partition("{")[0])):
         return
@@ -474,7 +474,7 @@ def _is_given_up(service: Service, job: Job) -> bool:
 
 
 def _seen(service: Service, job: Job, *, pid: int, process_started: str) -> Job:
-    """Store process and run of a job, once each; return the job with both."""
+    """Store the process and the run of a job once known; return the updated job."""
     run_id = job.run_id
     if run_id is None and job.kind in RUNS:
         with reading(service.state) as journal:
@@ -491,7 +491,7 @@ def _seen(service: Service, job: Job, *, pid: int, process_started: str) -> Job:
 
 
 def _clean_up(service: Service) -> None:
-    """Request what follows the death of runs."""
+    """Request the follow-up jobs of dead runs."""
     since = moment(service.now() - timedelta(seconds=2 * CARED_FOR_S))
     with service.database.reading() as database:
         dead = [(job, jobs_after(database, job.job_id)) for job in dead_jobs(database, since)]
@@ -535,7 +535,7 @@ def _ask(service: Service, dead: Job, spec: JobSpec) -> None:
 
 
 def _left(service: Service, run_id: str) -> LeftRun | None:
-    """Return a run by the journal; None if it is not there."""
+    """Return a run from the journal; None if the journal does not have it."""
     with reading(service.state) as journal:
         row = run_row(journal, run_id) if journal is not None else None
         if journal is None or row is None:

@@ -1,7 +1,7 @@
-"""Background task of job folders: removed some time after their job ended, if no longer needed.
+"""Background task that deletes job folders some time after the job ended, unless they are still needed.
 
-Needed are folders of open jobs, of live runs, and of runs whose devices are not all restored; and all folders while the
-journal cannot be read. Row and audit stay.
+Kept are folders of open jobs, of live runs, and of runs whose devices are not all restored; all folders while the
+journal cannot be read. Row and audit entries stay.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_AT_ONCE = 500
 
 
 def tidy(service: Service) -> None:
-    """Remove expired folders. Raises `ConfigInvalid` if the journal cannot be read."""
+    """Delete expired folders. Raises `ConfigInvalid` if the journal cannot be read."""
     if not (old := _old(service)):
         return
     unrestored = _unrestored(service.state)
@@ -48,7 +48,7 @@ TASK = PeriodicTask(name="job-folders", every_s=_EVERY_S, run=tidy)
 
 
 def _old(service: Service) -> list[Job]:
-    """Return the jobs with a folder that ended long enough ago."""
+    """Return the jobs with a folder whose retention time is over."""
     try:
         names = sorted(path.name for path in (service.state / "jobs").iterdir() if path.is_dir() and _is_ours(path))
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def _old(service: Service) -> list[Job]:
 
 
 def _unrestored(state: Path) -> frozenset[str]:
-    """Return the runs with devices that are not proven restored."""
+    """Return the runs that have devices without proof of a restore."""
     status = read_status(state, 1)
     held = {run.run_id for run in status.runs if any(device.is_held for device in run.devices)}
     return frozenset(held | {one.run_id for one in status.lost})

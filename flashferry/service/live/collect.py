@@ -1,4 +1,4 @@
-"""Reader of everything that is going on: the journal, events of live runs, the service's tables."""
+"""Reader of the live state: the journal, events of live runs, and the service's tables."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _NO_FORECAST = Forecast()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything that is going on.
+    """The live state at one time.
 
     Attributes:
         jobs: Newest job of the service, by run.
-        lost: Devices left by dead runs that the journal does not know.
-        trouble: Why it is out of date, such as an unreadable journal; empty: it is not.
+        lost: Devices left changed by killed runs that the journal does not have.
+        trouble: Why the snapshot is out of date, such as an unreadable journal; empty: it is current.
         read_at: When all of it was last read.
     """
 
@@ -56,16 +56,16 @@ class Snapshot:
 
     @property
     def tonight(self) -> tuple[RunNow, ...]:
-        """Return the runs of tonight: live, not restored, or started lately."""
+        """Return the runs on the wall screen: live, with unrestored devices, or started recently."""
         since = (self.at - timedelta(seconds=NIGHT_S)).isoformat()
         return tuple(one for one in self.runs if one.is_alive or one.unrestored or _is_after(one.started_at, since))
 
     def run(self, run_id: str) -> RunNow | None:
-        """Return a run, or None if it is not included."""
+        """Return a run, or None if the snapshot does not include it."""
         return next((one for one in self.runs if one.run_id == run_id), None)
 
     def seen_from(self, sites: frozenset[str] | None) -> Snapshot:
-        """Return it limited to some sites; None: all."""
+        """Return the snapshot limited to some sites; None: all."""
         if sites is None:
             return self
         seen = (limited_to(one, sites, self.forecasts.get(one.run_id, _NO_FORECAST), self.at) for one in self.runs)
@@ -81,7 +81,7 @@ class Snapshot:
 
 
 class SnapshotReader:
-    """Reads snapshots; callers within a second share one."""
+    """Reads snapshots; calls within a second return the same one."""
 
     FRESH_S = 0.9
 
@@ -97,7 +97,7 @@ class SnapshotReader:
         self._last: Snapshot | None = None
 
     def read(self) -> Snapshot:
-        """Return a snapshot less than a second old; what cannot be read is its `trouble`."""
+        """Return a snapshot less than a second old; `trouble` says what could not be read."""
         with self._busy:
             now = self._service.now()
             last = self._last
@@ -107,7 +107,7 @@ class SnapshotReader:
             return self._last
 
     def some(self, run_ids: Sequence[str]) -> Snapshot:
-        """Return a snapshot of certain runs, also old ones. Raises `ConfigInvalid` if the journal cannot be read."""
+        """Return a snapshot of the given runs, which may be old. Raises `ConfigInvalid`."""
         snapshot = self.read()
         missing = [run_id for run_id in run_ids if snapshot.run(run_id) is None]
         with self._service.database.reading() as database:
@@ -126,21 +126,21 @@ class SnapshotReader:
         )
 
     def statuses(self, count: int) -> tuple[RunStatus, ...]:
-        """Return the latest runs, and those that hold a device. Raises `ConfigInvalid`."""
+        """Return the latest `count` runs, and all with devices left changed. Raises `ConfigInvalid`."""
         with self._busy:
             return self._status.latest(count)
 
     def identifiers(self) -> tuple[str, ...]:
-        """Return all runs of the journal, the latest first. Raises `ConfigInvalid`."""
+        """Return the identifiers of all runs in the journal, latest first. Raises `ConfigInvalid`."""
         return self._status.identifiers()
 
     def run(self, run_id: str) -> FollowedRun | None:
-        """Return a run by the journal, or None if it is not among the latest."""
+        """Return a run from the journal, or None if it is not among the latest."""
         self.read()
         return self._runs.get(run_id)
 
     def events_of(self, run: FollowedRun) -> Path | None:
-        """Return the file of a run's events, or None if it has none."""
+        """Return the event file of a run, or None if it has none."""
         if run.events:
             return self._service.state / run.events
         job_id = self._writers.get(run.status.run_id)
@@ -216,7 +216,7 @@ class SnapshotReader:
 
 
 def forecast_of(text: str) -> Forecast:
-    """Return the forecast in a plan's text; unreadable values are None."""
+    """Return the forecast in a plan's text; values that cannot be read are None."""
     try:
         plan = Node(json.loads(text))
     except ValueError:

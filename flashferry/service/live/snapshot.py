@@ -1,7 +1,7 @@
-"""Live state as values: runs, sites and devices, with rates, ends, and what is not restored. Pure.
+"""Live state as values: runs, sites and devices, with rates, expected ends, and unrestored devices. Pure.
 
-The journal is authoritative; events are newer and have rates. A device's state is that of its events while its run is
-live and reports it, else that of the journal.
+The journal is authoritative; events are newer and have rates. A device's state is from its events while its run is live
+and reports it, else from the journal.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SILENT_RUN_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceActivity:
-    """Activity of a device by its events.
+    """Activity of a device as its events report it.
 
     Attributes:
-        waits: What it waits for; empty: nothing.
-        text: Why it failed, or its result.
-        verdict: What limits it so far, or None.
+        waits: What the device waits for; empty: nothing.
+        text: Reason of its failure, or its result.
+        verdict: What limits the transfer so far, or None.
     """
 
     phase: Phase
@@ -42,7 +42,7 @@ class DeviceActivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventView:
-    """The events of a run so far.
+    """State of a run from all its events so far.
 
     Attributes:
         hold: `paused`, `stopping`, `waiting`, or empty.
@@ -61,7 +61,7 @@ NOTHING = EventView()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """Forecast of a plan: duration, or None if unknown, and the rate limit of each site."""
+    """Forecast in a plan: duration (None: unknown) and the rate limit of each site."""
 
     duration_s: float | None = None
     caps_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
@@ -72,11 +72,11 @@ class DeviceNow:
     """A device of a run.
 
     Attributes:
-        is_changed: Its configuration may be changed: the run holds it.
-        restored: Whether it was restored, by the run; None if unknown.
+        is_changed: Whether its configuration may be changed by the run at present.
+        restored: Whether the run restored it; None: unknown.
         outcome: Value of `flashferry.model.states.Outcome`; None before the end.
-        is_accepted: An operator accepted its configuration as it is.
-        is_left_by_plan: The plan leaves it as it is.
+        is_accepted: Whether an operator accepted its configuration as it is.
+        is_left_by_plan: Whether the plan skips it.
     """
 
     host: str
@@ -98,29 +98,29 @@ class DeviceNow:
 
     @property
     def label(self) -> str:
-        """Its outcome or phase, in words."""
+        """Return its outcome or phase in words."""
         return label_of(self.outcome) if self.outcome is not None and self.phase.is_over else self.phase.label
 
     @property
     def left_bytes(self) -> int:
-        """Bytes still to be copied."""
+        """Return the number of bytes still to be copied."""
         return 0 if self.phase.is_over else max(0, self.size_bytes - self.acked_bytes)
 
     @property
     def is_unrestored(self) -> bool:
-        """Whether its run ended without proof that its configuration is restored."""
+        """Return whether its run ended without proof that its configuration is restored."""
         return self.restored == Restored.INCOMPLETE and not self.is_accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Devices and bytes of a site, a run, or all.
+    """Devices and bytes of a site, a run, or all runs.
 
     Attributes:
-        not_begun: The run ended before it started them.
-        under_way: Started and not ended.
-        cap_bytes_per_s: Their limit; None if unknown.
-        ends_at: End of the copies at the present rate; None if unknown.
+        not_begun: Devices that the run had not started when it ended.
+        under_way: Devices that started and have not ended.
+        cap_bytes_per_s: Rate limit; None: unknown.
+        ends_at: End of the copies at the present rate; None: unknown.
     """
 
     devices: int = 0
@@ -151,22 +151,22 @@ class Totals:
 
     @property
     def over(self) -> int:
-        """Devices that ended."""
+        """Return the number of devices that ended."""
         return self.done + sum(self.of(phase) for phase in NOT_DONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNow:
-    """A run.
+    """State of a run.
 
     Attributes:
-        unrestored: Devices left changed without a process that restores them.
+        unrestored: Devices left changed that no process is restoring.
         hold: `paused`, `stopping`, `waiting`, or empty.
-        until: When it must have ended, or None.
+        until: Required end, or None.
         ends_at: Expected end, or None.
-        is_at_least: It may take longer: some sites did not start copying.
+        is_at_least: Whether it may take longer, because some sites have not started copying.
         heard_at: Time of its last event, ISO 8601, or empty.
-        wishes: Operator actions, the oldest first.
+        wishes: Control requests of operators, oldest first.
     """
 
     run_id: str
@@ -194,23 +194,23 @@ class RunNow:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process is alive."""
+        """Return whether its process is alive."""
         return self.state is RunState.ALIVE
 
     @property
     def stopped_by(self) -> str | None:
-        """Return who stopped it, empty if unknown; None if it was not stopped."""
+        """Return the user who stopped it, empty if unknown; None if it was not stopped."""
         stops = [one for one in self.wishes if one.what == SteerKind.STOP]
         return stops[-1].actor or "" if stops else None
 
     @property
     def spare(self) -> timedelta | None:
-        """Return the time between its expected and its required end; negative: too late; None: unknown."""
+        """Return the time from expected to required end; negative: too late; None: unknown."""
         return None if self.until is None or self.ends_at is None else self.until - self.ends_at
 
 
 def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: datetime) -> RunNow:
-    """Return a run as it is now, from the journal, its events and its forecast."""
+    """Return the present state of a run from its journal, events and forecast."""
     status = run.status
     is_alive = status.state is RunState.ALIVE
     sizes = _sizes(run.request)
@@ -246,7 +246,7 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
 
 
 def limited_to(run: RunNow, sites: Sites, forecast: Forecast, now: datetime) -> RunNow | None:
-    """Return a run limited to some sites, or None if it touches none of them; sites None: all."""
+    """Return a run limited to some sites (None: all), or None if it has no device there."""
     if sites is None:
         return run
     devices = tuple(one for one in run.devices if is_visible(one.site, sites))
@@ -268,7 +268,7 @@ def _summed(run: RunNow, forecast: Forecast, now: datetime) -> RunNow:
 
 
 def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float | None = None) -> Totals:
-    """Return the totals of some devices."""
+    """Return the totals of devices."""
     found = tuple(devices)
     counts = dict.fromkeys(Phase, 0)
     acked = left = copying = 0
@@ -298,7 +298,7 @@ def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float 
 
 
 def sum_up(found: Sequence[Totals], now: datetime) -> Totals:
-    """Return several totals as one; the limit is known if all are."""
+    """Return the sum of totals; its rate limit is known only if all are."""
     caps = [one.cap_bytes_per_s for one in found]
     left, rate = sum(one.left_bytes for one in found), sum(one.rate_bytes_per_s for one in found)
     return Totals(
@@ -332,7 +332,7 @@ def _after(now: datetime, left_bytes: int, rate_bytes_per_s: float) -> datetime 
 def _end(run: RunNow, sites: Iterable[Totals], forecast: Forecast, now: datetime) -> tuple[datetime | None, bool]:
     """Return the expected end of a run, and whether it may take longer.
 
-    The slowest copying site decides. If others did not start, the forecast counts if it is later.
+    The slowest copying site decides. If other sites have not started, the plan's forecast counts where it is later.
     """
     if not run.is_alive:
         return None, False

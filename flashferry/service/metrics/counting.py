@@ -1,4 +1,4 @@
-"""The service's metrics by name, and totals of ended copies, which only grow."""
+"""Names of the service's metrics, and counters of ended copies."""
 
 from __future__ import annotations
 
@@ -118,14 +118,14 @@ class Spread:
     total: float = 0.0
 
     def add(self, value: float, buckets: tuple[float, ...]) -> None:
-        """Add a value; a bucket holds values up to its bound."""
+        """Add a value; a bucket includes its upper bound."""
         self.counts[bisect_left(buckets, value)] += 1
         self.total += value
 
 
 @dataclass(slots=True)
 class Copies:
-    """Number and acknowledged bytes of copies of a site that ended alike."""
+    """Number and acknowledged bytes of a site's copies with the same result."""
 
     number: int = 0
     acked_bytes: int = 0
@@ -138,7 +138,7 @@ Alike = tuple[str, str, bool, str, str]
 
 @dataclass(slots=True)
 class Counted:
-    """The totals.
+    """Totals of ended copies.
 
     Attributes:
         rates: Rates of delivered copies, bytes per second, by site and transport.
@@ -151,7 +151,7 @@ class Counted:
     durations: dict[str, Spread] = field(default_factory=dict)
 
     def take(self, ended: Iterable[EndedCopy]) -> None:
-        """Count copies that ended."""
+        """Add ended copies to the totals."""
         for one in ended:
             self.last = one.number
             # Names of transports come from the file; a label has only those that there are.
@@ -168,11 +168,11 @@ class Counted:
                 durations.add(one.duration_s, COPY_SECONDS_BUCKETS)
 
     def begin_anew(self) -> None:
-        """Count from the first transfer on: the journal was replaced. Totals stay."""
+        """Restart at the first transfer, because the journal was replaced; totals stay."""
         self.last = 0
 
     def as_text(self) -> str:
-        """Return it as it is stored."""
+        """Return the totals as JSON for the table."""
         return msgspec.json.encode(
             _Kept(
                 last=self.last,
@@ -184,7 +184,7 @@ class Counted:
 
 
 class _Kept(msgspec.Struct):
-    """The totals as JSON."""
+    """JSON form of the totals."""
 
     last: int
     copies: list[tuple[str, str, bool, str, str, int, int]]
@@ -193,7 +193,7 @@ class _Kept(msgspec.Struct):
 
 
 def counted_of(text: str) -> Counted:
-    """Return stored totals. Raises `ValueError` if they are damaged, or of another release."""
+    """Parse stored totals. Raises `ValueError` if they are damaged or of another release."""
     try:
         kept = msgspec.json.decode(text, type=_Kept)
     except msgspec.DecodeError as error:

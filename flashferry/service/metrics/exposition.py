@@ -1,4 +1,4 @@
-"""A scrape's answer: metrics of runs, tables, disks and tasks, as Prometheus reads them."""
+"""Answer to a Prometheus scrape: metrics of runs, tables, disks and background tasks."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ _MADE: dict[MetricKind, type[GaugeMetricFamily | CounterMetricFamily]] = {
 
 
 class Sheet(Collector):
-    """Values of one scrape; each metric of the table is present, also without any."""
+    """Values of one scrape; a metric without values is exported too."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in METRICS}
         self._spreads: dict[str, dict[tuple[str, ...], tuple[Sequence[float], Spread]]] = {}
 
     def put(self, name: str, value: float, *labels: str) -> None:
-        """Set a value."""
+        """Set the value of a metric with these labels."""
         self._values[name][_shown(labels)] = value
 
     def add(self, name: str, value: float, *labels: str) -> None:
-        """Add to a value, from 0 on."""
+        """Add to the value of a metric with these labels, from 0."""
         key = _shown(labels)
         self._values[name][key] = self._values[name].get(key, 0) + value
 
     def put_time(self, name: str, at: datetime | str | None, *labels: str) -> None:
-        """Set a time, as seconds since 1970; an unknown one is left out."""
+        """Set a metric to a time in seconds since 1970; an unknown time is left out."""
         try:
             found = moment_of(at) if isinstance(at, str) else at
         except ValueError:
@@ -71,7 +71,7 @@ class Sheet(Collector):
         self._spreads.setdefault(name, {})[_shown(labels)] = (buckets, spread)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics, in the order of the table."""
+        """Yield all metrics, in the order of the table (interface of `prometheus_client`)."""
         for name, metric in METRICS.items():
             if metric.kind is MetricKind.HISTOGRAM:
                 yield self._histogram(name)
@@ -88,7 +88,7 @@ class Sheet(Collector):
         return family
 
     def text(self) -> bytes:
-        """Return the text, with the metrics of the process itself."""
+        """Return the text format, including the metrics of this process."""
         registry = CollectorRegistry()
         registry.register(self)
         ProcessCollector(registry=registry)
@@ -124,7 +124,7 @@ _BY_JOURNAL: Mapping[str, str] = {
 
 
 def put_snapshot(sheet: Sheet, snapshot: Snapshot) -> None:
-    """Set the metrics of a snapshot."""
+    """Set the metrics of runs and devices."""
     sheet.put("journal_readable", float(not snapshot.trouble))
     sheet.put_time("journal_read_timestamp_seconds", snapshot.read_at)
     newest = _newest(snapshot.runs)
@@ -154,7 +154,7 @@ def put_counted(sheet: Sheet, counted: Counted) -> None:
 
 
 def state_of(device: DeviceNow) -> str:
-    """Return a device's state as a label; those of a run's own metrics, except `retrying`, which waits."""
+    """Return a device's state as a label value; `retrying` of a run's own metrics counts as waiting here."""
     if device.phase is not Phase.IN_PROGRESS:
         return str(device.phase)
     if device.rate_bytes_per_s > 0:
@@ -165,7 +165,7 @@ def state_of(device: DeviceNow) -> str:
 
 
 def _newest(runs: Iterable[RunNow]) -> dict[str, DeviceNow]:
-    """Return each device of the latest run that has it; a live run comes first."""
+    """Return each device in the latest run that has it; live runs come first."""
     found: dict[str, DeviceNow] = {}
     for run in sorted(runs, key=lambda one: not one.is_alive):
         for device in run.devices:
@@ -181,7 +181,7 @@ def _put_devices(sheet: Sheet, devices: Iterable[DeviceNow], sites: Iterable[str
 
 
 def _put_unrestored(sheet: Sheet, snapshot: Snapshot, newest: Mapping[str, DeviceNow], sites: Iterable[str]) -> None:
-    """Set what is not restored, by the journal and by the files beside it."""
+    """Set the numbers of unrestored devices, from the journal and the files beside it."""
     run_of: dict[str, str] = {}
     site_of = {host: one.site for host, one in newest.items()}
     for run in snapshot.runs:
@@ -256,7 +256,7 @@ def put_tables(sheet: Sheet, tables: TableFigures) -> None:
 
 
 def put_disks(sheet: Sheet, folders: Mapping[str, Path]) -> None:
-    """Set the space on the disks of some folders; a missing folder is left out."""
+    """Set size and free space of the disks with these folders; a missing folder is left out."""
     for name, folder in folders.items():
         with suppress(OSError):
             found = shutil.disk_usage(folder)
@@ -265,7 +265,7 @@ def put_disks(sheet: Sheet, folders: Mapping[str, Path]) -> None:
 
 
 def put_tasks(sheet: Sheet, states: Iterable[TaskState]) -> None:
-    """Set the state of the background tasks."""
+    """Set the metrics of background tasks."""
     for one in states:
         sheet.put_time("keeper_last_look_timestamp_seconds", one.looked_at, one.name)
         sheet.put("keeper_failures", one.failures, one.name)
@@ -273,7 +273,7 @@ def put_tasks(sheet: Sheet, states: Iterable[TaskState]) -> None:
 
 
 def put_depot(sheet: Sheet, found: DepotFound | None) -> None:
-    """Set the state of the depot; one that does not answer is not up."""
+    """Set the metrics of the depot; one that does not answer is down."""
     view = None if found is None else found.view
     sheet.put("depot_up", float(view is not None))
     if view is None:
@@ -286,7 +286,7 @@ def put_depot(sheet: Sheet, found: DepotFound | None) -> None:
 
 
 def put_nights(sheet: Sheet, state: Path) -> None:
-    """Set the results of the last night in the lab, if any."""
+    """Set the results of the last lab night, if there is one."""
     # If the history of nights cannot be read, all other metrics still are.
     with suppress(FlashferryError):
         for night in nights(state, last=1):
@@ -303,7 +303,7 @@ def put_backup(sheet: Sheet, folder: Path | None) -> None:
 
 
 def put_build(sheet: Sheet) -> None:
-    """Set the release."""
+    """Set the metric with the release."""
     sheet.put("service_build_info", 1, release())
 
 

@@ -1,4 +1,4 @@
-"""Hooks for admins: targets, kinds, given-up notices; and the service's health."""
+"""Pages for admins: hooks and the service's health."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def change(service: TheService, actor: TheActor, hook_id: str, spec: TheSpec) ->
 
 @router.post(f"{_HOOKS}/{{hook_id}}/test")
 async def test(service: TheService, actor: TheActor, hook_id: str) -> Response:
-    """Send a test notice; the receiver's answer is in the audit and shown."""
+    """Send a test notice; its result is in the audit and on the page."""
     await service.outbound.run(managing.TRIAL, partial(managing.test_hook, service, actor, hook_id))
     return _back(hook_id)
 
 
 @router.post(f"{_HOOKS}/{{hook_id}}/again")
 def again(service: TheService, actor: TheActor, hook_id: str) -> Response:
-    """Retry what was given up."""
+    """Retry the notices that were given up."""
     managing.send_again(service, actor, hook_id)
     return _back(hook_id)
 
@@ -127,7 +127,7 @@ def remove(service: TheService, actor: TheActor, hook_id: str) -> Response:
 
 @view_page(router, "/admin/health", "health.html")
 def health(request: Request, service: TheService) -> object:
-    """Return the service's health: what `/readyz` checks, and why a background task failed."""
+    """Return the readiness checks and the state of each background task, with reasons."""
     background_tasks = request.app.state.background_tasks
     disk = shutil.disk_usage(service.state)
     return {

@@ -1,6 +1,6 @@
-"""Images for people: the list, golden images, uploads by form.
+"""Image pages: list, golden images, uploads by form.
 
-The form works without a script, in one go; with the page's script it is sent by the API and resumed after a break.
+Without a script, the form uploads an image in one request; with the page's script, the API does and can resume.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def images(service: TheService, actor: TheActor) -> object:
 
 @router.post(_PATH)
 async def send(request: Request, service: TheService, actor: TheActor) -> Response:
-    """Take an image by a form, in one go; an incomplete one is abandoned."""
+    """Receive an image from a form in one request; an incomplete one is deleted."""
     pieces, turn = FormPieces(request.headers.get("content-type", "")), None
     bound = int(length) if (length := request.headers.get("content-length", "")).isdigit() else 0
     gathered = bytearray()
@@ -104,7 +104,7 @@ async def send(request: Request, service: TheService, actor: TheActor) -> Respon
 
 @view_page(router, f"{_PATH}/{{name}}", "image.html")
 def image(service: TheService, actor: TheActor, name: str) -> object:
-    """Return an image, and what the caller may do with it."""
+    """Return an image, and the actions that the caller can take."""
     with service.database.reading() as database:
         found = upload.found(database, name)
         details = image_details_json(service, database, found)
@@ -128,7 +128,7 @@ def choose(service: TheService, actor: TheActor, model: FormName, image: FormNam
 
 @router.post(f"{_PATH}/published")
 async def import_published(request: Request, service: TheService, actor: TheActor) -> Response:
-    """Import the vendor's file of published hashes, sent by a form."""
+    """Import the vendor's file of published hashes from a form."""
     await receive_published(service, actor, _file_of(request))
     return RedirectResponse(f"{_PATH}#published", HTTPStatus.SEE_OTHER)
 
@@ -142,13 +142,13 @@ def unchoose(service: TheService, actor: TheActor, model: FormName, site: FormNa
 
 @router.post(f"{_PATH}/{{name}}/verify")
 def verify(service: TheService, actor: TheActor, name: str, sha512: FormName = "") -> Response:
-    """Compare an image with published digests, and with a pasted one."""
+    """Compare an image with published digests, and with a pasted one if given."""
     return _back(lifecycle.verify(service, actor, name, sha512).name)
 
 
 @router.post(f"{_PATH}/{{name}}/vouch")
 def approve_unpublished(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
-    """Approve an image that was not published."""
+    """Approve an image that the vendor did not publish."""
     return _back(lifecycle.approve_unpublished(service, actor, name, reason).name)
 
 
@@ -161,12 +161,12 @@ def remove(service: TheService, actor: TheActor, name: str, reason: FormProse = 
 
 @router.post(f"{_PATH}/{{name}}/restore")
 def restore(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
-    """Restore an image."""
+    """Restore a removed image."""
     return _back(lifecycle.bring_back(service, actor, name, reason).name)
 
 
 async def _file_of(request: Request) -> AsyncIterator[bytes]:
-    """Yield the file of a form as it arrives."""
+    """Yield the file in a form as it arrives."""
     pieces, has_any = FormPieces(request.headers.get("content-type", "")), False
     async for piece in request.stream():
         if found := pieces.feed(piece):
@@ -180,7 +180,7 @@ async def _file_of(request: Request) -> AsyncIterator[bytes]:
 
 
 def _last_published(database: sqlite3.Connection) -> dict[str, object] | None:
-    """Return when the vendor's file was last imported, by whom, and its size; None if never."""
+    """Return time, user and size of the last import of published hashes; None: never."""
     found = newest_of(database, "published.taken")
     if found is None or found.entry.outcome != "done":
         return None
@@ -189,7 +189,7 @@ def _last_published(database: sqlite3.Connection) -> dict[str, object] | None:
 
 
 def _started(service: Service, actor: Actor, pieces: FormPieces, bound: int) -> UploadSession:
-    """Start an upload of unknown size: at most that of the form."""
+    """Start an upload of unknown size, at most that of the whole request."""
     name = pieces.file_name or ""
     new = NewImage(name=name, size_bytes=bound, sha512=pieces.fields.get("sha512", ""))
     _, is_new = upload.announce_image(service, actor, new)

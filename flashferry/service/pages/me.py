@@ -1,4 +1,4 @@
-"""The caller's own page: roles, tokens, password, sessions."""
+"""Page of the signed-in user: roles, tokens, password, sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BACK = "/me"
 
 @view_page(router, "/me", "me.html")
 def me(service: TheService, identity: TheIdentity) -> object:
-    """Return the caller's page."""
+    """Return the caller's roles, tokens and sessions."""
     return _view(service, identity)
 
 
@@ -42,7 +42,7 @@ def new_token(
     days: Annotated[float, Form()] = 90,
     limits: FormProse = "",
 ) -> Response:
-    """Create a token and show it, this once."""
+    """Create a token and show its secret, only on this page."""
     grants = [grant_of(word) for word in limits.replace(",", " ").split()] or None
     made = make_token(service, identity.actor, name=name, days=days, limits=grants)
     # Ours, of letters that mean nothing to a browser; as a known secret it would be masked on the page.

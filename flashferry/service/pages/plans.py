@@ -1,4 +1,4 @@
-"""Plans for people: the list, one with all that can be done with it, and the differences between two."""
+"""Plan pages: list, plan with all actions, and differences between two plans."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _TONES = {PlanState.DRAFT: "warn", PlanState.APPROVED: "good", PlanState.DENIED:
 
 @view_page(router, _PATH, "plans.html")
 def plans(service: TheService, actor: TheActor, title: str = "", state: str = "", unfinished: str = "") -> object:
-    """Return the visible plans, the newest first, filtered by title and state; a new one may be for a run's rest."""
+    """Return the visible plans, newest first, filtered by title and state.
+
+    `unfinished` is a run whose remaining devices the form for a new plan selects.
+    """
     with service.database.reading() as database:
         seen = [one for one in stored_plans(database, title=title or None) if actor.may(ANY_ROLE, one.sites)]
         rows = [
@@ -65,7 +68,7 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
 
 @router.post(_PATH)
 def offer_file(service: TheService, actor: TheActor, file: UploadFile, title: FormName = "") -> Response:
-    """Store a plan's file as a draft."""
+    """Store an uploaded plan file as a draft."""
     stored, _ = offer(service, actor, file.file.read(MOST_BYTES + 1), title)
     return _back(stored.digest)
 
@@ -83,7 +86,7 @@ def make(
     golden: Annotated[bool, Form()] = False,
     chosen: Annotated[dict[str, object], Depends(chosen_by_form(WITH_THE_PLAN))],
 ) -> Response:
-    """Create a plan by a job that checks the devices; it is offered when the job has ended."""
+    """Create a plan by a job that checks the devices; it is stored when the job has ended."""
     names = tuple(name for one in sites for name in one.replace(",", " ").split())
     hosts: tuple[str, ...] = ()
     if unfinished:
@@ -121,7 +124,7 @@ def differences(service: TheService, actor: TheActor, digest: str, against: str 
 
 @view_page(router, f"{_PATH}/{{digest}}", "plan.html")
 def plan(service: TheService, actor: TheActor, digest: str) -> object:
-    """Return a plan, and what the caller may do with it."""
+    """Return a plan, and the actions that the caller can take."""
     details = api.read_plan(service, actor, digest)
     with service.database.reading() as database:
         stored, content = found(database, digest, actor), plan_in(database, digest)
@@ -176,7 +179,7 @@ def start(
 
 @router.post(f"{_PATH}/{{digest}}/rehearse")
 def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
-    """Show what a run of a plan would do, by a job that changes nothing."""
+    """Request a job that shows the commands of a run and changes nothing."""
     begin(service, actor, digest, rehearse=True)
     return _back(digest)
 
@@ -185,13 +188,13 @@ def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
 def approve_one(
     service: TheService, actor: TheActor, run_id: str, wave: Number, digest: FormName = "", comment: FormProse = ""
 ) -> Response:
-    """Approve the waves of a run up to one, for the plan that was read."""
+    """Approve the waves of a run up to one, for the plan that the page showed."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:
-    """Return why the caller may not decide about a plan, as a sentence; empty if allowed."""
+    """Return why the caller cannot decide on a plan, as a sentence; empty if allowed."""
     if not deciding.may_be_decided(verb, stored):
         return f"The plan is {stored.state.value}."
     expected = deciding.who_may(actor, verb, stored)

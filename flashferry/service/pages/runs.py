@@ -1,4 +1,4 @@
-"""Runs: the list, one with waves and devices, and a device in it with its report."""
+"""Run pages: list, run with waves and devices, and device in a run with its report."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Words = Annotated[str, Query(max_length=200)]
 
 @view_page(router, "/runs", "runs.html")
 def runs(request: Request, service: TheService, actor: TheActor, page: Number = 1) -> object:
-    """Return a page of runs, the latest first."""
+    """Return a page of runs, latest first."""
     reader, sites = snapshot_reader_of(request), sites_of(actor)
     ids = reader.identifiers()
     requested = ids[(page - 1) * PAGE_RUNS : page * PAGE_RUNS]
@@ -79,7 +79,7 @@ def run(
     sort: Words = "",
     page: Number = 1,
 ) -> object:
-    """Return a run: sites, waves, a page of its devices, and its jobs."""
+    """Return a run: sites, waves, a page of devices, and jobs."""
     snapshot, found = seen_run(request, actor, run_id)
     whole = snapshot_reader_of(request).some([run_id]).run(run_id) or found
     with service.database.reading() as database:
@@ -108,7 +108,7 @@ def run(
 
 @view_page(router, "/runs/{run_id}/devices/{host:path}", "device-in-run.html")
 def device(request: Request, run_id: str, host: str, service: TheService, actor: TheActor) -> object:
-    """Return a device of a run: state, what was done and proven, graphs of its copies."""
+    """Return a device of a run: its state, the steps with evidence, and graphs of its copies."""
     # Late: reports import what talks to devices; the service starts without it.
     from flashferry.reports.as_html import device_section
     from flashferry.reports.build import build_report, report_author
@@ -135,7 +135,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
 
 
 def seen_run(request: Request, actor: Actor, run_id: str) -> tuple[Snapshot, RunNow]:
-    """Return a run as the caller sees it, and its snapshot. Raises `NotFound`."""
+    """Return a snapshot and a run in it, limited to what the caller may see. Raises `NotFound`."""
     snapshot = snapshot_reader_of(request).some([run_id]).seen_from(sites_of(actor))
     found = snapshot.run(run_id)
     if found is None:
@@ -161,7 +161,7 @@ def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
 
 
 def _without_samples(report: Mapping[str, object]) -> dict[str, object]:
-    """Return a device's report without the samples of its graphs."""
+    """Return a device's report without the samples that its graphs are drawn from."""
     transfers = report.get("transfers")
     rows: Sequence[Mapping[str, object]] = transfers if isinstance(transfers, list) else []
     return {**report, "transfers": [{key: one[key] for key in one if key != "samples"} for one in rows]}

@@ -1,4 +1,4 @@
-"""Schedules for people: what is due next, past outcomes, and what can be done."""
+"""Schedule pages: next due times, past outcomes, and actions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HOUR_S = 3600
 
 @view_page(router, _PATH, "schedules.html")
 def schedules(service: TheService, actor: TheActor, plan: str = "", ended: bool = False) -> object:
-    """Return the visible schedules, those due next first, and the plans that can be scheduled."""
+    """Return the visible schedules, next due first, and the plans that can be scheduled."""
     with service.database.reading() as database:
         seen = [one for one in stored_schedules(database, with_ended=ended) if actor.may(ANY_ROLE, one.sites)]
         rows = [_row(one) | schedule_json(database, one, service.now()) for one in seen]
@@ -69,7 +69,7 @@ def make(
     night: FormName = "",
     title: FormName = "",
 ) -> Response:
-    """Create a schedule of a plan, or of a night in a lab."""
+    """Create a schedule of a plan, or of a lab night."""
     if bool(plan) is bool(night.strip()):
         raise InvalidRequest(
             "schedule: expected a plan or the description of a night, found " + ("both" if plan else "neither"),
@@ -97,7 +97,7 @@ def schedule(service: TheService, actor: TheActor, schedule_id: str) -> object:
 
 
 def _step_form(what: Step) -> Callable[..., Response]:
-    """Return the route of a form that takes a step with a schedule."""
+    """Return a route for a form that applies an action to a schedule."""
 
     def take(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
         scheduler.step(service, actor, schedule_id, what, reason)

@@ -1,4 +1,4 @@
-"""Sign-in by password or at the provider, and sign-out."""
+"""Pages for sign-in by password or OpenID Connect provider, and sign-out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ABOUT, _SIGN_IN = "what the provider says of itself", "sign-in at the provider"
 def login_page(
     request: Request, service: TheService, requested: Annotated[str, Query(alias="next", max_length=4000)] = "/"
 ) -> Response:
-    """Show the sign-in."""
+    """Show the sign-in page."""
     return _page(request, service, requested)
 
 
@@ -49,7 +49,7 @@ def login(
     password: FormPassword,
     requested: Annotated[str, Form(alias="next", max_length=4000)] = "/",
 ) -> Response:
-    """Sign in with name and password, and continue to the requested page."""
+    """Sign in with name and password, and redirect to the requested page."""
     try:
         session = password_login.sign_in(sign_in_of(request, service, name.strip(), password))
     except ServiceError as problem:
@@ -61,7 +61,7 @@ def login(
 
 @router.post("/logout")
 def logout(service: TheService, identity: TheIdentity) -> Response:
-    """End the session and show the sign-in."""
+    """End the session and show the sign-in page."""
     end(service, identity)
     response = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
     drop_cookie(response, service.settings)
@@ -72,7 +72,7 @@ def logout(service: TheService, identity: TheIdentity) -> Response:
 async def begin_oidc(
     request: Request, service: TheService, requested: Annotated[str, Query(alias="next", max_length=4000)] = "/"
 ) -> Response:
-    """Send a browser to the provider."""
+    """Redirect a browser to the provider."""
     provider = _provider(request)
     # However many ask, the provider is asked once: a stranger takes no thread from a sign-in that comes back from it.
     about = provider.known_about()
@@ -94,7 +94,7 @@ async def begin_oidc(
 
 @router.get(CALLBACK)
 async def finish_oidc(request: Request, service: TheService) -> Response:
-    """Take the provider's answer."""
+    """Receive the provider's answer and sign the user in."""
     work = partial(_finish, request, service)
     if not _provider(request).is_started_here(request.query_params, request.cookies.get(_started_cookie(service))):
         # Refused without a word to the provider.

@@ -1,4 +1,4 @@
-"""Speeds of copies by day and by site, and the series of the nights in the lab."""
+"""Page of copy speeds by day and by site, and of the lab nights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN_NIGHTS = 30
 
 @view_page(router, "/trends", "trends.html")
 def trends(service: TheService, actor: TheActor) -> object:
-    """Return speeds by day and by site, and the series of the nights in the lab."""
+    """Return speeds by day and by site, and the series of lab nights."""
     site_of = {one.host: one.site for one in listed_devices(service, actor).devices if one.last is not None}
     history = History.read(service.state)
     copies = [one for host in site_of for one in history.of(host)]

@@ -1,4 +1,4 @@
-"""Users added, disabled and given roles, and their tokens; each change is in the audit."""
+"""Changes to users, their roles and tokens; each is in the audit."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _MOST_TEXT = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPerson:
-    """A user with a local account.
+    """A user with a local account to be added.
 
     Attributes:
         name: Lower-case letters, digits and `. _ @ + -`, at most 64 characters.
-        password: None: no sign-in by password; tokens only.
+        password: None: no sign-in by password, tokens only.
     """
 
     name: str
@@ -108,11 +108,11 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
 def set_password(
     service: Service, actor: Actor, name: str, password: str, passwords: Passwords, *, but_session: str = ""
 ) -> None:
-    """Set another password, remove a lock, and end the user's sessions except `but_session`; tokens stay.
+    """Set a user's password, remove a lock, and end all sessions but `but_session`; tokens stay.
 
     Raises:
         NotFound: There is no such user.
-        Conflict: The user signs in elsewhere.
+        Conflict: The user signs in by a provider or a proxy.
         InvalidRequest: The password is not valid.
     """
     hash_ = _hashed(password, name, passwords)
@@ -126,7 +126,7 @@ def set_password(
 
 
 def set_active(service: Service, actor: Actor, name: str, *, is_active: bool, reason: str = "") -> None:
-    """Enable or disable a user; sessions and tokens of a disabled one are invalid from the next request on.
+    """Enable or disable a user; a disabled one's sessions and tokens are refused from the next request on.
 
     Raises:
         NotFound, Conflict: There is no such user, or it is the last admin.
@@ -145,11 +145,7 @@ def set_active(service: Service, actor: Actor, name: str, *, is_active: bool, re
 
 
 def give_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant]) -> None:
-    """Add roles to a user.
-
-    Raises:
-        NotFound, InvalidRequest: There is no such user, or a grant is not valid.
-    """
+    """Add roles to a user. Raises `NotFound`; `InvalidRequest` for a grant that is not valid."""
     requested = tuple(grants)
     _check_sites(service, requested)
     with _changing_grants(service, actor, name) as database:
@@ -158,10 +154,10 @@ def give_grants(service: Service, actor: Actor, name: str, grants: Iterable[Gran
 
 
 def take_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant]) -> None:
-    """Remove roles from a user; missing ones are ignored.
+    """Remove roles from a user; roles that the user lacks are ignored.
 
     Raises:
-        NotFound, Conflict: There is no such user, it is the last admin, or a role follows from groups.
+        NotFound, Conflict: There is no such user, it is the last admin, or a role comes from groups.
     """
     requested = tuple(grants)
     with _changing_grants(service, actor, name) as database:
@@ -170,7 +166,7 @@ def take_grants(service: Service, actor: Actor, name: str, grants: Iterable[Gran
 
 
 def set_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant]) -> None:
-    """Replace the roles of a user; those from groups stay.
+    """Replace the roles of a user; roles that come from groups stay.
 
     Raises:
         NotFound, InvalidRequest, Conflict: There is no such user, a grant is not valid, or it is the last admin.
@@ -189,7 +185,7 @@ def set_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant
 
 
 def check_grant(grant: Grant) -> None:
-    """Check that a grant can be given. Raises `InvalidRequest`."""
+    """Check that a grant is valid. Raises `InvalidRequest`."""
     if grant.site != EVERYWHERE and _SITE.fullmatch(grant.site) is None:
         raise _wrong(
             f"expected a site or '*', found {sanitize(grant.site[:64])!r}", "Name a site as the inventory does"
@@ -202,13 +198,13 @@ def check_grant(grant: Grant) -> None:
 
 
 def _check_sites(service: Service, grants: Iterable[Grant]) -> None:
-    """Check that the inventory has the sites of some grants: a role at a misspelled site has no effect."""
+    """Check that the inventory has the sites of grants: a role at a misspelled site would have no effect."""
     sites = [grant.site for grant in grants if grant.site != EVERYWHERE]
     check_names(service, Selection(filters=site_filters(dict.fromkeys(sites))))
 
 
 def found_person(database: sqlite3.Connection, name: str) -> Person:
-    """Return a user; the system is none. Raises `NotFound`."""
+    """Return a user; the system's own row is none. Raises `NotFound`."""
     found = rows.person(database, name)
     if found is None or found.name in RESERVED:
         raise NotFound(f"there is no user of the name {sanitize(name[:64])!r}", hint=listed("users"))
@@ -282,14 +278,14 @@ _MOST_TOKENS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
-    """A new token: its row, and its text, a secret shown this once."""
+    """A new token: its row, and its secret text, which is not stored."""
 
     row: TokenRow
     text: str = field(repr=False)
 
 
 def demand_person(actor: Actor) -> None:
-    """Refuse tokens. Raises `Forbidden`."""
+    """Refuse callers that use a token. Raises `Forbidden`."""
     if actor.via is Via.TOKEN:
         raise Forbidden(
             "expected a user signed in by a browser, found a token",
@@ -300,7 +296,7 @@ def demand_person(actor: Actor) -> None:
 def make_token(
     service: Service, actor: Actor, *, name: str, days: float, limits: Collection[Grant] | None = None
 ) -> NewToken:
-    """Create a token for the caller, for some days; `limits` None: all that its user has.
+    """Create a token for the caller, valid for `days`; `limits` None: all grants of the user.
 
     Raises:
         Forbidden: The caller used a token.
@@ -338,7 +334,7 @@ def make_token(
 
 
 def take_back(service: Service, actor: Actor, token_id: str) -> None:
-    """Revoke a token of the caller, or any for an admin; it is invalid from the next request on. Raises `NotFound`."""
+    """Revoke a token of the caller, or any for an admin; refused from the next request on. Raises `NotFound`."""
     with service.database.writing() as database:
         mine = tokens_of(database, actor.name) if not actor.has({Role.ADMIN}) else all_tokens(database)
         row = next((one for one in mine if one.token_id == token_id), None)

@@ -1,4 +1,4 @@
-"""Who is calling: by a token, a trusted proxy, or a session cookie; and sessions."""
+"""Identification of the caller by token, trusted proxy or session cookie; sessions."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ _ID_BYTES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
-    """A started session: its id and the token of its forms, both secret."""
+    """A new session: its id and its CSRF token, both secret."""
 
     session_id: str = field(repr=False)
     csrf: str = field(repr=False)
 
 
 def digest_of(secret: str) -> str:
-    """Return what is stored of a session's id or of a token: SHA-256, in hex."""
+    """Return the SHA-256 of a session id or token in hexadecimal, which is stored in its place."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_secret() -> str:
-    """Return 256 random bits as text, masked from now on."""
+    """Return 256 random bits as text, which logs mask from now on."""
     made = secrets.token_urlsafe(_ID_BYTES)
     keep_secret(made, is_random=True)
     return made
@@ -62,7 +62,7 @@ def new_secret() -> str:
 def begin_session(
     service: Service, database: sqlite3.Connection, name: str, *, address: str, before: str | None = None
 ) -> NewSession:
-    """Start a session in the caller's transaction, and end the browser's previous one (`before`)."""
+    """Start a session and end the browser's previous one (`before`), in the caller's transaction."""
     now = service.now()
     forget_ended_sessions(database, at=moment(now))
     if before:
@@ -82,12 +82,12 @@ def begin_session(
 
 
 def cookie_name(settings: ServiceSettings) -> str:
-    """Return the name of the session's cookie."""
+    """Return the name of the session cookie."""
     return "__Host-flashferry" if settings.is_secure else "flashferry"
 
 
 def set_cookie(response: Response, settings: ServiceSettings, session_id: str) -> None:
-    """Set the session's cookie."""
+    """Set the session cookie."""
     response.set_cookie(
         cookie_name(settings),
         session_id,
@@ -100,7 +100,7 @@ def set_cookie(response: Response, settings: ServiceSettings, session_id: str) -
 
 
 def drop_cookie(response: Response, settings: ServiceSettings) -> None:
-    """Delete the session's cookie."""
+    """Delete the session cookie."""
     response.delete_cookie(cookie_name(settings), path="/", secure=settings.is_secure, httponly=True, samesite="lax")
 
 
@@ -119,11 +119,11 @@ _SIGN_IN = "Sign in, or send 'Authorization: Bearer' with a token"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestAuth:
-    """What a request says about its sender.
+    """Credentials and origin of a request.
 
     Attributes:
-        address: Where it came from; behind a trusted proxy, as the proxy reports it.
-        is_watch: Sent by a page on its own, which does not keep a session active.
+        address: Client address; for a request through a trusted proxy, as the proxy reports it.
+        is_watch: Whether a page's script sent it; such requests do not keep a session active.
     """
 
     address: str
@@ -136,11 +136,11 @@ class RequestAuth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The caller, and the token of the caller's forms.
+    """The identified caller.
 
     Attributes:
-        csrf: Token of forms; empty without a session.
-        is_idle: The session was idle too long to change anything.
+        csrf: CSRF token of forms; empty without a session.
+        is_idle: Whether the session was idle too long to change anything.
     """
 
     actor: Actor
@@ -150,16 +150,12 @@ class Identity:
 
 
 def anonymous(address: str) -> Actor:
-    """Return the actor of an unidentified request."""
+    """Return the actor for a request without credentials."""
     return Actor(name=ANONYMOUS, via=Via.NONE, address=address)
 
 
 def auth_of(request: Request, service: Service) -> RequestAuth:
-    """Return what a request says about its sender.
-
-    Raises:
-        BadForm: A header that only the proxy may set is present twice.
-    """
+    """Return credentials and origin of a request. Raises `BadForm` if a header of the proxy is present twice."""
     proxy = service.settings.proxy
     peer = request.client.host if request.client is not None else ""
     is_proxy = _is_within(peer, proxy)
@@ -177,9 +173,9 @@ def auth_of(request: Request, service: Service) -> RequestAuth:
 
 
 def is_scraper(request: Request, asked: RequestAuth, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
-    """Return whether an unauthenticated request comes from one of some networks.
+    """Return whether a request without credentials comes from one of the networks.
 
-    A request forwarded by an untrusted proxy does not count: it may come from anywhere.
+    A request through an untrusted proxy does not count: it can come from anywhere.
     """
     is_forwarded = "x-forwarded-for" in request.headers or "forwarded" in request.headers
     peer = request.client.host if request.client is not None else ""
@@ -188,7 +184,7 @@ def is_scraper(request: Request, asked: RequestAuth, networks: Sequence[IPv4Netw
 
 
 def identify(service: Service, asked: RequestAuth) -> Identity:
-    """Return the caller. Raises `Unauthenticated`."""
+    """Identify the caller by token, proxy header or session. Raises `Unauthenticated`."""
     if asked.bearer is not None:
         return _by_token(service, asked, asked.bearer)
     if asked.user is not None:
@@ -199,7 +195,7 @@ def identify(service: Service, asked: RequestAuth) -> Identity:
 
 
 def token_grants(row: TokenRow, has: frozenset[Grant]) -> frozenset[Grant]:
-    """Return the grants of a token: those it is limited to, and that its user has now."""
+    """Return the grants of a token: the intersection of its limits and its user's present grants."""
     if row.grants is None:
         return has
     limited = (Grant(role=Role(role), site=site) for role, site in json.loads(row.grants))
@@ -258,7 +254,7 @@ def _by_header(service: Service, asked: RequestAuth, user: str) -> Identity:
 
 
 def _header_session(user: str) -> str:
-    """Return the key of the session of a user signed in by a proxy; no cookie can have such a digest."""
+    """Return the session key of a user signed in by a proxy; it cannot equal the digest of a cookie."""
     return f"header:{user}"
 
 
@@ -291,7 +287,7 @@ def _in_session(service: Service, asked: RequestAuth, row: SessionRow, actor: Ac
 
 
 def _where_there_is_room() -> AbstractContextManager[None]:
-    """Ignore a full disk: reading must still be possible."""
+    """Return a context manager that ignores a full disk, on which reading must still work."""
     return suppress(sqlite3.OperationalError)
 
 
@@ -314,7 +310,7 @@ def _once(request: Request, name: str) -> str | None:
 
 
 def _forwarded(request: Request, proxy: ProxySettings) -> str:
-    """Return where a proxy had a request from: the last address that is not a proxy of ours."""
+    """Return the client address that a proxy reports: the last one in the header that is not a proxy of ours."""
     said = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     for one in reversed([word.strip() for word in said if word.strip()]):
         if _parsed(one) is None:

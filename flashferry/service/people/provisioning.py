@@ -1,7 +1,7 @@
-"""Users signed in by a provider or a proxy: added at their first sign-in, their groups mapped to grants.
+"""Users from a provider or proxy: added at their first sign-in, with grants from their groups.
 
-Such grants are marked with their source and follow the groups. Grants given here stay. A name that belongs to another
-user here is refused: `admin` at the provider is not the admin of this service.
+Such grants are stored with their source and follow the groups; grants given by admins stay. A name that belongs to
+another user is refused: `admin` at the provider is not the admin of this service.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MappedPerson:
 
     Attributes:
         subject: The provider's permanent identifier.
-        grants: From groups; None: an admin gives roles.
+        grants: Grants from groups; None: admins give roles.
     """
 
     source: str
@@ -42,15 +42,15 @@ class MappedPerson:
 
 
 def grants_for(groups: Iterable[str], roles: Mapping[str, tuple[str, ...]]) -> frozenset[Grant]:
-    """Return the grants of groups. Raises `ConfigInvalid` for an invalid role."""
+    """Return the grants of groups. Raises `ConfigInvalid` for a role that is not valid."""
     return frozenset(grant_of(word) for group in set(groups) for word in roles.get(group, ()))
 
 
 def grant_of(word: str) -> Grant:
-    """Return the grant for `role` or `role@site`.
+    """Parse `role` or `role@site`.
 
     Raises:
-        ConfigInvalid: Unknown role, no site after `@`, or the role is not given by site.
+        ConfigInvalid: The role is unknown or not given by site, or there is no site after `@`.
     """
     name, at, site = word.partition("@")
     if name not in {role.value for role in Role}:
@@ -77,7 +77,7 @@ def grant_json(grant: Grant) -> dict[str, str]:
 
 
 def is_up_to_date(database: sqlite3.Connection, found: rows.Person, details: MappedPerson) -> bool:
-    """Return whether a user's stored grants are those of the provider."""
+    """Return whether a user's stored name, address and grants are those of the provider."""
     if details.grants is None:
         return True
     had = {(one.role, one.site) for one in rows.grants_of(database, found.name) if one.given_by == details.source}
@@ -86,7 +86,7 @@ def is_up_to_date(database: sqlite3.Connection, found: rows.Person, details: Map
 
 
 def enter(service: Service, database: sqlite3.Connection, details: MappedPerson) -> rows.Person:
-    """Return the user of a provider, added if new, with current grants; in the caller's transaction.
+    """Return a provider's user with current grants, added if new; in the caller's transaction.
 
     Raises:
         Forbidden: The name is not valid, or belongs to another user, or the user is disabled.

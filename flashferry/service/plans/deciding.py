@@ -1,4 +1,4 @@
-"""Plans approved, denied and withdrawn, and waves of runs approved."""
+"""Decisions: approve, deny and withdraw plans; approve waves of runs."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _STATEMENTS: dict[Verb, Callable[[sqlite3.Connection, Decision], bool]] = {
 
 
 def approve(service: Service, actor: Actor, digest: str, comment: str = "") -> StoredPlan:
-    """Approve a draft: by an approver at each of its sites, not its maker, and only if it could start.
+    """Approve a draft that could start: by an approver at each of its sites who did not make it.
 
     Raises:
-        Forbidden, NotFound: The caller may not approve or see it.
+        Forbidden, NotFound: The caller may not approve or see the plan.
         Conflict: Its state or an image does not allow it.
     """
     # Hashed before the transaction, which keeps all others from writing; what runs is hashed again when it begins.
@@ -61,14 +61,14 @@ def approve(service: Service, actor: Actor, digest: str, comment: str = "") -> S
 
 
 def deny(service: Service, actor: Actor, digest: str, comment: str) -> StoredPlan:
-    """Deny a draft for good, with a reason. Raises as `approve`; `InvalidRequest` without a reason."""
+    """Deny a draft permanently. Raises as `approve`; `InvalidRequest` without a reason."""
     return _decide(service, actor, "deny", digest, _details(comment))
 
 
 def withdraw(service: Service, actor: Actor, digest: str, reason: str) -> StoredPlan:
-    """Withdraw a plan for good, with a reason: its maker, or an operator or approver at each of its sites.
+    """Withdraw a plan permanently: by its maker, or an operator or approver at each of its sites.
 
-    A run continues. Raises as `deny`.
+    A run of it continues. Raises as `deny`.
     """
     return _decide(service, actor, "withdraw", digest, _details(reason))
 
@@ -92,7 +92,7 @@ def _decide(service: Service, actor: Actor, verb: Verb, digest: str, comment: st
 
 
 def who_may(actor: Actor, verb: Verb, plan: StoredPlan) -> str:
-    """Return who may decide about a plan, if the caller may not; empty if the caller may."""
+    """Return who may decide on a plan if the caller may not; empty if the caller may."""
     if verb == "withdraw":
         if actor.name != plan.made_by and not actor.may({Role.OPERATOR, Role.APPROVER}, plan.sites):
             return f"an operator or approver at {sites_text(plan.sites)}"
@@ -104,7 +104,7 @@ def who_may(actor: Actor, verb: Verb, plan: StoredPlan) -> str:
 
 
 def may_be_decided(verb: Verb, plan: StoredPlan) -> bool:
-    """Return whether the state of a plan allows a decision."""
+    """Return whether a plan's state allows a decision."""
     return plan.state is PlanState.DRAFT or (verb == "withdraw" and plan.state is PlanState.APPROVED)
 
 
@@ -151,7 +151,7 @@ def _details(comment: str) -> str:
 
 
 def checked_comment(comment: str) -> str:
-    """Return a comment as it is stored. Raises `InvalidRequest` above two thousand characters."""
+    """Check a comment and return it stripped. Raises `InvalidRequest` above two thousand characters."""
     comment = comment.strip()
     if len(comment) > LONGEST_COMMENT:
         raise InvalidRequest(
@@ -169,20 +169,20 @@ _EVERY_S = 2.0
 def approve_wave(
     service: Service, actor: Actor, run_id: str, wave: int, *, digest: str = "", comment: str = ""
 ) -> WaveApproval:
-    """Approve the waves of a run up to one.
+    """Approve the waves of a run up to `wave`.
 
     Args:
         service: The service.
         actor: The approver.
-        run_id: The run's whole identifier.
-        wave: From 0.
-        digest: The plan that was read; empty for a run without one.
+        run_id: The complete identifier.
+        wave: Number, from 0.
+        digest: The plan that the approver read; empty for a run without one.
         comment: For the audit.
 
     Raises:
         NotFound, Forbidden: The caller may not see or approve it.
-        Conflict: Another plan was read, the plan was withdrawn or is past its end, the run is not running, or the wave
-            is approved already.
+        Conflict: The approver read another plan, the plan was withdrawn or is past its end, the run is not running,
+            or the wave is approved already.
     """
     comment = checked_comment(comment)
     run = seen_run(service.state, run_id, actor).whole
@@ -214,7 +214,7 @@ def approve_wave(
 
 
 def run_once(service: Service) -> None:
-    """Announce each wave that started to wait for approval, once."""
+    """Send one notice for each wave that waits for an approval."""
     for run_id, wave in waiting_waves(service.state).items():
         with service.database.writing() as database:
             if wave_is_wanted(database, run_id, wave, moment(service.now())):

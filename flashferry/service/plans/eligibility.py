@@ -1,4 +1,4 @@
-"""A plan offered and stored as a draft, and whether it can start now, and if not, why."""
+"""Storage of offered plans as drafts, and the reasons why a plan cannot start now."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tuple[StoredPlan, bool]:
-    """Store a plan as a draft; return it, and whether it is new.
+    """Store a plan as a draft; return it, and False if it was stored already.
 
     Args:
         service: The service.
         actor: An operator at each of its sites.
-        content: Its file.
+        content: The plan file.
         title: Plans of one title are compared with each other.
 
     Raises:
-        Forbidden: The caller is no such operator.
+        Forbidden: The caller is not such an operator.
         InvalidRequest, TooLarge: Not a plan, damaged, past its end, or with images outside of the image folder.
     """
     title = checked_title(title)
@@ -99,15 +99,15 @@ def _announce(service: Service, database: sqlite3.Connection, plan: NewPlan) -> 
 
 
 def sites_of(plan: FleetPlan) -> tuple[str, ...]:
-    """Return the sites of all devices of a plan, staged or not.
+    """Return the sites of all devices of a plan, including skipped ones.
 
-    An empty name stands for devices without a site, which need a role everywhere.
+    An empty name stands for devices without a site, which need a role at all sites.
     """
     return tuple(sorted({device.site or "" for device in plan.devices})) or ("",)
 
 
 def checked_title(title: str) -> str:
-    """Return a title as it is stored. Raises `InvalidRequest` unless it is one line of limited length."""
+    """Check a title and return it stripped. Raises `InvalidRequest` unless it is one line of limited length."""
     title = " ".join(title.split())
     if len(title) > LONGEST_TITLE or any(unicodedata.category(one) in {"Cc", "Cs"} for one in title):
         raise InvalidRequest(
@@ -181,7 +181,7 @@ def _row(service: Service, actor: Actor, plan: FleetPlan, content: bytes, title:
 
 
 def _digest(content: bytes) -> str:
-    """Return the digest in a checked plan file."""
+    """Return the digest in a plan file that was checked."""
     return str(json.loads(content)["digest"])
 
 
@@ -206,7 +206,7 @@ def start_obstacle(service: Service, digest: str) -> str:
 
 
 def database_obstacle(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
-    """Return why a plan cannot start, by tables and clock; empty if it can."""
+    """Return why a plan cannot start according to tables and clock, images left out; empty if it can."""
     return resume_obstacle(plan, now) or approval_obstacle(database, plan, now)
 
 
@@ -216,13 +216,13 @@ def resume_obstacle(plan: StoredPlan, now: datetime) -> str:
 
 
 def approval_obstacle(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
-    """Return what invalidates an approval of a plan, present or future; empty for nothing."""
+    """Return why a present or future approval of a plan is not valid; empty if nothing prevents it."""
     unusable = (why_not_usable(database, name) for name in plan.images)
     return next(filter(None, (*decision_obstacles(database, plan, now), *unusable)), "")
 
 
 def decision_obstacles(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> tuple[str, ...]:
-    """Return what besides its images invalidates an approval of a plan: its end, and roles of its makers."""
+    """Return why an approval is not valid besides the images: the plan's end, and roles lost by its makers."""
     whys = [_why_too_late(plan, now), _why_lost(database, plan.made_by, "made", Role.OPERATOR, plan.sites)]
     if plan.decided_by is not None:
         whys.append(_why_lost(database, plan.decided_by, "approved", Role.APPROVER, plan.sites))
@@ -230,12 +230,12 @@ def decision_obstacles(database: sqlite3.Connection, plan: StoredPlan, now: date
 
 
 def image_obstacle(service: Service, digest: str) -> str:
-    """Return which image of a plan has changed or is not usable; empty for none."""
+    """Return the first image of a plan that changed or is not usable, with the reason; empty: none."""
     return next(iter(image_obstacles(service, digest).values()), "")
 
 
 def image_obstacles(service: Service, digest: str) -> dict[str, str]:
-    """Return the images of a plan that have changed or are not usable, each with why."""
+    """Return the images of a plan that changed or are not usable, each with the reason."""
     with service.database.reading() as database:
         plan = plan_in(database, digest)
         details = {image.name: why_not_usable(database, image.name, image.sha512) for image in plan.images}
@@ -244,7 +244,7 @@ def image_obstacles(service: Service, digest: str) -> dict[str, str]:
 
 
 def found(database: sqlite3.Connection, digest: str, actor: Actor | None = None) -> StoredPlan:
-    """Return a plan; with an actor, one that the actor may see. Raises `NotFound`."""
+    """Return a plan; with an actor, only one that the actor may see. Raises `NotFound`."""
     plan = plan_of(database, digest)
     if plan is None or (actor is not None and not actor.may(Role, plan.sites)):
         raise NotFound(
@@ -254,7 +254,7 @@ def found(database: sqlite3.Connection, digest: str, actor: Actor | None = None)
 
 
 def plan_in(database: sqlite3.Connection, digest: str) -> FleetPlan:
-    """Return the content of a stored plan. Raises `KeyError`."""
+    """Parse a stored plan. Raises `KeyError`."""
     return plan_from(text_of(database, digest).encode(), digest)
 
 

@@ -1,4 +1,4 @@
-"""Plans created by a job, started, and rehearsed."""
+"""Creation of plans by jobs; start and rehearsal of plans."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class PlanSpec:
     Attributes:
         image: Name of an image for all devices; empty: by the inventory's image rules.
         golden: Use the golden image of each model instead of those rules.
-        sites: Empty: all, which needs the role everywhere.
-        window: `22:00-05:00` by the clock of the service's host; empty: at once, no end.
+        sites: Empty: all, which needs the role at all sites.
+        window: `22:00-05:00` in local time of the service's host; empty: at once, no end.
     """
 
     title: str = ""
@@ -58,11 +58,11 @@ class PlanSpec:
 
 
 def make_plan(service: Service, actor: Actor, spec: PlanSpec, once: Once | None = None) -> Job:
-    """Request a plan; it is offered when its job has ended.
+    """Request a job that creates a plan; the plan is stored when the job has ended.
 
     Raises:
-        ServiceError: The caller is no operator at the sites, a value is not valid, or the golden images cannot plan
-            these sites.
+        ServiceError: The caller is not an operator at the sites, a value is not valid, or golden images do not
+            cover the sites.
     """
     if spec.window and not _WINDOW.fullmatch(spec.window):
         raise InvalidRequest(
@@ -98,20 +98,20 @@ def make_plan(service: Service, actor: Actor, spec: PlanSpec, once: Once | None 
 
 
 def being_made(service: Service, database: sqlite3.Connection, actor: Actor) -> list[Job]:
-    """Return the plan jobs of the last day, running or failed, that the caller may see, the newest first."""
+    """Return the visible plan jobs of the last day that are running or failed, newest first."""
     since = moment(service.now() - _SHOWN)
     return [job for job in plans_being_made(database, since) if actor.may(Role, job.sites)]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanJobs:
-    """Offers the plans of ended jobs, each once."""
+    """Background task that stores the plans of ended jobs, each once."""
 
     _tried: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run_once(self, service: Service) -> None:
-        """Offer the plans of jobs that have ended."""
+        """Store the plans of jobs that ended."""
         with service.database.reading() as database:
             ended = plan_jobs_to_offer(database)
         for job in ended:
@@ -125,7 +125,7 @@ TASK = PeriodicTask(name="plans", every_s=_EVERY_S, run=PlanJobs().run_once)
 
 
 def offer_made(service: Service, job: Job) -> None:
-    """Offer the plan of a job for its requester, with the requester's present grants."""
+    """Store the plan of a job on behalf of its requester, with the requester's present grants."""
     try:
         with open_private(JobFolder.of(service.state, job.job_id).plan, "rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -158,12 +158,12 @@ def begin(
     rehearse: bool = False,
     once: Once | None = None,
 ) -> Job:
-    """Request the run of a plan, or its rehearsal.
+    """Request the run of a plan, or a rehearsal.
 
     Args:
         service: The service.
         actor: An operator at each of its sites.
-        digest: The plan; for a run, a startable one.
+        digest: The plan; for a run, one that can start.
         reason: For the audit.
         not_before: Earliest start, besides the plan's window and the queue.
         until: Latest end, if earlier than the plan's.
@@ -174,7 +174,7 @@ def begin(
     Raises:
         NotFound, Forbidden: The caller may not see or start it.
         Conflict: Its state, an image or another run does not allow it.
-        InvalidRequest: The times leave no time.
+        InvalidRequest: The times leave no time for a run.
     """
     kind = JobKind.DRY_RUN if rehearse else JobKind.STAGE
     with service.database.reading() as database:
@@ -206,7 +206,7 @@ def begin(
 def _checked_times(
     window: PlanWindow, now: datetime, not_before: datetime | None, until: datetime | None
 ) -> tuple[datetime | None, datetime | None]:
-    """Return earliest start and latest end of a run, within its plan."""
+    """Check and return earliest start and latest end of a run, within the plan's window."""
     begins, ends = _in_utc("not_before", not_before), _in_utc("until", until)
     plan_ends = None if window.ends_at is None else window.ends_at.astimezone(UTC)
     if begins is not None and plan_ends is not None and begins >= plan_ends:

@@ -1,4 +1,4 @@
-"""Schedules created and changed; each due time claimed once, then started, refused or reported as missed."""
+"""Schedules: creation, changes, and the task that claims each due time once and starts, refuses or misses it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec:
-    """A schedule to be created: see `Schedule`."""
+    """A schedule to be created; see `Schedule`."""
 
     title: str
     kind: ScheduleKind
@@ -81,12 +81,12 @@ class ScheduleSpec:
 
 
 def object_of(schedule_id: str) -> str:
-    """Return the object of audit entries."""
+    """Return the audit object of a schedule."""
     return f"schedule:{schedule_id}"
 
 
 def make_schedule(service: Service, actor: Actor, spec: ScheduleSpec) -> Schedule:
-    """Create a schedule, owned by the caller: an operator at each of its sites. Its plan may be a draft yet.
+    """Create a schedule, owned by the caller, who operates each of its sites. Its plan may still be a draft.
 
     Raises:
         InvalidRequest: It is never due, its window is too short for the plan, or its subject is not valid.
@@ -110,11 +110,11 @@ def make_schedule(service: Service, actor: Actor, spec: ScheduleSpec) -> Schedul
 
 
 def step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: str) -> Schedule:
-    """Take over, hold, release or end a schedule; what it started continues.
+    """Take over, hold, release or end a schedule; jobs that it started continue.
 
     Raises:
         NotFound, Forbidden: The caller may not see or change it.
-        Conflict, InvalidRequest: Its state does not allow it, or no reason.
+        Conflict, InvalidRequest: Its state does not allow it, or there is no reason.
     """
     action = f"schedule.{what}"
     with deciding(service, actor, action, object_of(schedule_id), unnoted=(NotFound,)) as database:
@@ -144,10 +144,10 @@ def found(database: sqlite3.Connection, schedule_id: str, actor: Actor) -> Sched
 
 
 def night_file(folder: Path | None, subject: str) -> Path:
-    """Return the description of a night, a file below the configured folder (None: not configured).
+    """Return the path of a lab night's description below the configured folder (None: not configured).
 
     Raises:
-        ConfigInvalid: There is no folder or no such file, or its path leads elsewhere.
+        ConfigInvalid: There is no folder or no such file, or the path leads out of the folder.
     """
     if folder is None:
         raise ConfigInvalid(
@@ -169,7 +169,7 @@ def night_file(folder: Path | None, subject: str) -> Path:
 
 
 def checked_reason(reason: str) -> str:
-    """Return a reason as it is stored. Raises `InvalidRequest` if it is empty or too long."""
+    """Check a reason and return it stripped. Raises `InvalidRequest` if it is empty or too long."""
     if not reason.strip():
         raise _invalid("reason: expected a reason, found none", "Give a reason in a sentence; it is in the audit")
     return checked_comment(reason)
@@ -293,20 +293,20 @@ _OCCASIONS = 50
 
 
 def schedule_json(database: sqlite3.Connection, schedule: Schedule, now: datetime) -> dict[str, object]:
-    """Return a schedule, and why it would be refused if it were due now; images are not checked."""
+    """Return a schedule as JSON types, and why it would be refused if due now; images are not checked."""
     plan = plan_of(database, schedule.subject) if schedule.kind is ScheduleKind.PLAN else None
     why = "" if schedule.state is ScheduleState.ENDED else why_refused(database, schedule, plan, now)
     return dict(to_json(schedule)) | {"why_not": why, "next_local": _local(schedule)}
 
 
 def schedule_details_json(database: sqlite3.Connection, schedule: Schedule, now: datetime) -> dict[str, object]:
-    """Return a schedule with its next due times and past outcomes."""
+    """Return a schedule as JSON types, with its next due times and past outcomes."""
     occasions = [to_json(one) for one in occasions_of(database, schedule.schedule_id, most=_OCCASIONS)]
     return schedule_json(database, schedule, now) | {"next": _next(schedule), "occasions": occasions}
 
 
 def why_refused(database: sqlite3.Connection, schedule: Schedule, plan: StoredPlan | None, now: datetime) -> str:
-    """Return why a schedule may not start now: its owner, or its plan; empty if it may."""
+    """Return why a schedule cannot start now, because of its owner or its plan; empty if it can."""
     lost = roles_lost(database, schedule.owner, Role.OPERATOR.value, schedule.sites or ("",))
     if lost is None:
         return f"{schedule.owner}, who owns it, is disabled"
@@ -360,7 +360,7 @@ class Became:
 
     Attributes:
         job_id: Its job, or None.
-        is_over: The schedule can start nothing any more.
+        is_over: Whether the schedule can start nothing any more.
     """
 
     outcome: Outcome
@@ -370,7 +370,7 @@ class Became:
 
 
 def run_once(service: Service) -> None:
-    """Claim all that is due, and start what can start."""
+    """Claim all due times and start what can start."""
     with service.database.reading() as database:
         due = due_schedules(database, moment(service.now()))
     for schedule in due:
@@ -383,7 +383,7 @@ TASK = PeriodicTask(name="scheduler", every_s=_EVERY_S, run=run_once)
 
 
 def take(service: Service, schedule_id: str) -> bool:
-    """Claim and handle the next due time of a schedule; return whether there was one."""
+    """Claim and handle the next due time of a schedule; return False if there is none."""
     now = service.now()
     with service.database.reading() as database:
         seen = schedule_of(database, schedule_id)
@@ -466,7 +466,7 @@ def _why_missed(schedule: Schedule, due: datetime, now: datetime, plan: StoredPl
 
 
 def _spec(service: Service, schedule: Schedule, ends: datetime) -> JobSpec:
-    """Return the job to be run. Raises `ConfigInvalid` if the description of a night is gone."""
+    """Return the job specification. Raises `ConfigInvalid` if the description of a lab night is gone."""
     reason = f"schedule {schedule.schedule_id}: {schedule.title}"
     if schedule.kind is ScheduleKind.NIGHTLY:
         file = night_file(service.settings.runs.nights, schedule.subject)
