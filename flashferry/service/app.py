@@ -79,18 +79,10 @@ def build_app(
     book: DenialLog | None = None,
     figures: Figures | None = None,
 ) -> FastAPI:
-    """Return the application.
+    """Return the application with these routers (None: `ROUTERS`).
 
-    Args:
-        service: The service.
-        routers: None: `ROUTERS`.
-        table: The access table.
-        background_tasks: Reported by `/readyz`.
-        book: Log of refusals; None: a new one.
-        figures: Source of `/metrics`; None: a new one.
-
-    Raises:
-        LookupError: A route has no row in the table.
+    `background_tasks` are reported by `/readyz`, `book` logs refusals, `figures` is the source of `/metrics`. Raises
+    `LookupError` if a route has no row in the table.
     """
     # A redirect to the path with or without its slash is made of the Host that a client sent.
     app = _Application(title="flashferry", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)

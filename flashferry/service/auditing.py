@@ -33,17 +33,9 @@ def note(
 ) -> ChainedEntry:
     """Append an entry to the audit, in the caller's transaction; known secrets are masked.
 
-    Args:
-        service: The service.
-        database: The connection of the change.
-        actor: The user or token that acts.
-        action: Such as `plan.approve`.
-        object_: Such as `plan:7c1e…`.
-        outcome: `done`, `refused` or `failed`; or `asked` before an action outside of the database, followed by a
-            second entry (`note_outcome`).
-        reason: Reason of the action or of its refusal.
-        before: State before, as JSON types; None: none.
-        after: State after, likewise.
+    `action` is such as `plan.approve`, `object_` such as `plan:7c1e…`; `before` and `after` are states as JSON types
+    (None: none). `outcome` is `done`, `refused` or `failed`; or `asked` before an action outside of the database,
+    followed by a second entry (`note_outcome`).
     """
     entry = AuditEntry(
         at=moment(service.now()),

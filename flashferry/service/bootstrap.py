@@ -31,14 +31,9 @@ class Started:
 def begin(
     service: Service, actor: Actor, *, name: str, password: str | None, configuration: Path | None = None
 ) -> Started:
-    """Create the first admin, and a configuration if there is none.
+    """Create the first admin, and a configuration if there is none (`configuration` None: in the state folder).
 
-    Args:
-        service: The service; its tables exist.
-        actor: Recorded in the audit.
-        name: Name of the admin.
-        password: None: generate one.
-        configuration: Path of the configuration; None: in the state folder.
+    The tables must exist. A password is generated if there is none.
 
     Raises:
         ConfigInvalid: There is an admin already, or the configuration cannot be written.

@@ -52,16 +52,10 @@ def act(
     reason: str,
     chosen: Mapping[str, object],
 ) -> list[Job]:
-    """Request the jobs of an action on devices and return them.
+    """Request the jobs of an action on devices (at least one) and return them.
 
-    Args:
-        service: The service.
-        actor: An operator at each of their sites; at all sites for a device without one.
-        what: The action.
-        devices: At least one.
-        image: Name of an image, `GOLDEN`, or empty for none.
-        reason: For the audit; the title of a plan.
-        chosen: Settings of a plan.
+    The caller operates each of their sites; all sites for a device without one. `image` is a name, `GOLDEN`, or empty;
+    `reason` becomes the title of a plan; `chosen` are settings of a plan.
 
     Raises:
         ServiceError: There is no device, the caller is not allowed, or a value does not fit the action.

@@ -10,12 +10,10 @@ from flashferry.core.redaction import masked
 
 
 class ServiceError(Exception):
-    """A request that is refused or cannot be carried out.
+    """A request that is refused or cannot be carried out: what was expected and found, and a hint what to do next.
 
-    Args:
-        sentence: What was expected and what was found.
-        hint: What to do next, for people too: name no API call.
-        **more: Further members of the JSON answer, such as `offset`; `retry_after_s` also sets `Retry-After`.
+    The hint names no API call, because people read it too. `more` are further members of the JSON answer, such as
+    `offset`; `retry_after_s` also sets `Retry-After`.
     """
 
     def __init__(self, sentence: str, *, hint: str, **more: object) -> None:

@@ -127,15 +127,8 @@ def announce(
 ) -> int:
     """Store a notice for each hook that subscribed to its kind; return their number. In the caller's transaction.
 
-    Args:
-        service: The service.
-        database: The connection of the reported change.
-        kind: Kind of event.
-        object_: Object, as the audit names it.
-        sentence: One sentence for people.
-        facts: JSON types for programs; no secrets.
-        path: Page, such as `/runs/20261122T020000-1a2b`; empty: none.
-        sites: Sites of the object; hooks limited to other sites are left out. Empty: unknown, all hooks.
+    `object_` is named as in the audit; `facts` are JSON types without secrets; `path` is the object's page (empty:
+    none). Hooks limited to other sites than `sites` are left out; no sites: unknown, all hooks.
     """
     touched = frozenset(sites)
     notice = Notice(

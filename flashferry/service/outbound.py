@@ -120,11 +120,7 @@ class HttpRequest:
 def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes: int) -> HttpAnswer:
     """Send a request, close the client and return the answer.
 
-    Args:
-        client: Sends the request.
-        request: The request.
-        most_s: Limit of the whole request, seconds.
-        most_bytes: Limit of the body; 0: do not read it.
+    Limits are `most_s` seconds for the whole request and `most_bytes` for the body (0: do not read it).
 
     Raises:
         NoAnswer: No answer in time, a longer or compressed one, or the address is not valid.

@@ -79,12 +79,8 @@ def serve(
 ) -> None:
     """Serve until a signal arrives; runs are processes of their own and continue.
 
-    Args:
-        state: The state folder.
-        settings: From the configuration.
-        report: Called with the address once it is listened on, and with other lines for the user.
-        background_tasks: None: those of all subjects.
-        handed: Descriptor of a listening socket, instead of address and port.
+    `report` is called with the address once it is listened on, and with other lines for the user. `background_tasks`
+    None: those of all subjects. `handed` is the descriptor of a listening socket, instead of address and port.
 
     Raises:
         ConfigInvalid: Settings conflict, the port is in use, the descriptor is not such a socket, the log cannot be

@@ -272,17 +272,9 @@ Query = Mapping[str, str | int | Sequence[str]]
 
 
 class ServiceClient:
-    """Client of a service.
+    """Client of a service; a failed request is retried for `patience_s` seconds. Raises `ConfigInvalid`.
 
-    Args:
-        place: Address and token.
-        transport: HTTP transport; for tests.
-        patience_s: How long a request is retried, seconds.
-        pause: Sleeps; for tests.
-        clock: Monotonic seconds; for tests.
-
-    Raises:
-        ConfigInvalid: The certificate file cannot be used.
+    `transport`, `pause` (sleeps) and `clock` (monotonic seconds) are for tests.
     """
 
     def __init__(

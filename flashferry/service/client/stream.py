@@ -68,15 +68,11 @@ def run_events(
 ) -> Iterator[WrittenEvent]:
     """Yield the events of a run until it is over, each once.
 
-    Args:
-        client: The client.
-        run_id: The run.
-        report: Called with a line for the user when the connection breaks and when it is back.
-        patience_s: How long to retry while the service does not answer, seconds.
+    `report` is called with a line for the user when the connection breaks and when it is back.
 
     Raises:
         ServiceRefused: The caller may not read the run, or it writes no events.
-        ServiceUnusable: The service did not answer for too long, or the answer is not a stream of events.
+        ServiceUnusable: No answer for `patience_s` seconds, or the answer is not a stream of events.
     """
     contact = _Contact(client, report, patience_s)
     while not contact.is_over:

@@ -202,12 +202,10 @@ _REDIRECTS = range(300, 400)
 
 
 class NotSent(Exception):
-    """A receiver did not accept a notice.
+    """A receiver did not accept a notice; the sentence has no secrets.
 
-    Args:
-        sentence: The reason, without secrets.
-        wait_s: Wait that the receiver asks for, seconds, or None.
-        is_final: Whether no later attempt can succeed.
+    `wait_s` is the wait that the receiver asks for, seconds, or None; `is_final` says that no later attempt can
+    succeed.
     """
 
     def __init__(self, sentence: str, *, wait_s: float | None = None, is_final: bool = False) -> None:

@@ -45,11 +45,8 @@ _AGAIN = "Fetch the file again from the vendor, and send it as it is"
 def read_bulk(path: Path, vendor: Path, now: datetime, at: str) -> Iterator[Published]:
     """Check the signature and yield the published hashes.
 
-    Args:
-        path: The file as downloaded.
-        vendor: The vendor's certificates, PEM.
-        now: Certificates must be valid at this time.
-        at: The same time in the format of the tables.
+    `vendor` has the vendor's certificates (PEM), which must be valid at `now`; `at` is that time in the format of the
+    tables.
 
     Raises:
         ConfigInvalid: The file is of another kind, its certificate is not trusted, or the signature does not match.

@@ -102,14 +102,7 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
 
 
 def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | None) -> UploadSession:
-    """Return a session that continues an upload at an offset.
-
-    Args:
-        service: The service.
-        actor: The sender.
-        name: The image.
-        offset: Where the sender wants to continue.
-        length: Bytes to follow, if known.
+    """Return a session that continues an upload at an offset; `length` is the number of bytes to follow, if known.
 
     Raises:
         NotFound: The image was not announced.
@@ -282,11 +275,7 @@ def _check_size(service: Service, size_bytes: int) -> None:
 def check_share(person: str, uploads: Sequence[tuple[str, int]], size_bytes: int, most_bytes: int) -> None:
     """Check that a user can announce another upload; a user without uploads always can.
 
-    Args:
-        person: The user.
-        uploads: User and size of each upload.
-        size_bytes: Size of the new one.
-        most_bytes: Limit of one image, and of one user's uploads together.
+    `uploads` has user and size of each upload; `most_bytes` limits one image, and one user's uploads together.
 
     Raises:
         TooMany: The user has too many uploads or bytes.

@@ -34,15 +34,9 @@ class HeldByAnother(Exception):
 
 
 class UploadSession:
-    """A sender's session with one file.
+    """A sender's session with one file of which `offset` bytes are valid; `size_bytes` is its final size.
 
-    Args:
-        name: The image.
-        place: Its file.
-        size_bytes: Final size.
-        offset: Number of valid bytes in the file.
-        so_far: Their hashes; None: read them again.
-        clock: Monotonic seconds.
+    `so_far` has their hashes (None: read them again); `clock` returns monotonic seconds.
     """
 
     def __init__(

@@ -88,15 +88,9 @@ def make_folder(folder: Path) -> None:
 
 
 def check_room(service: Service, wanted_bytes: int, outstanding_bytes: int) -> None:
-    """Check that a write leaves the configured reserve of free space.
+    """Check that a write leaves the configured reserve of free space. Raises `DiskFull`.
 
-    Args:
-        service: The service.
-        wanted_bytes: Bytes to be written now.
-        outstanding_bytes: Bytes announced by other uploads and not yet received.
-
-    Raises:
-        DiskFull: There is not enough space.
+    `outstanding_bytes` are announced by other uploads and not yet received.
     """
     free_bytes = shutil.disk_usage(service.images).free
     reserve_bytes = service.settings.images.reserve_bytes
@@ -143,14 +137,8 @@ class Verdict:
 def judged(name: str, digests: Digests, published: Sequence[Published], stated: Stated | None) -> Verdict:
     """Return the state of an image by its digests.
 
-    All known digests must agree: a single difference is a mismatch. A digest that was published under another name
-    counts.
-
-    Args:
-        name: File name.
-        digests: Of its content.
-        published: Published under its name, or for its content.
-        stated: Pasted by a user, or None.
+    `published` are the digests published under its name or for its content; `stated` was pasted by a user. All must
+    agree: a single difference is a mismatch. A digest that was published under another name counts.
     """
     found = f"its SHA-512 is {_short(digests.sha512)}"
     if stated is not None and stated.sha512 != digests.sha512:

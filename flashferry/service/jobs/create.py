@@ -255,11 +255,7 @@ def why_not_queued(kind: JobKind, queued: Sequence[Job], person: str) -> str:
 def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool, now: str) -> Iterator[tuple[Job, str]]:
     """Yield queued jobs in starting order, each with what it waits for; empty: it can start now.
 
-    Args:
-        queued: Oldest first.
-        under_way: Running jobs.
-        has_depot: Whether one depot serves all jobs.
-        now: The time in the format of the tables.
+    `queued` is oldest first; `has_depot` says that one depot serves all jobs; `now` is in the format of the tables.
     """
     ready: list[Job] = []
     for job in queued:
@@ -355,11 +351,7 @@ def action_of(kind: JobKind) -> str:
 def request_job(service: Service, database: sqlite3.Connection, actor: Actor, spec: JobSpec) -> Job:
     """Insert a job and return it; it starts within a second or two after the commit.
 
-    Args:
-        service: The service.
-        database: A connection of `service.database.writing()`.
-        actor: An operator at all sites of the job, or the service itself.
-        spec: The job.
+    `actor` is an operator at all sites of the job, or the service itself.
 
     Raises:
         ServiceError: The caller is not allowed, the plan is unknown or not approved, a job for it is open, or the

@@ -89,17 +89,10 @@ _CHECK_STATE = "See its state on the page of the run"
 
 
 def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: str) -> ControlRequest:
-    """Pause, continue, or stop and restore a running run; return its control state.
-
-    Args:
-        service: The service.
-        actor: An operator at all sites of the run.
-        run_id: The complete identifier.
-        what: `pause`, `continue` or `stop`.
-        reason: Required.
+    """Pause, continue, or stop and restore a running run; return its control state. Needs a reason.
 
     Raises:
-        NotFound, Forbidden: The caller may not see or does not operate the run.
+        NotFound, Forbidden: The caller may not see the run, or is not operator at all its sites.
         InvalidRequest: There is no reason.
         Conflict: The run is not running; or not paused, for `continue`.
         Unavailable, DiskFull: Its journal cannot be written.

@@ -89,12 +89,7 @@ class NextTry:
 def next_try(dead: Job, tries: Sequence[Job], run: LeftRun, *, resumes: int, now: datetime) -> NextTry | None:
     """Return the follow-up job that is due now; None: nothing, or not yet.
 
-    Args:
-        dead: A dead job that a user requested.
-        tries: Its follow-up jobs, oldest first.
-        run: Its run.
-        resumes: Limit of resumes.
-        now: The time.
+    `tries` are the follow-up jobs of the dead one so far, oldest first; `resumes` limits the number of resumes.
     """
     last = tries[-1] if tries else dead
     if last.is_open or run.is_alive or last.ended_at is None:
@@ -157,15 +152,9 @@ def announce_start(service: Service, database: sqlite3.Connection, job: Job) -> 
 def end(
     service: Service, job: Job, *, state: JobState, exit_code: int | None, sentence: str, outcome: str | None = None
 ) -> bool:
-    """Store the end of a job and send its notice; return False if the job was closed already.
+    """Store the end of a job (`ended` or `dead`) and send its notice; return False if the job was closed already.
 
-    Args:
-        service: The service.
-        job: The job.
-        state: `ended` or `dead`.
-        exit_code: Exit code of its process; None: unknown.
-        sentence: Result.
-        outcome: For the audit; None: `done`, or `failed` for a dead job.
+    `exit_code` None: unknown. `outcome` is for the audit; None: `done`, or `failed` for a dead job.
     """
     text = sanitize(sentence)[:_MOST_SIGNS]
     with service.database.writing() as database:

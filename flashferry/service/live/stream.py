@@ -65,13 +65,9 @@ class _Channel:
 
 
 class Streams:
-    """All live streams of a service. For one event loop.
+    """All live streams of a service, read at most every `every_s` seconds. For one event loop.
 
-    Args:
-        reader: Reads snapshots.
-        site_names: Display names of sites.
-        stopping: Set when the service ends.
-        every_s: Shortest time between two readings, seconds.
+    `stopping` is set when the service ends.
     """
 
     def __init__(

@@ -117,13 +117,9 @@ class _Forms(HTMLParser):
 
 
 def with_refusal(html: str, action: str, given: Mapping[str, Sequence[str]], refusal: str) -> str:
-    """Return a page with an error inside the form that was sent, and the form filled in as it was sent.
+    """Return a page with an error (HTML) inside the form that was sent to `action`, filled in with the values sent.
 
-    Args:
-        html: The page.
-        action: Path that the form was sent to; without such a form the error is at the top of the page.
-        given: The values that were sent, by name of the field.
-        refusal: The error, as HTML.
+    Without such a form the error is at the top of the page.
     """
     form = next((one for one in _Forms(html).forms if action in {path.partition("?")[0] for path in one.actions}), None)
     if form is None:

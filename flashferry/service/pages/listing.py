@@ -72,13 +72,8 @@ def listing(
 ) -> Listing[Row]:
     """Return a page of rows; an unknown column is ignored, a page past the end is the last one.
 
-    Args:
-        rows: All rows, in the table's own order.
-        columns: Sort key of each column; rows of equal value keep their order.
-        path: As in `Listing`.
-        sort: As in `Listing`.
-        page: Number of the page, from 1.
-        given: As in `Listing`.
+    `columns` has the sort key of each column; rows of equal value keep their order. Other arguments are as in
+    `Listing`.
     """
     key = columns.get(sort.removeprefix("-"))
     ordered = list(rows) if key is None else sorted(rows, key=key, reverse=sort.startswith("-"))

@@ -67,13 +67,9 @@ class Started:
 
 
 class Provider:
-    """OpenID Connect provider. Thread-safe.
+    """OpenID Connect provider, which redirects to the URL `callback` of this service. Thread-safe.
 
-    Args:
-        settings: Issuer, client, and roles of groups.
-        callback: URL of this service that the provider redirects to.
-        now: The time.
-        client: Creates an HTTP client; for tests.
+    `client` creates an HTTP client; for tests.
     """
 
     def __init__(

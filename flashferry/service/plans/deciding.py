@@ -169,15 +169,9 @@ _EVERY_S = 2.0
 def approve_wave(
     service: Service, actor: Actor, run_id: str, wave: int, *, digest: str = "", comment: str = ""
 ) -> WaveApproval:
-    """Approve the waves of a run up to `wave`.
+    """Approve the waves of a run up to `wave`, counted from 0.
 
-    Args:
-        service: The service.
-        actor: The approver.
-        run_id: The complete identifier.
-        wave: Number, from 0.
-        digest: The plan that the approver read; empty for a run without one.
-        comment: For the audit.
+    `digest` is the plan that the approver read; empty for a run without one.
 
     Raises:
         NotFound, Forbidden: The caller may not see or approve it.

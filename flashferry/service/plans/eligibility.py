@@ -43,13 +43,9 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tuple[StoredPlan, bool]:
-    """Store a plan as a draft; return it, and False if it was stored already.
+    """Store a plan file as a draft; return it, and False if it was stored already.
 
-    Args:
-        service: The service.
-        actor: An operator at each of its sites.
-        content: The plan file.
-        title: Plans of one title are compared with each other.
+    The caller operates each of its sites. Plans of one title are compared with each other.
 
     Raises:
         Forbidden: The caller is not such an operator.

@@ -158,21 +158,12 @@ def begin(
     rehearse: bool = False,
     once: Once | None = None,
 ) -> Job:
-    """Request the run of a plan, or a rehearsal.
+    """Request the run of a plan that can start, or the rehearsal of any plan.
 
-    Args:
-        service: The service.
-        actor: An operator at each of its sites.
-        digest: The plan; for a run, one that can start.
-        reason: For the audit.
-        not_before: Earliest start, besides the plan's window and the queue.
-        until: Latest end, if earlier than the plan's.
-        chosen: Settings of the run besides the plan's.
-        rehearse: Only show what a run would do; for any plan.
-        once: Idempotency key.
+    `not_before` and `until` narrow the plan's own times; `chosen` are settings of the run besides the plan's.
 
     Raises:
-        NotFound, Forbidden: The caller may not see or start it.
+        NotFound, Forbidden: The caller may not see it, or is not operator at each of its sites.
         Conflict: Its state, an image or another run does not allow it.
         InvalidRequest: The times leave no time for a run.
     """
