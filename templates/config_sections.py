@@ -182,7 +182,7 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
 
 def _may_open_text(line: str) -> bool:
     """Return whether a line can start a text: it ends with a brace, or matches a pattern that ends texts."""
-    # Nearly every line has none of these words, and no expression need be matched against it.
+    # Fast path: nearly every line has none of these words, so no expression is tried.
     return (
         "^C" in line
         or "\x03" in line
@@ -248,7 +248,7 @@ def _after_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
     if opening.endswith("{"):
         after = _after_braces(lines, at) if "}" in ends else None
         if after is None and not opening.startswith((" ", "\t")):
-            # No brace closes it: it ends before the next `!`, by which IOS separates commands.
+            # No brace closes it: it ends before the next `!`, which separates commands.
             after = next((number for number in range(at, len(lines)) if lines[number].startswith("!")), len(lines))
     elif ends and (found := _DELIMITER.fullmatch(opening)) is not None and found["delimiter"] in ends:
         after = next((number + 1 for number in range(at, len(lines)) if lines[number] == found["delimiter"]), None)

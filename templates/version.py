@@ -66,7 +66,7 @@ def parse_version(output: str) -> SoftwareVersion:
         hardware=tuple(str(name) for name in facts.get("hardware", ())) or _models(output),
         image_file_system=image.file_system if image else None,
         image_path=image.path.lstrip("/") if image else None,
-        # A switch prints the mode in its table; other devices show it by the name of the provisioning file.
+        # Switches print the mode in their table; for others the name of the provisioning file shows it.
         install_mode=any(member.mode == "INSTALL" for member in members)
         or (image is not None and image.path.endswith("packages.conf")),
         controller_managed=mode is not None and mode.mode == "Controller-Managed",

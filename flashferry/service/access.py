@@ -60,12 +60,12 @@ ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
 SCRAPES = Access(roles=ANY_ROLE, is_for_scrapers=True)
 
 ROUTES: Mapping[tuple[str, str], Access] = {
-    # What needs no signing in.
+    # Public routes.
     ("GET", "/healthz"): PUBLIC,
     ("GET", "/readyz"): PUBLIC,
     ("GET", "/assets/{name}"): PUBLIC,
     ("GET", "/"): PUBLIC,
-    # Signing in and out, and one's own account.
+    # Sign-in, sign-out, and the caller's own account.
     ("GET", "/login"): PUBLIC,
     ("POST", "/login"): PUBLIC,
     ("GET", "/login/oidc"): PUBLIC,
@@ -83,7 +83,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/api/v1/tokens"): SELF,
     ("POST", "/api/v1/tokens"): SELF,
     ("DELETE", "/api/v1/tokens/{token_id}"): SELF,
-    # People.
+    # Users.
     ("GET", "/admin"): ADMINISTERS,
     ("POST", "/admin/people"): ADMINISTERS,
     ("GET", "/admin/people/{name}"): ADMINISTERS,
@@ -124,10 +124,10 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/api/v1/audit/export"): AUDITS,
     ("GET", "/api/v1/audit/verify"): AUDITS,
     ("GET", "/api/v1/openapi.json"): SELF,
-    # What goes on; figures take a role everywhere, for they are of all sites.
+    # Live state; metrics cover all sites and so need a role at all of them.
     ("GET", "/metrics"): SCRAPES,
     ("GET", "/tonight"): VIEWS,
-    # Plans; the maker may also withdraw one.
+    # Plans; the maker can withdraw one too.
     ("GET", "/api/v1/plans"): VIEWS,
     ("POST", "/api/v1/plans"): OFFERS,
     ("POST", "/api/v1/plans/make"): OPERATES_SITE,
@@ -139,7 +139,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/api/v1/plans/{digest}/withdraw"): WITHDRAWS,
     ("POST", "/api/v1/runs/{run_id}/waves/{wave}/approve"): APPROVES,
     ("POST", "/runs/{run_id}/waves/{wave}/approve"): APPROVES,
-    # Jobs and runs. Sites that are named, and those of the plan or the run, are held against the operator's.
+    # Jobs and runs. Their sites, named or from the plan or run, must be the operator's.
     ("POST", "/api/v1/checks"): OPERATES_SITE,
     ("POST", "/api/v1/probes"): OPERATES_SITE,
     ("POST", "/api/v1/dry-runs"): OPERATES_SITE,
@@ -203,7 +203,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/devices/{name:path}"): OPERATES_SITE,
     ("GET", "/sites"): VIEWS,
     ("GET", "/trends"): VIEWS,
-    # Images, which have no site; an operator may give up an upload, and only an admin takes away what has arrived.
+    # Images, which have no site; operators can delete uploads, only admins can remove complete images.
     ("GET", "/api/v1/images"): VIEWS,
     ("POST", "/api/v1/images"): OPERATES,
     ("GET", "/api/v1/images/{name}"): VIEWS,

@@ -84,7 +84,7 @@ def build_app(
     `background_tasks` are reported by `/readyz`, `book` logs refusals, `figures` is the source of `/metrics`. Raises
     `LookupError` if a route has no row in the table.
     """
-    # A redirect to the path with or without its slash is made of the Host that a client sent.
+    # No redirect of trailing slashes: it would be built from the client's Host header.
     app = _Application(title="flashferry", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.service = service
     app.state.background_tasks = background_tasks
@@ -97,7 +97,7 @@ def build_app(
     app.state.provider = provider_of(service, callback=sign_in.CALLBACK)
     bodies = Bodies()
     for router in routers or ROUTERS:
-        # Not by `include_router`, which puts them behind one object that shows neither paths nor methods.
+        # Not `include_router`, which hides paths and methods in one object.
         app.router.routes += guarded(router.routes, table, service, app.state.refusals, bodies)
     app.state.routes = routes_in(routers or ROUTERS)
     answer_problems(app)

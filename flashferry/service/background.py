@@ -67,7 +67,7 @@ class BackgroundTasks:
         self._started_s: dict[str, float] = {}
         assert len(self._states) == len(self._background), "expected names that differ"
         self._threads = tuple(
-            # A hanging task must not keep the process: its writes are transactions.
+            # Daemon threads: a hanging task must not delay the end of the process; its writes are transactions.
             threading.Thread(target=self._keep, args=(task,), name=f"background-{task.name}", daemon=True)
             for task in background_tasks
         )

@@ -47,7 +47,7 @@ def begin(
                 "'flashferry service user password'",
             )
     configuration = configuration or service.state / USUAL_NAME
-    # Before the admin: a generated password is shown once, so nothing may fail after it.
+    # Before the admin is created: its generated password is shown once, so nothing may fail afterwards.
     is_new = write_template(configuration)
     given = password if password is not None else made_password()
     new = NewPerson(name=name, password=given, grants=(Grant(role=Role.ADMIN),))

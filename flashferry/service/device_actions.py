@@ -70,7 +70,7 @@ def act(
                 hint="Filter the list by 'not restored'",
             )
         return [restore(service, actor, run_id, reason) for run_id in runs]
-    # A device without a site takes the role everywhere.
+    # A device without a site needs the role at all sites.
     sites = () if any(not one.site for one in devices) else tuple(sorted({one.site for one in devices}))
     hosts = tuple(one.host for one in devices)
     if what is Act.PLAN:

@@ -84,7 +84,7 @@ def listed_devices(service: Service, actor: Actor) -> DeviceList:
     found = []
     for host, (address, site) in sorted(places.items()):
         last = known.get(host)
-        # Its last run may have had it at a site that the caller may not see.
+        # In its last run the device may have been at a site that the caller may not see.
         if not is_visible(site, sites) or (last is not None and not is_visible(last.site, sites)):
             continue
         of_run = _NOTHING if last is None else _of_run(last, alive)

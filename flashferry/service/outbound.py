@@ -23,7 +23,7 @@ from flashferry.core.redaction import sanitize
 from flashferry.service.errors import ServiceError, Unavailable
 
 if TYPE_CHECKING:
-    # Late: a service that sends nothing starts without a client of HTTP.
+    # Late: httpx is slow to import, and not every service sends requests.
     import httpx
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Deadline:
 
     def watch(self, connection: socket.socket) -> None:
         """Shut a connection down at the deadline, or at once if that has passed."""
-        # A descriptor of our own: TLS moves the connection to another socket, and a number that was closed is reused.
+        # Duplicate the descriptor: TLS moves the connection to another socket, and a closed number is reused.
         own = connection.dup()
         with self._lock:
             self._watched.append(own)
@@ -131,7 +131,7 @@ def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes
     with Deadline(most_s) as deadline:
 
         def trace(event: str, facts: Mapping[str, object]) -> None:
-            # httpcore, "trace" extension: the stream of each connection as it is made.
+            # httpcore's "trace" extension reports the stream of each new connection.
             if event.endswith(".connect_tcp.complete"):
                 stream = facts["return_value"]
                 deadline.watch(stream.get_extra_info("socket"))  # type: ignore[attr-defined]
@@ -154,7 +154,7 @@ def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes
                 raise NoAnswer(f"no answer within {most_s:g} s") from None
             raise NoAnswer(f"no answer: {sanitize(str(error)) or type(error).__name__}") from None
         if deadline.is_over:
-            # A body without a length ends with its connection, so what was cut off looks whole.
+            # A body without a length ends with its connection, so a truncated one looks complete.
             raise NoAnswer(f"no answer within {most_s:g} s")
     return HttpAnswer(status=answer.status_code, headers=answer.headers, body=body)
 
@@ -218,13 +218,13 @@ class OwnThreads:
             if is_new := self._threads[kind] < MOST_THREADS:
                 self._threads[kind] += 1
         if is_new:
-            # Not waited for at the end: what hangs outside must not keep the process.
+            # Daemon threads: a server that hangs must not delay the end of the process.
             threading.Thread(target=self._serve, args=(kind,), name=f"outbound {kind}", daemon=True).start()
         result = asyncio.wrap_future(done)
         try:
             await asyncio.wait((result,), timeout=WAIT_S)
         finally:
-            # What no route waits for any more is not started; what has ended or is under way stays as it is.
+            # Work that no route waits for any more is not started; finished and running work is not changed.
             done.cancel()
         if not result.done():
             raise _busy(kind)
@@ -236,13 +236,13 @@ class OwnThreads:
         if task is None:
             task = self._once[kind] = asyncio.ensure_future(self.run(kind, work))
             task.add_done_callback(lambda ended: self._ended(kind, ended))
-        # Shielded: a client that goes away does not end what others wait for.
+        # Shielded: a client that disconnects must not cancel work that others wait for.
         return cast("T", await asyncio.shield(task))
 
     def _ended(self, kind: str, task: asyncio.Task[object]) -> None:
         del self._once[kind]
         if not task.cancelled():
-            task.exception()  # where no client waits for it any more it is dropped
+            task.exception()  # retrieve the error if no client waits any more, or asyncio logs it
 
     def _serve(self, kind: str) -> None:
         while True:

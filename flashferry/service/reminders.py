@@ -39,7 +39,7 @@ class Reminding:
         if self._reader is None or self._reader[0] is not service:
             self._reader = (service, SnapshotReader(service))
         snapshot = self._reader[1].read()
-        # What cannot be read is not over.
+        # An unreadable state does not count as over.
         if not snapshot.trouble:
             remind(service, snapshot)
 
@@ -49,7 +49,7 @@ def remind(service: Service, snapshot: Snapshot) -> None:
     items = {item.key: item for item in action_items(snapshot) if item.urgency in _KINDS}
     with service.database.reading() as database:
         details = reminders(database)
-    # What was announced after the snapshot is not over because it is missing there.
+    # A state announced after the snapshot is missing from it, but not over.
     over = [key for key, at in details.items() if key not in items and at <= moment(snapshot.read_at)]
     due = [item for item in items.values() if _is_due(service, snapshot, item, details.get(item.key))]
     if not due and not over:
@@ -76,7 +76,7 @@ def _is_due(service: Service, snapshot: Snapshot, item: ActionItem, announced_at
     if job is None or item.urgency is Urgency.LATE:
         return True
     if job.ended_at is None:
-        # The job announces it at its end, unless that takes too long.
+        # The job sends the notice itself at its end, unless that takes too long.
         return not _is_within(now - moment_of(job.created_at), AGAIN_AFTER)
     return not _is_within(now - moment_of(job.ended_at), LEFT_TO_JOBS)
 

@@ -66,7 +66,7 @@ def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = F
     if len(seen) == len(run.devices):
         return SeenRun(run=run, whole=run)
     mine = {device.host for device in seen}
-    # Those that name a device begin with it.
+    # A damage report about a device starts with its name.
     damaged = tuple(line for line in run.damaged if ": " not in line or line.partition(": ")[0] in mine)
     return SeenRun(run=replace(run, devices=seen, damaged=damaged), whole=run)
 

@@ -151,7 +151,7 @@ def check_listening(settings: ServiceSettings) -> None:
 
 
 def _check_certificate(certificate: Path, key: Path) -> None:
-    # Late: a service without a certificate starts without the transports, which ours is checked like.
+    # Late: a service without a certificate does not need the transports.
     from flashferry.transports.serving import check_files
 
     check_files(certificate, key)
@@ -207,7 +207,7 @@ class _Server(uvicorn.Server):
         self._service.stopping.set()
         self._end_streams()
         self.should_exit = True
-        # What is cut now would fill the log with traces of its cutting.
+        # Connections cut now would fill the log with tracebacks.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 
 
@@ -236,7 +236,7 @@ def handed_listener(number: int) -> socket.socket:
         listener.close()
         raise _not_handed(number, "one that is not listening")
     listener.setblocking(False)
-    # Processes that the service starts have no use for it, and would keep the port.
+    # Child processes must not inherit the socket: they would keep the port in use.
     listener.set_inheritable(False)
     return listener
 
@@ -254,7 +254,7 @@ def _listener(settings: ServiceSettings, state: Path) -> Iterator[socket.socket]
     where = f"{settings.address} port {settings.port}"
     family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
-        # As after every restart: connections of the last one may still be closing.
+        # After a restart, old connections may still be in TIME_WAIT.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((settings.address, settings.port))

@@ -190,7 +190,7 @@ def secret_of(source: SecretFrom, named: str) -> str:
 
 
 def _from_command(source: SecretFrom, named: str) -> bytes:
-    # Late: it comes with what logs in to devices, and the service starts without that.
+    # Late: it imports the device login, which would slow the service's start.
     from flashferry.devices.credentials import printed_by
 
     def wrong(what: str) -> ConfigInvalid:

@@ -208,7 +208,7 @@ def guarded(
 def _guarded(
     route: BaseRoute, table: Mapping[tuple[str, str], Access], service: Service, book: DenialLog, bodies: Bodies
 ) -> BaseRoute:
-    if not isinstance(route, Route | Mount):  # a router within a router, say, of which FastAPI shows no route
+    if not isinstance(route, Route | Mount):  # such as a router inside a router, whose routes FastAPI does not list
         raise LookupError(f"expected a route that can be guarded, found {type(route).__name__}")  # noqa: TRY004
     methods = (route.methods or set()) if isinstance(route, Route) else {"GET"}
     rows: dict[str, Access] = {}

@@ -129,7 +129,7 @@ def verify(service: TheService, actor: TheActor, name: str, stated: Stated) -> d
     return image_json(service, lifecycle.verify(service, actor, name, stated.sha512))
 
 
-# An operation's id is the method's name in generated clients, so it stays.
+# Generated clients name their methods by the operation id, so path and id stay.
 @router.post("/images/{name}/vouch", operation_id="vouch_api_v1_images__name__vouch_post")
 def approve_unpublished(service: TheService, actor: TheActor, name: str, said: Reason) -> dict[str, object]:
     """Approve an image that the vendor did not publish."""
@@ -216,7 +216,7 @@ async def receive_upload(
     try:
         await _written(service, turn, pieces)
     finally:
-        # Also if the request was cut: what arrived before is kept and stored.
+        # Also after a broken request: the bytes received before are kept.
         with anyio.CancelScope(shield=True):
             await run_in_threadpool(upload.keep, service, turn)
     if turn.is_whole:
@@ -237,7 +237,7 @@ async def _written(service: Service, turn: UploadSession, pieces: AsyncIterator[
                 full, gathered = gathered, bytearray()
                 await run_in_threadpool(upload.take_in, service, turn, full)
     except ClientDisconnect:
-        # No client is left to be answered; what it sent counts.
+        # The client is gone; its bytes are kept.
         pass
     except TimeoutError:
         is_silent = True

@@ -189,7 +189,7 @@ def _operated(actor: Actor) -> tuple[str, ...]:
 
 
 def _checked_transport(asked: str) -> str:
-    # Late: the service starts without the transports and what they bring of platforms.
+    # Late: transports and platforms would slow the service's start.
     from flashferry.transports.choice import check_asked
 
     try:

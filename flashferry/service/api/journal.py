@@ -39,7 +39,7 @@ def status(
     """Return runs, their devices and the devices to be recovered, as `flashferry status --json` does."""
     found = api.status(last, state=service.state)
     runs = tuple(seen for run in found.runs if (seen := status_seen(run, actor)) is not None)
-    # Files beside the journal do not say at which site a device is.
+    # The files beside the journal do not have the sites of devices.
     lost = found.lost if sites_of(actor) is None else ()
     return {"status": to_json(replace(found, directory=Path(), runs=runs, lost=lost))}
 

@@ -206,14 +206,14 @@ class CountedBody:
             BodyRefused: Too large or too many values (413), too slow (408), too much held by the caller (429), or
                 no memory left (503).
         """
-        if self._is_whole:  # what follows is the client's end, which has no time
+        if self._is_whole:  # what follows is the disconnect, which has no time limit
             return await self._receive()
         if self._began_s is None:
             self._began_s, self._owner = time.monotonic(), self._owner_of()
-            # One digit more than the limit has is enough to know.
+            # A number with more digits than the limit is too large.
             if self._announced.isascii() and self._announced.isdigit():
                 self._check(int(self._announced[:20]))
-                # Its whole size at once: many that come together would each have a part of it, and none all.
+                # Reserve the whole size at once: otherwise concurrent bodies could each hold a part and none complete.
                 self._hold(int(self._announced[:20]))
         message = await self._next(self._began_s)
         body = message.get("body", b"")

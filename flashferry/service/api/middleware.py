@@ -81,7 +81,7 @@ class AccessLog:
 
     def __init__(self, app: ASGIApp, *, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._app, self._clock_s = app, clock_s
-        # Each line is wanted, also where the log has warnings alone.
+        # Log every request, whatever the log's level.
         LOG.setLevel(logging.INFO)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,6 +122,6 @@ def _report(scope: Scope, status: int, took_ms: float) -> None:
         "ms": round(took_ms, 1),
     }
     words = (str(fields[key] or "-") for key in ("address", "actor", "method", "path", "status"))
-    # A blank would begin another word.
+    # A space would start another field of the log line.
     line = " ".join(quote(sanitize(word), safe=f"{_KEPT}%") for word in words)
     LOG.info("%s %.1f ms", line, took_ms, extra={FIELDS: fields})

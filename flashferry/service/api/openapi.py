@@ -85,7 +85,7 @@ def written(path: str) -> str:
 def _complete(operation: dict[str, Any], access: Access) -> None:
     """Add the roles and the error schema to an operation."""
     answers: dict[str, Any] = operation["responses"]
-    # FastAPI's own form of an error, which is never used.
+    # FastAPI's own error schema, which is never used.
     answers.pop("422", None)
     answers["default"] = {
         "description": "A problem",

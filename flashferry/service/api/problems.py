@@ -145,7 +145,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
 async def _of_database(request: Request, error: Exception) -> Response:
     """Return the answer for a database error; the transaction was rolled back."""
     is_full = "full" in str(error)
-    # The trace may show a fault of ours. A full disk is none, and logs fill disks.
+    # Log the traceback, except for a full disk, which a log would fill further.
     _LOG.error("%s %s: %s", request.method, request.url.path, error, exc_info=None if is_full else error)
     if is_full:
         hint = "Free space on the disk of the state folder, then try again; runs continue meanwhile"

@@ -110,7 +110,7 @@ def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Res
 
     Callers who may see only some of its sites get the devices there, and a note that there are others.
     """
-    # Late: reports import what talks to devices; the service starts without it.
+    # Late: reports import transports and platforms, which would slow the service's start.
     from flashferry.reports.build import report_of
 
     seen = seen_run(service.state, run_id, actor, with_transfers=True)
@@ -118,7 +118,7 @@ def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Res
     if seen.is_part:
         found = replace(found, notes=(*found.notes, _PART))
     text = api.report_text(found, ReportFormat.JUNIT if form is Form.XML else ReportFormat(form.value))
-    # As a file: its page has style and graphs within, which no page of the service may have.
+    # As a download: the report has inline style and scripts, which the service's CSP forbids.
     headers = {"Content-Disposition": f'attachment; filename="{seen.run.run_id}.{form}"'}
     return Response(text, media_type=form.media_type, headers=headers)
 

@@ -367,7 +367,7 @@ class ServiceClient:
         """Return the report of a run as `json`, `html`, `csv` or `xml`; raises as `begin`."""
         return self._ask("GET", f"/runs/{_part(run_id)}/report.{form}", most_bytes=MOST_DOCUMENT_BYTES).body
 
-    # What all of these are made of
+    # Requests
 
     def read(self, path: str, query: Query | None = None) -> dict[str, Any]:
         """GET a path and return its JSON object; raises as `begin`."""
@@ -457,7 +457,7 @@ def _session(place: ServicePlace, transport: httpx.BaseTransport | None) -> http
         verify=place.trust(),
         timeout=httpx.Timeout(_READ_S, connect=_CONNECT_S),
         follow_redirects=False,
-        # Neither a proxy nor a login of the environment: what goes there has a token.
+        # Ignore proxies and netrc of the environment: requests carry a token.
         trust_env=False,
         transport=transport,
     )

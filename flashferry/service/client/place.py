@@ -36,7 +36,7 @@ class ServicePlace:
     def trust(self) -> ssl.SSLContext:
         """Return the TLS context. Raises `ConfigInvalid` if the certificates cannot be used."""
         if self.ca is None and self.url.startswith("http://"):
-            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # of no use there, and made in no time
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used over plain HTTP, and cheap to create
         try:
             return ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
         except (OSError, ValueError) as error:

@@ -49,7 +49,7 @@ def server_sent(parts: Iterable[bytes], most_bytes: int = MOST_LINE_BYTES) -> It
         if line:
             name, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
-            # Ours have one line of data each; another one's lines belong together.
+            # Our events have one data line each; join several as the specification says.
             fields[name] = fields[name] + b"\n" + value if name == b"data" and name in fields else value
             if len(fields.get(b"data", b"")) > most_bytes or len(fields) > 8:
                 raise _too_long(most_bytes)
@@ -120,7 +120,7 @@ class _Contact:
     def may_pass(self, error: ServiceUnusable | ServiceRefused) -> bool:
         """Return whether an error is temporary: a proxy answers so while the service restarts."""
         if isinstance(error, ServiceRefused):
-            # A run that just started may not be in the last snapshot.
+            # A run that just started may be missing from the last snapshot.
             return error.status == HTTPStatus.NOT_FOUND and self._breaks < len(_PAUSES_S)
         return error.passes
 

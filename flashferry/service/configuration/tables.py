@@ -84,7 +84,7 @@ def url(place: Place) -> str:
     try:
         found = urlsplit(given)
         is_address = found.scheme in {"http", "https"} and bool(found.hostname) and found.port != 0
-    except ValueError:  # a port over 65535, a host that is no address of IPv6
+    except ValueError:  # a port above 65535, or an invalid IPv6 address
         is_address = False
     if not is_address or found.query or found.username:
         raise place.wrong(
@@ -342,7 +342,7 @@ def _defaults(keys: Sequence[Key]) -> dict[str, Any]:
     return {key.name: key.default for key in keys}
 
 
-# The tables of keys.
+# Key tables
 
 LISTEN = (
     make_key(

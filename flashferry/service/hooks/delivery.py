@@ -134,7 +134,7 @@ def _sent(service: Service, batches: Sequence[Batch], now: datetime) -> Iterator
     """Send batches in parallel; yield each result until all are done or the service stops."""
     results: queue.SimpleQueue[Tried | None] = queue.SimpleQueue()
     for batch in batches:
-        # Not waited for at the end: a receiver that hangs must not hold the process.
+        # A daemon thread: a receiver that hangs must not delay the end of the process.
         threading.Thread(
             target=_send_batch, args=(service.settings, batch, now, results), name="hook", daemon=True
         ).start()
@@ -159,7 +159,7 @@ def _send_batch(
         for outgoing in batch.notices:
             failure = _try(settings, batch.hook, outgoing, now)
             results.put(Tried(batch=batch, outgoing=outgoing, failure=failure))
-            # A receiver that takes each one slowly has its turn again in the next look, beside the others.
+            # A slow receiver continues in the next pass, along with the others.
             if failure is not None or time.monotonic() > until_s:
                 break
     finally:

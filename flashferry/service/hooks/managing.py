@@ -99,7 +99,7 @@ def change_hook(service: Service, actor: Actor, hook_id: str, spec: HookSpec) ->
     with _deciding(service, actor, "hook.changed", spec.name) as database:
         before = found(database, hook_id)
         newest = last(database)
-        # One that begins to follow the audit is sent what happens from now on.
+        # A new receiver of the audit gets the entries from now on.
         is_new_follower = NoticeKind.AUDIT_ENTRY not in before.kinds and newest is not None
         seq = newest.seq if is_new_follower and newest is not None else before.audit_seq
         hook = _row(service, spec, hook_id=hook_id, audit_seq=seq)

@@ -274,7 +274,7 @@ def _post(url: str, post: Post) -> None:
         **post.headers,
     }
     limits = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
-    # No proxy and no login of this host.
+    # Ignore proxies and netrc of this host.
     client = httpx.Client(timeout=limits, trust_env=False, follow_redirects=False, verify=_trusted())
     request = HttpRequest(method="POST", url=url, headers=headers, content=post.body)
     try:
@@ -295,7 +295,7 @@ def _check_status(status: int, wait: str) -> None:
         return
     if status in _REDIRECTS:
         raise NotSent(f"expected an answer of 200 to 299, found {status}; redirects are not followed")
-    # No other refusal is final: an administrator may mend the receiver while we try on.
+    # Other refusals are retried: an administrator may repair the receiver meanwhile.
     raise NotSent(
         f"expected an answer of 200 to 299, found {status}",
         wait_s=float(wait) if wait.isascii() and wait.isdecimal() and status in (*_AGAIN, 503) else None,
@@ -403,7 +403,7 @@ def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, n
 def _send_datagram(host: str, port: int, line: bytes) -> None:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as sender:
-        # Connected, so that a closed port may be reported; without an answer it is unknown.
+        # A connected UDP socket reports a closed port; without an answer the delivery is unknown.
         sender.connect(address)
         sender.send(line)
 
@@ -411,7 +411,7 @@ def _send_datagram(host: str, port: int, line: bytes) -> None:
 def _send_stream(host: str, port: int, message: bytes) -> None:
     with closing(socket.create_connection((host, port), timeout=CONNECT_S)) as sender:
         sender.sendall(message)
-        # A receiver that ends the connection in order has read it; one that keeps it open may have, too.
+        # A receiver that closes the connection has read the message; one that keeps it open may have.
         sender.shutdown(socket.SHUT_WR)
         sender.settimeout(ANSWER_S)
         with suppress(TimeoutError):
@@ -425,14 +425,14 @@ def _send_tls(host: str, port: int, message: bytes, trusted: ssl.SSLContext) -> 
         closing(trusted.wrap_socket(line, server_hostname=host)) as sender,
     ):
         sender.sendall(message)
-        # A refusal comes after the handshake (TLS 1.3: our certificate is missing, say), and only who reads hears it:
-        # to say that we are through would take it for an end in order.
+        # In TLS 1.3 a refusal (such as a missing client certificate) arrives after the handshake, so it must be read:
+        # a close_notify sent first would make it look like a normal end.
         sender.settimeout(REFUSAL_S)
         with suppress(TimeoutError):
             sender.recv(1)
             return
         sender.settimeout(ANSWER_S)
-        # Nothing was said against it; how it ends is its own way.
+        # No refusal arrived; any other end of the connection is normal.
         with suppress(TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
             sender.unwrap()
 

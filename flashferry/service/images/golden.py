@@ -91,7 +91,7 @@ def golden_rules(database: sqlite3.Connection, sites: Collection[str]) -> str:
 def _one_of(model: str, images: Mapping[str, str], sites: Collection[str]) -> str | None:
     """Return the image that a model has at all given sites; None if it has none at any."""
     for_all = images.get(EVERYWHERE)
-    # Of all sites there are, those that have none of their own are one more.
+    # The sites without a golden image of their own count as one more site.
     at = {site: images.get(site, for_all) for site in sites or {*images, EVERYWHERE}}
     if len(set(at.values())) > 1:
         details = ", ".join(f"{image or 'none'} at {site}" for site, image in sorted(at.items()))

@@ -152,7 +152,7 @@ def remove(service: Service, actor: Actor, image: StoredImage, reason: str) -> N
         if not store.remove_image(database, image.name, was=image.state):
             raise _conflict(image.name, "it is something else by now")
         note(*(service, database, actor, "image.removed", object_of(image.name)), reason=reason, before=facts_of(image))
-        # Before the transaction ends: a row without a file says so, a file without a row would be an image again.
+        # Before the commit: a row without a file is reported, but a file without a row would be registered again.
         remove_files(service, image.name)
 
 
@@ -279,7 +279,7 @@ def import_published(service: Service, actor: Actor, path: Path) -> ImportResult
         Conflict: No vendor certificates are configured.
         InvalidRequest: The file is of another kind, or not signed by the vendor.
     """
-    # Late: who takes no such file in waits for no library of certificates to be imported.
+    # Late: the certificate library is slow to import and needed only here.
     from flashferry.service.images.bulk import read_bulk
 
     vendor = service.settings.images.vendor_certificates

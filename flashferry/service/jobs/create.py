@@ -196,7 +196,7 @@ def _selected(spec: JobSpec) -> Iterator[str]:
         ("--group", spec.devices.groups),
         ("--filter", (*spec.devices.filters, *(f"{_SITE}={site}" for site in spec.sites))),
     ):
-        # With `=`, for a name may begin with a dash.
+        # With `=`, because a name can start with a dash.
         yield from (f"{option}={value}" for value in values)
 
 
@@ -260,7 +260,7 @@ def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool,
     ready: list[Job] = []
     for job in queued:
         if job.not_before is not None and job.not_before > now:
-            # It holds no place until then.
+            # A job that has to wait for a time blocks no other.
             yield job, f"waits until {words.moment(job.not_before)}"
         else:
             ready.append(job)
@@ -268,7 +268,7 @@ def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool,
     for job in _in_turn(ready, under_way):
         why = _why(job, started, has_depot=has_depot)
         yield job, why
-        # One that waits keeps its place: none of its kind passes it.
+        # A waiting job keeps its place: no later one of its kind overtakes it.
         started.append(job)
 
 

@@ -233,7 +233,7 @@ def newest_findings(service: Service, actor: Actor) -> tuple[dict[str, Finding],
     found: dict[JobKind, dict[str, Finding]] = {JobKind.CHECK: {}, JobKind.READY: {}}
     with service.database.reading() as database:
         jobs = latest_jobs(database, _LATEST_JOBS)
-    # A job in its end may not have printed everything yet.
+    # A job that is just ending may not have printed everything yet.
     ended = [job for job in jobs if job.kind in found and job.state is JobState.ENDED and job.exit_code is not None]
     for job in ended[:_KEPT_DOCUMENTS]:
         if sees_all_of(actor, job):

@@ -115,7 +115,7 @@ def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: 
     try:
         control = api.steer(run_id, paused=paused, stopping=stopping, asker=asker, state=service.state).control
     except ConfigInvalid as error:
-        # It ended in between.
+        # The job ended meanwhile.
         note_outcome(service, actor, action, object_, outcome="refused", reason=error.message)
         raise _conflict(error.message) from None
     except (FlashferryError, OSError, sqlite3.Error) as error:

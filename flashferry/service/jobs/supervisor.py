@@ -359,7 +359,7 @@ class Supervisor:
         now = moment(service.now())
         for job, why in waiting(queued, under_way, has_depot=has_depot(service), now=now):
             if why:
-                # Without a transaction where nothing is new: hundreds may wait.
+                # No transaction if nothing changed: hundreds of jobs can wait.
                 if why != job.sentence:
                     with service.database.writing() as database:
                         set_sentence(database, job.job_id, why, state=JobState.QUEUED)
@@ -390,12 +390,12 @@ class Supervisor:
             if not _is_given_up(service, job):
                 self._start(service, job)
                 return
-            # From here on no process can take it any more.
+            # From here on no process can claim the job.
             if not claim(folder.mark_file):
                 return
             end(service, job, state=JobState.DEAD, exit_code=None, sentence="its process did not start")
             return
-        # Asked before its folder is read: what it wrote before its end is there then.
+        # Check the process before its folder: whatever it wrote before its end is then readable.
         lives = mark.is_alive()
         job = _seen(service, job, pid=mark.pid, process_started=mark.started)
         if lives:
@@ -489,7 +489,7 @@ def _clean_up(service: Service) -> None:
         if job.kind not in RUNS or job.run_id is None:
             continue
         if any(job.job_id not in (one.job_id, one.parent) for one in latest[job.run_id]):
-            # An operator acted on that run since, and is in charge of it.
+            # An operator has acted on that run since, and is responsible for it.
             continue
         left = _left(service, job.run_id)
         resumes = service.settings.runs.resumes
@@ -515,7 +515,7 @@ def _ask(service: Service, dead: Job, spec: JobSpec) -> None:
     except ServiceError as problem:
         if isinstance(problem, Forbidden):
             raise
-        # Reported once: the next pass finds the same.
+        # Log it once: the next pass finds the same state.
         with service.database.writing() as database:
             sentence = f"{dead.sentence.partition(' -- ')[0]} -- {problem.sentence}"
             if set_sentence(database, dead.job_id, sentence, state=JobState.DEAD):

@@ -82,7 +82,7 @@ def _is_ours(path: Path) -> bool:
 
 def _remove(service: Service, job: Job) -> bool:
     try:
-        # Not by links that lead out of it: `rmtree` removes a link and leaves what it leads to.
+        # A link that leads out of the folder is safe: `rmtree` removes the link alone.
         shutil.rmtree(JobFolder.of(service.state, job.job_id).path)
     except OSError as error:
         _LOG.warning("the folder of job %s cannot be removed, tried again in an hour: %s", job.job_id, error)

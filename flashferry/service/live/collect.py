@@ -182,7 +182,7 @@ class SnapshotReader:
         return Snapshot(at=now, runs=runs, forecasts=forecasts, jobs=jobs, lost=status.lost, plans=plans, read_at=now)
 
     def _run_now(self, run: FollowedRun, forecast: Forecast, now: datetime) -> RunNow:
-        # The reader returns the very same for a run that is over and holds no device, and nothing moves there.
+        # For a finished run without held devices the reader returns the same object; nothing changes there.
         if (still := self._still.get(id(run))) is not None:
             return still[1]
         return run_now(run, self._events(run), forecast, now)
@@ -197,7 +197,7 @@ class SnapshotReader:
         try:
             return known.read()
         except OSError:
-            # The journal still has the states.
+            # The journal still has the states of devices.
             return NOTHING
 
     def _forget(self, status: Status) -> None:

@@ -153,7 +153,7 @@ def action_items(snapshot: Snapshot) -> tuple[ActionItem, ...]:
     """Return the items that need attention, most urgent first."""
     found = [*_lost(snapshot), *_plans(snapshot)]
     done_later: set[str] = set()
-    # The latest first: a failure that a later run made good needs no attention.
+    # Latest first: a failure followed by a good run needs no attention.
     for run in snapshot.tonight:
         found += _of_run(run, snapshot.at, frozenset(done_later))
         done_later |= {one.host for one in run.devices if one.phase is Phase.DONE}
@@ -437,7 +437,7 @@ def _site_row(site: str, sums: Totals, now: datetime, names: Mapping[str, str]) 
 def _percent(sums: Totals) -> int:
     """Return the progress, 0 to 100, by bytes where known; 100 only if all devices are done."""
     if sums.over >= sums.devices:
-        # What failed is over, and not done: a bar that is full says that all is well.
+        # Failed devices are over but not done: only a full success shows a full bar.
         return 100 * sums.done // max(1, sums.devices)
     total = sums.acked_bytes + sums.left_bytes
     share = sums.acked_bytes / total if total else sums.over / max(1, sums.devices)

@@ -214,7 +214,7 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
     status = run.status
     is_alive = status.state is RunState.ALIVE
     sizes = _sizes(run.request)
-    # Of a run that is over only the journal counts: its events end where they ended.
+    # For a run that is over only the journal counts: its event file may be incomplete.
     activities = events_view.devices if is_alive else {}
     devices = tuple(
         _device(one, activities.get(one.host), sizes.get(one.host, 0), is_alive=is_alive) for one in status.devices
@@ -230,7 +230,7 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         whole=Totals(),
         unrestored=tuple(one.host for one in devices if one.is_unrestored or (one.is_changed and not is_alive)),
         wave=events_view.wave,
-        # Devices that the plan leaves out are in no wave.
+        # Devices that the plan skips are in no wave.
         waves=tuple(sorted({one.wave for one in devices if one.wave >= 0})),
         waiting_wave=status.waiting_wave if is_alive else None,
         hold=_hold(run, events_view) if is_alive else "",
@@ -314,7 +314,7 @@ def sum_up(found: Sequence[Totals], now: datetime) -> Totals:
         acked_bytes=sum(one.acked_bytes for one in found),
         left_bytes=left,
         rate_bytes_per_s=rate,
-        # A site has one link, whichever runs use it.
+        # The rate limit is that of the site's link, shared by all runs.
         cap_bytes_per_s=None if not caps or None in caps else max(one for one in caps if one is not None),
         ends_at=_after(now, left, rate),
     )
@@ -350,7 +350,7 @@ def _end(run: RunNow, sites: Iterable[Totals], forecast: Forecast, now: datetime
 
 def _device(one: DeviceStatus, activity: DeviceActivity | None, size_bytes: int, *, is_alive: bool) -> DeviceNow:
     phase = phase_of(one.outcome, one.state, is_alive=is_alive)
-    # The journal's last word is the last word; before it the events are newer.
+    # A final state in the journal counts; before that the events are newer.
     is_visible_to_caller = activity is not None and not phase.is_over and activity.phase is not Phase.QUEUED
     moves = activity if activity is not None and is_visible_to_caller else None
     is_done = phase is Phase.DONE

@@ -204,7 +204,7 @@ async def tail(
     began_s = said_s = time.monotonic()
     yield b"retry: 1000\n\n"
     while (now_s := time.monotonic()) - began_s < life_s and not stopping.is_set():
-        # Looked at before the file is read: what a run writes last is there when it is over.
+        # Read the state before the file: the events of a run that is over are then complete.
         is_over, lines = await asyncio.to_thread(_read, reader, run_id, place)
         place = Place(mark=lines.mark or place.mark, offset=lines.end)
         if data := b"".join(_details(lines, sites)):

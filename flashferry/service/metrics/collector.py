@@ -73,7 +73,7 @@ class Figures:
             return self._answer[1]
 
     def _made(self, reader: SnapshotReader, background_tasks: Sequence[TaskState]) -> bytes:
-        # Here, for the client of Prometheus takes a tenth of a second to load, and most requests are for none of it.
+        # Late: prometheus_client takes 0.1 s to import, and only scrapes need it.
         from flashferry.service.metrics import exposition
         from flashferry.service.metrics.exposition import Sheet
 

@@ -60,7 +60,7 @@ OF_RUNS = (
 
 OF_COPIES = (
     TRANSFERS,
-    # The journal knows whether a copy was tuned; the events that a run counts do not say it.
+    # Only the journal says whether a copy was tuned; events do not.
     TRANSPORT_TRANSFERS.split_by("tuned"),
     _counter("copied_bytes", "bytes acknowledged of copies that ended, failed ones too", "site", "transport"),
     COPY_SECONDS,
@@ -154,7 +154,7 @@ class Counted:
         """Add ended copies to the totals."""
         for one in ended:
             self.last = one.number
-            # Names of transports come from the file; a label has only those that there are.
+            # Transport names come from a stored file; accept only known ones as labels.
             transport = one.transport if one.transport in NAMES else "other"
             outcome = DELIVERED if one.outcome == DELIVERED else "failed"
             alike = (one.site, transport, bool(one.tuned), outcome, one.verdict)

@@ -190,7 +190,7 @@ def _put_unrestored(sheet: Sheet, snapshot: Snapshot, newest: Mapping[str, Devic
             run_of.setdefault(host, run.run_id)
     for lost in snapshot.lost:
         run_of.setdefault(lost.host, lost.run_id)
-    # An alert needs its series before the first trouble; an unknown site is empty.
+    # Export zeros too: an alert needs its series before the first failure. An unknown site is empty.
     for site in {"", *sites}:
         sheet.put("unrestored_devices", 0, site)
     for host in run_of:
@@ -236,7 +236,7 @@ _OUTCOMES = (Outcome.STARTED, Outcome.MISSED, Outcome.REFUSED)
 
 def put_tables(sheet: Sheet, tables: TableFigures) -> None:
     """Set the metrics of the service's tables."""
-    # All states are there, zeros too: a series that begins at one has never increased.
+    # All states are exported, zeros too: a series that starts at one never shows an increase.
     for kind in JobKind:
         for state in _JOB_OPEN:
             sheet.put("jobs", tables.jobs.get((kind, state), 0), kind, state)
@@ -287,7 +287,7 @@ def put_depot(sheet: Sheet, found: DepotFound | None) -> None:
 
 def put_nights(sheet: Sheet, state: Path) -> None:
     """Set the results of the last lab night, if there is one."""
-    # If the history of nights cannot be read, all other metrics still are.
+    # An unreadable history of nights must not suppress the other metrics.
     with suppress(FlashferryError):
         for night in nights(state, last=1):
             sheet.put_time("night_end_timestamp_seconds", night.ended_at)

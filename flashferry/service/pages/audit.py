@@ -38,7 +38,7 @@ def asked(
 RequestAuth = Annotated[dict[str, str], Depends(asked)]
 
 
-# Before the page itself would be no matter; beside it, for it looks at every entry.
+# A page of its own, because it reads every entry.
 @view_page(router, "/audit/verify", "audit_verify.html")
 def verified(service: TheService) -> object:
     """Verify all entries."""

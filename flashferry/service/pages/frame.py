@@ -232,7 +232,7 @@ def view_page(
 
     def add(view: Callable[Given, object]) -> Callable[Given, object]:
         taken = signature(view)
-        # FastAPI hands a request to one parameter alone.
+        # FastAPI passes the request to one parameter only.
         asks = next((name for name, one in taken.parameters.items() if one.annotation in (Request, "Request")), None)
 
         @wraps(view)

@@ -45,7 +45,7 @@ def new_token(
     """Create a token and show its secret, only on this page."""
     grants = [grant_of(word) for word in limits.replace(",", " ").split()] or None
     made = make_token(service, identity.actor, name=name, days=days, limits=grants)
-    # Ours, of letters that mean nothing to a browser; as a known secret it would be masked on the page.
+    # Our own token contains no HTML; `page` would mask it as a known secret.
     view = {**_view(service, identity), "shown_once": Markup(made.text), "shown_name": made.row.name}  # noqa: S704
     return page(request, "me.html", view, status=HTTPStatus.CREATED)
 

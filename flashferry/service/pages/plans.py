@@ -104,7 +104,7 @@ def make(
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
-# Before the page of a plan, which would take `DIGEST/diff` for none of its own.
+# Registered before the page of a plan, so that `DIGEST/diff` matches this route.
 @view_page(router, f"{_PATH}/{{digest}}/diff", "plan_diff.html")
 def differences(service: TheService, actor: TheActor, digest: str, against: str = "") -> object:
     """Return the differences from another plan, or from the previous one of the same title."""

@@ -109,7 +109,7 @@ def run(
 @view_page(router, "/runs/{run_id}/devices/{host:path}", "device-in-run.html")
 def device(request: Request, run_id: str, host: str, service: TheService, actor: TheActor) -> object:
     """Return a device of a run: its state, the steps with evidence, and graphs of its copies."""
-    # Late: reports import what talks to devices; the service starts without it.
+    # Late: reports import transports and platforms, which would slow the service's start.
     from flashferry.reports.as_html import device_section
     from flashferry.reports.build import build_report, report_author
     from flashferry.reports.speeds import speeds_before

@@ -74,7 +74,7 @@ async def begin_oidc(
 ) -> Response:
     """Redirect a browser to the provider."""
     provider = _provider(request)
-    # However many ask, the provider is asked once: a stranger takes no thread from a sign-in that comes back from it.
+    # One shared call to the provider: unauthenticated requests must not take threads from sign-ins that return.
     about = provider.known_about()
     if about is None:
         about = await service.outbound.once(_ABOUT, provider.about)
@@ -97,7 +97,7 @@ async def finish_oidc(request: Request, service: TheService) -> Response:
     """Receive the provider's answer and sign the user in."""
     work = partial(_finish, request, service)
     if not _provider(request).is_started_here(request.query_params, request.cookies.get(_started_cookie(service))):
-        # Refused without a word to the provider.
+        # Refused without contacting the provider.
         return await run_in_threadpool(work)
     return await service.outbound.run(_SIGN_IN, work, share=network_of(auth_of(request, service).address))
 

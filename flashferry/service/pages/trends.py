@@ -35,7 +35,7 @@ def trends(service: TheService, actor: TheActor) -> object:
 
 
 def _nights(state: Path) -> dict[str, object]:
-    # Late: few look at the nights in a lab, and they bring all that a night is made of.
+    # Late: the nightly package is large, and few open this page.
     from flashferry.nightly.artefacts.page import DRAWN, drawn_series, night_line
     from flashferry.nightly.artefacts.report import series_report
     from flashferry.nightly.history import READ_NIGHTS, by_series, past, stored_nights

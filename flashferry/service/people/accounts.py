@@ -174,7 +174,7 @@ def set_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant
     requested = frozenset(grants)
     with service.database.reading() as database:
         had_sites = {one.site for one in rows.grants_of(database, name)}
-    # A site that was given up meanwhile must not keep the other roles from being changed.
+    # Check new roles only: a site removed meanwhile must not block a change of other roles.
     _check_sites(service, (one for one in requested if one.site not in had_sites))
     with _changing_grants(service, actor, name) as database:
         for had in rows.grants_of(database, name):

@@ -276,10 +276,10 @@ def _in_session(service: Service, asked: RequestAuth, row: SessionRow, actor: Ac
     keep_secret(row.csrf, is_random=True)
     past_s = (service.now() - moment_of(row.seen_at)).total_seconds()
     if actor.via is Via.SESSION and past_s < -CLOCK_SLACK_S:
-        # It would last longer than any sign-in may.
+        # It would last longer than a session is allowed to.
         raise _unknown("expected a session of the past, found one from the future: the clock was set back")
     is_idle = actor.via is Via.SESSION and past_s > service.settings.idle_s
-    # One who came back after that is not taken for the one who left: he signs in again before he changes anything.
+    # After the idle time another person may sit at the browser: changes need a new sign-in.
     if not is_idle and not asked.is_watch and past_s > min(TOUCH_S, service.settings.idle_s / 4):
         with _where_there_is_room(), service.database.writing() as database:
             touch_session(database, row.hash, at=moment(service.now()))

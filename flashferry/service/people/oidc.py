@@ -37,7 +37,7 @@ from flashferry.service.service import Service
 from flashferry.service.settings import OidcSettings
 
 if TYPE_CHECKING:
-    # Late: a service whose people sign in here starts without what signs tokens, and what comes with a client of HTTP.
+    # Late: joserfc and httpx are slow to import, and needed only with a provider.
     import httpx
     from joserfc.jwk import KeySet
 
@@ -147,7 +147,7 @@ class Provider:
             raise _refused(f"the provider's ID token is not good: {type(error).__name__}") from None
 
     def _id_token(self, code: str, verifier: str) -> str:
-        # The code is not masked: its sender chooses it, and could mask any words on every page.
+        # Do not mask the code: its sender chooses it, and could mask any word on every page.
         sent = {
             "grant_type": "authorization_code",
             "code": code,
@@ -170,7 +170,7 @@ class Provider:
             try:
                 decoded = jwt.decode(token, self._keys(), algorithms=list(ALGORITHMS))
             except (JoseError, ValueError):
-                # The provider may have changed its keys since they were fetched.
+                # The provider may have rotated its keys since they were fetched.
                 decoded = jwt.decode(token, self._keys(is_anew=True), algorithms=list(ALGORITHMS))
             jwt.JWTClaimsRegistry(
                 now=lambda: int(self._now().timestamp()),

@@ -58,7 +58,7 @@ def grant_of(word: str) -> Grant:
             f"expected a role, found {name!r}", hint=f"Roles are {', '.join(Role)}; 'role@site' for one site alone"
         )
     if at and not site:
-        # A variable of the shell that is not set must not make a role of one site one of all.
+        # `role@` (an unset shell variable) must not become a role at all sites.
         raise ConfigInvalid(
             f"expected a site behind {word!r}, found none", hint=f"Give '{name}@SITE', or '{name}' alone for all sites"
         )

@@ -96,7 +96,7 @@ MOST_WAITING = 7
 
 """Threads that wait for a hash; more are refused."""
 
-_NO_ACCOUNT = "the password of no account"  # its hash is computed at each start
+_NO_ACCOUNT = "the password of no account"  # hashed once per process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Passwords:
         """Check a password; takes the same time without a hash. Raises `Unavailable` if too many requests wait."""
         given = _composed(password)[: 2 * MOST_CHARACTERS]
         with self._place():
-            dummy = self._dummy_hash()  # before the cases differ: the first sign-in pays for it
+            dummy = self._dummy_hash()  # in both cases, so that timing reveals nothing
             if hash_ is None:
                 hash_, given = dummy, ""
             try:
@@ -371,7 +371,7 @@ class PasswordLogin:
         person, unknown_until = rows.person(database, name), self._tries.unknown_locked_until(name)
         known_until = moment_of(person.locked_until) if person is not None and person.locked_until else None
         until = known_until if is_known else unknown_until
-        # A lock that is further away than any is made of a clock that went back.
+        # A lock longer than the configured time means that the clock was set back.
         left_s = (until - self._service.now()).total_seconds() if until is not None else 0.0
         return left_s if 0 < left_s <= self._lock_s else 0.0
 

@@ -53,7 +53,7 @@ def approve(service: Service, actor: Actor, digest: str, comment: str = "") -> S
         Forbidden, NotFound: The caller may not approve or see the plan.
         Conflict: Its state or an image does not allow it.
     """
-    # Hashed before the transaction, which keeps all others from writing; what runs is hashed again when it begins.
+    # Hash before the transaction, which blocks all other writers; a run hashes its images again at its start.
     with service.database.reading() as database:
         found(database, digest, actor)
     why = image_obstacle(service, digest)
@@ -200,7 +200,7 @@ def approve_wave(
         note_refusal(service, actor, _ACTION, object_, error.message)
         raise _wave_conflict(error.message) from None
     except (FlashferryError, OSError, sqlite3.Error) as error:
-        # The approval stays: the next one passes it on.
+        # The approval is stored; the next approval sends it again.
         untold = not_delivered(error)
         note_outcome(service, actor, _ACTION, object_, outcome="failed", reason=untold.sentence)
         raise untold from None

@@ -277,7 +277,7 @@ def _why_other(service: Service, image: PlannedImage) -> str:
     path = Path(image.path)
     try:
         named_image(path, (service.images,))
-        # Keeps digests by the state of the file: a look at one that did not change costs nothing.
+        # Digests are cached by the file's state, so that an unchanged file is not read again.
         now = api.image_catalogue(path, state=service.state).image(image.name)
     except FlashferryError as error:
         return error.message

@@ -35,14 +35,14 @@ def _lines(device: PlannedDevice, link_rate_bps: float | None) -> tuple[str, ...
             window_bytes = choose_window(device.rtt_s or ASSUMED_RTT_S, link_rate_bps).window_bytes
         return _requested(device.transport, window_bytes)
     except (ValueError, ArithmeticError, ConfigInvalid):
-        # Values that no plan of ours has; a run would refuse them.
+        # An edited plan can hold values that a run refuses.
         return ()
 
 
 @cache
 def _requested(transport: str, window_bytes: int | None) -> tuple[str, ...]:
     """Return the lines for a transport and window, which are the same on all platforms."""
-    # Late: the service starts without what talks to devices; the first plan that is shown brings it.
+    # Late: platforms and transports would slow the service's start; the first plan that is shown loads them.
     from flashferry.devices.platforms import PLATFORMS
     from flashferry.transports import transport_named
     from tasks.tcp_config import TcpLines, plan_tune

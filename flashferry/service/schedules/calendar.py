@@ -101,7 +101,7 @@ def due_at(local: datetime, zone: ZoneInfo) -> datetime:
 def next_due(calendar: Calendar, zone: ZoneInfo, after: datetime) -> datetime | None:
     """Return the first due time after `after`, in UTC; None if there is none."""
     try:
-        # A zone may be a day off from one year to the next, as Samoa's was in 2011.
+        # A zone can skip a whole day, as Samoa did in 2011.
         first = after.astimezone(zone).date() - timedelta(days=2)
         return min((due for local in calendar.days_from(first) if (due := due_at(local, zone)) > after), default=None)
     except OverflowError:
@@ -136,7 +136,7 @@ def _days(text: str, whole: str) -> Iterator[int]:
         if first not in DAYS or (dash and last not in DAYS):
             raise _wrong(whole)
         begin, end = DAYS.index(first), DAYS.index(last or first)
-        # `fri-mon` goes over the end of the week.
+        # `fri-mon` crosses the end of the week.
         yield from ((begin + number) % len(DAYS) for number in range((end - begin) % len(DAYS) + 1))
 
 

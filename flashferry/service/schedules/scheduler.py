@@ -320,7 +320,7 @@ def _local(schedule: Schedule) -> str:
         return ""
     try:
         return _wall(moment_of(schedule.next_at).astimezone(zone_of(schedule.time_zone)))
-    except ConfigInvalid:  # the machine lost its zones
+    except ConfigInvalid:  # tzdata was removed from this host
         return ""
 
 
@@ -389,7 +389,7 @@ def take(service: Service, schedule_id: str) -> bool:
         seen = schedule_of(database, schedule_id)
     if seen is None or seen.next_at is None or moment_of(seen.next_at) > now:
         return False
-    # Hashing takes seconds and would block other writers: so it is done before the transaction.
+    # Hash before the transaction: it takes seconds and would block other writers.
     images = ""
     if seen.kind is ScheduleKind.PLAN and (now - moment_of(seen.next_at)).total_seconds() <= GRACE_S:
         images = image_obstacle(service, seen.subject)
@@ -409,7 +409,7 @@ def _take(service: Service, database: sqlite3.Connection, schedule: Schedule, no
         claimed_at=moment(now),
         claimed_by=f"{os.getpid()}@{socket.gethostname()}",
     )
-    # It is there already where the clock was put back, and the schedule was let go on since.
+    # The row exists already if the clock was set back and the schedule was released since.
     is_ours = claim_occasion(database, occasion)
     became = _started(service, database, schedule, now, images) if is_ours else None
     if became is not None:
@@ -439,7 +439,7 @@ def _started(service: Service, database: sqlite3.Connection, schedule: Schedule,
     ends = due + timedelta(seconds=schedule.window_s)
     if window.ends_at is not None:
         ends = min(ends, window.ends_at)
-    # A schedule that was made for it starts within the window; a clock that was put back may have it due before.
+    # A due time is within the window when a schedule is created; after the clock was set back it can be before it.
     is_early = window.state(now) is WindowState.BEFORE
     if is_early and plan is not None and replace(window, ends_at=ends).left_s(now) < plan.duration_s:
         why = f"{window.why_closed(now)}; by {spoken(ends)}, its end here, {duration(plan.duration_s)} are not left"
