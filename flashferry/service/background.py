@@ -44,8 +44,8 @@ class TaskState:
     """State of a periodic task; `is_stuck` if the current call takes far longer than the interval."""
 
     name: str
-    looks: int = 0
-    looked_at: datetime | None = None
+    passes: int = 0
+    last_pass_at: datetime | None = None
     failures: int = 0
     sentence: str = ""
     is_stuck: bool = False
@@ -105,10 +105,10 @@ class BackgroundTasks:
             started_s = time.monotonic()
             with self._lock:
                 self._started_s[task.name] = started_s
-            self._take(task, self._look(task))
+            self._take(task, self._call(task))
             stopping.wait(max(0.0, task.every_s - (time.monotonic() - started_s)))
 
-    def _look(self, task: PeriodicTask) -> Exception | None:
+    def _call(self, task: PeriodicTask) -> Exception | None:
         try:
             task.run(self._service)
         except Exception as error:  # noqa: BLE001 -- no failure may end the task
@@ -123,8 +123,8 @@ class BackgroundTasks:
             self._started_s.pop(task.name, None)
             self._states[task.name] = TaskState(
                 name=task.name,
-                looks=before.looks + 1,
-                looked_at=self._service.now(),
+                passes=before.passes + 1,
+                last_pass_at=self._service.now(),
                 failures=before.failures + 1 if error is not None else 0,
                 sentence=sentence,
             )

@@ -35,7 +35,7 @@ class NoticeKind(StrEnum):
 
     RUN_BEGAN = "run.began"
     RUN_ENDED = "run.ended"
-    APPROVAL_WANTED = "approval.wanted"
+    APPROVAL_NEEDED = "approval.wanted"
     NOT_RESTORED = "device.not_restored"
     RUN_DEAD = "run.dead"
     OUTSIDE_WINDOW = "outside.window"
@@ -55,7 +55,7 @@ class NoticeKind(StrEnum):
 _MEANINGS = {
     NoticeKind.RUN_BEGAN: "a run started",
     NoticeKind.RUN_ENDED: "a run ended, and how",
-    NoticeKind.APPROVAL_WANTED: "a plan or a wave waits for approval",
+    NoticeKind.APPROVAL_NEEDED: "a plan or a wave waits for approval",
     NoticeKind.NOT_RESTORED: "a device is changed and not restored; repeated while it lasts",
     NoticeKind.RUN_DEAD: "a run's process died before its end",
     NoticeKind.OUTSIDE_WINDOW: "a run will end outside its window, or did",

@@ -209,14 +209,14 @@ def _images(service: Service, said: str, names: Sequence[str]) -> tuple[str, str
     unknown, arriving = "c2900-universalk9-mz.SPA.157-3.M8.bin", "c1100-universalk9.17.12.04.SPA.bin"
     made = (
         (IMAGES[0], ImageState.PUBLISHED, "its SHA-512 is the one that the vendor published (Bulk Hash of 2026-11-12)"),
-        (IMAGES[1], ImageState.VOUCHED, f"root vouches for it: {said[:90]}"),
+        (IMAGES[1], ImageState.APPROVED, f"root vouches for it: {said[:90]}"),
         (unknown, ImageState.UNKNOWN, "nobody has published it that we know of, and nobody vouches for it"),
         ("cat9k_lite_iosxe.17.12.04.SPA.bin", ImageState.MISMATCH, "its SHA-512 is not the one that jan pasted"),
-        (arriving, ImageState.ARRIVING, ""),
+        (arriving, ImageState.UPLOADING, ""),
     )
     with service.database.writing() as database:
         for number, (name, state, told) in enumerate(made):
-            is_here, content = state is not ImageState.ARRIVING, f"{name} ".encode() * 4096
+            is_here, content = state is not ImageState.UPLOADING, f"{name} ".encode() * 4096
             if is_here:
                 (service.images / name).write_bytes(content)
             about = (service.images / name).stat() if is_here else None
@@ -235,7 +235,7 @@ def _images(service: Service, said: str, names: Sequence[str]) -> tuple[str, str
                 uploaded_by=("anna", "jan")[number % 2],
                 created_at=moment(service.now() + timedelta(minutes=9 * number)),
                 completed_at=moment(service.now() + timedelta(minutes=9 * number + 4)) if is_here else None,
-                vouched_by="root" if state is ImageState.VOUCHED else None,
+                vouched_by="root" if state is ImageState.APPROVED else None,
             )
             add_image(database, image)
             note(service, database, ANNA, "image.uploaded", f"image:{name}", after={"state": state.value})

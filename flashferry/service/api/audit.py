@@ -32,13 +32,13 @@ def requested(
     return audit_filter(since=since, until=until, actor=actor, action=action, object_=object_, outcome=outcome)
 
 
-Wanted = Annotated[AuditFilter, Depends(requested)]
+FilterQuery = Annotated[AuditFilter, Depends(requested)]
 
 
 @router.get("")
 def list_entries(
     service: TheService,
-    requested: Wanted,
+    requested: FilterQuery,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="Only entries behind this number.")] = 0,
     most: Annotated[int, Query(ge=1, le=MOST)] = 100,
 ) -> dict[str, object]:
@@ -53,7 +53,7 @@ def list_entries(
 
 
 @router.get("/export", response_class=StreamingResponse)
-def export(service: TheService, requested: Wanted, form: ExportForm = ExportForm.JSONL) -> Response:
+def export(service: TheService, requested: FilterQuery, form: ExportForm = ExportForm.JSONL) -> Response:
     """Export entries, oldest first, as exact JSON lines, or as CSV in which no cell starts a spreadsheet formula."""
     headers = {"Content-Disposition": f'attachment; filename="flashferry-audit.{form.value}"'}
     return StreamingResponse(exported(_all(service, requested), form), headers=headers, media_type=form.media_type)

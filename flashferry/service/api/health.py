@@ -43,13 +43,13 @@ def healthz() -> dict[str, str]:
 @router.get("/readyz")
 def readyz(request: Request, response: Response, service: TheService) -> dict[str, object]:
     """Report whether database and journal are readable, disk space is left and all background tasks succeed."""
-    looks = checks_of(service)
+    checks = checks_of(service)
     background_tasks = request.app.state.background_tasks
     if isinstance(background_tasks, BackgroundTasks):
-        looks |= {f"keeper {state.name}": state.is_good for state in background_tasks.states()}
-    is_ready = all(looks.values())
+        checks |= {f"keeper {state.name}": state.is_good for state in background_tasks.states()}
+    is_ready = all(checks.values())
     response.status_code = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-    return {"status": "ready" if is_ready else "not ready", "looks": looks}
+    return {"status": "ready" if is_ready else "not ready", "looks": checks}
 
 
 @router.get("/metrics", include_in_schema=False)

@@ -65,7 +65,7 @@ class ServiceUnusable(FlashferryError):
     """Whether it may be over in a moment, as where the service is restarted behind a proxy."""
 
 
-class ApprovalWanted(FlashferryError):
+class ApprovalNeeded(FlashferryError):
     """A plan needs an approval at the remote service before it can start; nothing was started."""
 
     kind: ClassVar[Kind] = Kind.APPROVAL_NEEDED

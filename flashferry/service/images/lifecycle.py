@@ -42,7 +42,7 @@ from flashferry.store.service.images import FOLDER, ImageState, Published, Store
 
 LONGEST_REASON = 2000
 
-_AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED, ImageState.MISMATCH)
+_AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.APPROVED, ImageState.MISMATCH)
 
 _Change = Callable[[sqlite3.Connection, StoredImage], StoredImage]
 
@@ -78,7 +78,7 @@ def approve_unpublished(service: Service, actor: Actor, name: str, reason: str) 
 
     def change(_: sqlite3.Connection, image: StoredImage) -> StoredImage:
         details = f"{actor.name} approved it: {reason}"
-        return replace(image, state=ImageState.VOUCHED, vouched_by=actor.name, told=details)
+        return replace(image, state=ImageState.APPROVED, vouched_by=actor.name, told=details)
 
     return _changed(service, actor, "image.vouched", name, change, of=(ImageState.UNKNOWN,), reason=reason)
 
@@ -94,7 +94,7 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
     """
     with service.database.reading() as database:
         image = found(database, name)
-    if image.state is ImageState.ARRIVING:
+    if image.state is ImageState.UPLOADING:
         give_up(service, actor, image)
         return None
     reason = checked_reason(reason)
@@ -167,8 +167,8 @@ def judged_anew(service: Service, database: sqlite3.Connection, image: StoredIma
     """Return an image's row after its file was read again; an approval stays only for the approved content."""
     judged = whole(service, database, image, contents)
     is_same = image.sha512 == contents.digests.sha512
-    if image.state is ImageState.VOUCHED and is_same and judged.state is ImageState.UNKNOWN:
-        return replace(judged, state=ImageState.VOUCHED, told=image.told)
+    if image.state is ImageState.APPROVED and is_same and judged.state is ImageState.UNKNOWN:
+        return replace(judged, state=ImageState.APPROVED, told=image.told)
     return replace(judged, vouched_by=image.vouched_by if is_same else None)
 
 
@@ -339,7 +339,7 @@ REST_S = 10.0
 
 _LEAST_QUIET_S = 86400.0
 
-_IN_FOLDER = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED)
+_IN_FOLDER = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.APPROVED)
 
 
 def reconcile_folder(service: Service) -> None:
@@ -380,7 +380,7 @@ def _reconcile(service: Service, image: StoredImage) -> None:
     if image.state is ImageState.HIDDEN and is_over(service, image):
         remove(service, SYSTEM, image, "it was removed, and can no longer be restored")
         return
-    if image.state is ImageState.ARRIVING:
+    if image.state is ImageState.UPLOADING:
         _reconcile_upload(service, image)
         return
     settle(service, image)

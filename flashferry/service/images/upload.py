@@ -29,7 +29,7 @@ from flashferry.service.errors import (
 from flashferry.service.images.upload_sessions import HeldByAnother, UploadSession
 from flashferry.service.images.verification import (
     Stated,
-    check_room,
+    check_free_space,
     checked_name,
     judged,
     make_folder,
@@ -74,7 +74,7 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
     stated = checked_sha512(new.sha512)
     try:
         _check_size(service, new.size_bytes)
-        make_folder(place_of(service, new.name, ImageState.ARRIVING).parent)
+        make_folder(place_of(service, new.name, ImageState.UPLOADING).parent)
         with service.database.writing() as database:
             known = store.image_of(database, new.name)
             if known is not None:
@@ -89,7 +89,7 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
                 created_at=moment(service.now()),
             )
             # Left by an abandoned upload whose file could not be deleted then.
-            place_of(service, new.name, ImageState.ARRIVING).unlink(missing_ok=True)
+            place_of(service, new.name, ImageState.UPLOADING).unlink(missing_ok=True)
             store.add_image(database, image)
             after = {"size_bytes": new.size_bytes, "sha512": stated}
             note(service, database, actor, "image.announced", object_of(new.name), after=after)
@@ -112,13 +112,13 @@ def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | 
     with service.database.reading() as database:
         image = found(database, name)
         promised = store.outstanding_bytes(database, but=name)
-    if image.state is not ImageState.ARRIVING:
+    if image.state is not ImageState.UPLOADING:
         raise _conflict(f"image {name}: it is complete, and {image.state}", image.size_bytes, "Nothing is left to send")
     if length is not None and offset + length > image.size_bytes:
         raise _too_much(image.name, image.size_bytes)
-    place = place_of(service, name, ImageState.ARRIVING)
+    place = place_of(service, name, ImageState.UPLOADING)
     try:
-        check_room(service, image.size_bytes - image.received_bytes, promised)
+        check_free_space(service, image.size_bytes - image.received_bytes, promised)
         turn = service.uploads.take(name, place, size_bytes=image.size_bytes, received_bytes=image.received_bytes)
     except HeldByAnother as held:
         raise _conflict(
@@ -145,7 +145,7 @@ def take_in(service: Service, turn: UploadSession, data: bytes | bytearray) -> N
     try:
         if turn.write(data):
             _keep_offset(service, turn.name, turn.sync())
-            check_room(service, 0, 0)
+            check_free_space(service, 0, 0)
     except HeldByAnother as held:
         raise _conflict(f"image {turn.name}: another client took over", held.offset, _AGAIN) from None
     except OSError as error:
@@ -174,7 +174,7 @@ def complete(service: Service, actor: Actor, turn: UploadSession) -> StoredImage
     service.uploads.forget(turn)
     with service.database.writing() as database:
         before = found(database, turn.name)
-        if before.state is not ImageState.ARRIVING:
+        if before.state is not ImageState.UPLOADING:
             raise _conflict(
                 f"image {turn.name}: it is {before.state} by now", before.size_bytes, "See its state on the page Images"
             )
@@ -191,14 +191,14 @@ def complete(service: Service, actor: Actor, turn: UploadSession) -> StoredImage
 def give_up(service: Service, actor: Actor, image: StoredImage) -> None:
     """Delete an upload and its file. Raises `Conflict` if it is complete by now."""
     with service.database.writing() as database:
-        if not store.remove_image(database, image.name, was=ImageState.ARRIVING):
+        if not store.remove_image(database, image.name, was=ImageState.UPLOADING):
             raise _conflict(
                 f"image {image.name}: it is whole by now", image.size_bytes, "See its state on the page Images"
             )
         before = {"received_bytes": image.received_bytes, "size_bytes": image.size_bytes}
         note(service, database, actor, "image.given_up", object_of(image.name), before=before)
     service.uploads.cut(image.name)
-    place_of(service, image.name, ImageState.ARRIVING).unlink(missing_ok=True)
+    place_of(service, image.name, ImageState.UPLOADING).unlink(missing_ok=True)
 
 
 def whole(service: Service, database: sqlite3.Connection, image: StoredImage, contents: Contents) -> StoredImage:
@@ -229,7 +229,7 @@ def found(database: sqlite3.Connection, name: str) -> StoredImage:
 
 def offset_of(service: Service, image: StoredImage) -> int:
     """Return how many bytes of an image were uploaded, including bytes not yet synced."""
-    if image.state is not ImageState.ARRIVING:
+    if image.state is not ImageState.UPLOADING:
         return image.size_bytes
     return service.uploads.offset_of(image.name) or image.received_bytes
 
@@ -248,7 +248,7 @@ def facts_of(image: StoredImage) -> dict[str, object]:
 
 
 def _existing_upload(known: StoredImage, new: NewImage, stated: str) -> StoredImage:
-    if known.state is not ImageState.ARRIVING:
+    if known.state is not ImageState.UPLOADING:
         what = "was removed, and can be restored" if known.state is ImageState.HIDDEN else f"is {known.state}"
         raise Conflict(
             f"image {new.name}: expected a name that is free, found one that {what}",
@@ -302,14 +302,14 @@ def check_share(person: str, uploads: Sequence[tuple[str, int]], size_bytes: int
 
 
 def _check_free(service: Service, database: sqlite3.Connection, actor: Actor, new: NewImage) -> None:
-    uploads = [(one.uploaded_by, one.size_bytes) for one in store.images(database) if one.state is ImageState.ARRIVING]
+    uploads = [(one.uploaded_by, one.size_bytes) for one in store.images(database) if one.state is ImageState.UPLOADING]
     check_share(actor.name, uploads, new.size_bytes, service.settings.images.most_bytes)
     if os.path.lexists(place_of(service, new.name, ImageState.UNKNOWN)):
         raise Conflict(
             f"image {new.name}: expected a name that is free, found a file in the image folder",
             hint="The service imports it within a minute; another file needs another name",
         )
-    check_room(service, new.size_bytes, store.outstanding_bytes(database))
+    check_free_space(service, new.size_bytes, store.outstanding_bytes(database))
 
 
 def _keep_offset(service: Service, name: str, kept_bytes: int) -> None:

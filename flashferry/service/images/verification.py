@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,119}", re.ASCII)
 _PART = ".part"
 
 _BESIDE = {
-    ImageState.ARRIVING: (".arriving", _PART),
+    ImageState.UPLOADING: (".arriving", _PART),
     ImageState.MISMATCH: (".refused", ""),
     ImageState.HIDDEN: (".hidden", ""),
 }
@@ -53,8 +53,8 @@ def checked_name(name: str) -> str:
 
 def place_of(service: Service, name: str, state: ImageState) -> Path:
     """Return the path of an image's file, which depends on the image's state."""
-    folder, behind = _BESIDE.get(state, (".", ""))
-    return service.images / folder / f"{name}{behind}"
+    folder, suffix = _BESIDE.get(state, (".", ""))
+    return service.images / folder / f"{name}{suffix}"
 
 
 def settle(service: Service, image: StoredImage) -> bool:
@@ -87,16 +87,16 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def check_room(service: Service, wanted_bytes: int, outstanding_bytes: int) -> None:
+def check_free_space(service: Service, needed_bytes: int, outstanding_bytes: int) -> None:
     """Check that a write leaves the configured reserve of free space. Raises `DiskFull`.
 
     `outstanding_bytes` are announced by other uploads and not yet received.
     """
     free_bytes = shutil.disk_usage(service.images).free
     reserve_bytes = service.settings.images.reserve_bytes
-    if free_bytes - outstanding_bytes - wanted_bytes < reserve_bytes:
+    if free_bytes - outstanding_bytes - needed_bytes < reserve_bytes:
         raise DiskFull(
-            f"images: expected room for {wanted_bytes:,} bytes beside {outstanding_bytes:,} that others are sending "
+            f"images: expected room for {needed_bytes:,} bytes beside {outstanding_bytes:,} that others are sending "
             f"and {reserve_bytes:,} that stay free, found {free_bytes:,} bytes free",
             hint="Remove images that are not needed, or free disk space; what was uploaded stays",
         )
@@ -110,8 +110,8 @@ def _places(service: Service, name: str) -> list[Path]:
     return found
 
 
-_IN_THE_WAY = {
-    ImageState.ARRIVING: "is not completely uploaded",
+_WHY_NOT = {
+    ImageState.UPLOADING: "is not completely uploaded",
     ImageState.MISMATCH: "is not what the vendor published",
     ImageState.HIDDEN: "was removed",
     ImageState.UNKNOWN: "is unknown: no published digest is known, and no admin approved it",
@@ -183,7 +183,7 @@ def why_not_usable(database: sqlite3.Connection, name: str, sha512: str | None =
         return f"image {name} is not in the image store, which checks its folder each minute"
     if not image.is_usable:
         because = f" ({image.told})" if image.told and image.state is ImageState.MISMATCH else ""
-        return f"image {name} {_IN_THE_WAY[image.state]}{because}"
+        return f"image {name} {_WHY_NOT[image.state]}{because}"
     if sha512 is not None and image.sha512 != sha512:
         return f"image {name} in the image store is not the one that the plan was made for"
     return ""

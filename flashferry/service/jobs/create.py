@@ -252,7 +252,7 @@ def why_not_queued(kind: JobKind, queued: Sequence[Job], person: str) -> str:
     return f"{kind}: expected fewer than {MOST_OF_A_PERSON} queued jobs of {person}, found {theirs}"
 
 
-def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool, now: str) -> Iterator[tuple[Job, str]]:
+def waiting(queued: Sequence[Job], running: Sequence[Job], *, has_depot: bool, now: str) -> Iterator[tuple[Job, str]]:
     """Yield queued jobs in starting order, each with what it waits for; empty: it can start now.
 
     `queued` is oldest first; `has_depot` says that one depot serves all jobs; `now` is in the format of the tables.
@@ -264,20 +264,20 @@ def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool,
             yield job, f"waits until {words.moment(job.not_before)}"
         else:
             ready.append(job)
-    started = list(under_way)
-    for job in _in_turn(ready, under_way):
+    started = list(running)
+    for job in _in_turn(ready, running):
         why = _why(job, started, has_depot=has_depot)
         yield job, why
         # A waiting job keeps its place: no later one of its kind overtakes it.
         started.append(job)
 
 
-def _in_turn(ready: Sequence[Job], under_way: Sequence[Job]) -> Iterator[Job]:
+def _in_turn(ready: Sequence[Job], running: Sequence[Job]) -> Iterator[Job]:
     """Yield jobs in starting order: by rank, then in turns between users and sites, then by age."""
     equals: dict[tuple[object, ...], deque[tuple[int, Job]]] = {}
     for number, job in enumerate(ready):
         equals.setdefault(_key(job), deque()).append((number, job))
-    turns = Counter(share for job in under_way for share in _shares(job))
+    turns = Counter(share for job in running for share in _shares(job))
 
     def rank(key: tuple[object, ...]) -> tuple[bool, int, int]:
         number, job = equals[key][0]

@@ -126,8 +126,8 @@ def _recovery(last: Job, in_a_row: int, tries: Sequence[Job], now: datetime) -> 
 
 def _since_the_last_run(tries: Sequence[Job]) -> Sequence[Job]:
     """Return the follow-up jobs after the last resume: recoveries are counted anew after each death."""
-    behind = next((number for number in range(len(tries), 0, -1) if tries[number - 1].kind in _GOES_ON), 0)
-    return tries[behind:]
+    after = next((number for number in range(len(tries), 0, -1) if tries[number - 1].kind in _GOES_ON), 0)
+    return tries[after:]
 
 
 _MOST_SIGNS = 1000
@@ -343,8 +343,8 @@ class Supervisor:
     def run_once(self, service: Service) -> None:
         """Handle each open job once: start, follow or follow up."""
         with service.database.reading() as database:
-            under_way = jobs_in(database, IN_PROGRESS)
-        for job in under_way:
+            running = jobs_in(database, IN_PROGRESS)
+        for job in running:
             self._follow(service, job)
         self._begin_waiting(service)
         _clean_up(service)
@@ -353,11 +353,11 @@ class Supervisor:
 
     def _begin_waiting(self, service: Service) -> None:
         with service.database.reading() as database:
-            queued, under_way = jobs_in(database, {JobState.QUEUED}), jobs_in(database, IN_PROGRESS)
+            queued, running = jobs_in(database, {JobState.QUEUED}), jobs_in(database, IN_PROGRESS)
         if not queued:
             return
         now = moment(service.now())
-        for job, why in waiting(queued, under_way, has_depot=has_depot(service), now=now):
+        for job, why in waiting(queued, running, has_depot=has_depot(service), now=now):
             if why:
                 # No transaction if nothing changed: hundreds of jobs can wait.
                 if why != job.sentence:

@@ -32,7 +32,7 @@ def tidy(service: Service) -> None:
     if not (old := _old(service)):
         return
     unrestored = _unrestored(service.state)
-    over = [job for job in old if job.run_id not in unrestored and not _is_under_way(service, job)]
+    over = [job for job in old if job.run_id not in unrestored and not _is_in_use(service, job)]
     removed = [job.job_id for job in over[:_MOST_AT_ONCE] if not service.stopping.is_set() and _remove(service, job)]
     if removed:
         days = service.settings.runs.keep_jobs_s / 86400.0
@@ -66,7 +66,7 @@ def _unrestored(state: Path) -> frozenset[str]:
     return frozenset(held | {one.run_id for one in status.lost})
 
 
-def _is_under_way(service: Service, job: Job) -> bool:
+def _is_in_use(service: Service, job: Job) -> bool:
     if job.is_open:
         return True
     if job.run_id is None:

@@ -182,7 +182,7 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             urgency=Urgency.DEAD if is_dead else Urgency.NOT_RESTORED,
             what=run.run_id,
             sentence=f"{how} and left {count} changed and not restored: {_names(run.unrestored)}",
-            since=run.heard_at if is_dead else run.finished_at or "",
+            since=run.last_event_at if is_dead else run.finished_at or "",
             path=path,
         )
     elif run.state is RunState.DIED and any(one.phase is Phase.NOT_BEGUN for one in run.devices):
@@ -190,7 +190,7 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             key=f"died {run.run_id}",
             urgency=Urgency.HELD,
             what=run.run_id,
-            sentence=f"died; nothing is left changed, {counted(run.whole.not_begun, 'device')} {Phase.NOT_BEGUN.label}",
+            sentence=f"died; nothing is left changed, {counted(run.whole.not_started, 'device')} {Phase.NOT_BEGUN.label}",
             path=path,
         )
     if run.is_alive:
@@ -232,7 +232,7 @@ def _of_one_alive(run: RunNow, now: datetime, path: str) -> Iterator[ActionItem]
             urgency=Urgency.SILENT,
             what=run.run_id,
             sentence="running, without an event for over a minute",
-            since=run.heard_at,
+            since=run.last_event_at,
             path=path,
         )
     if run.spare is not None and run.spare.total_seconds() < 0:
@@ -259,7 +259,7 @@ def _plans(snapshot: Snapshot) -> Iterator[ActionItem]:
 
 def _silent_s(run: RunNow, now: datetime) -> float | None:
     try:
-        return (now - datetime.fromisoformat(run.heard_at)).total_seconds()
+        return (now - datetime.fromisoformat(run.last_event_at)).total_seconds()
     except ValueError:
         return None
 
@@ -421,7 +421,7 @@ def _sites(runs: Sequence[RunNow], now: datetime, names: Mapping[str, str]) -> T
 
 
 def _site_row(site: str, sums: Totals, now: datetime, names: Mapping[str, str]) -> Row:
-    is_open = bool(sums.waiting or sums.under_way)
+    is_open = bool(sums.waiting or sums.in_progress)
     return {
         "site": Cell(sanitize(names.get(site, site) or _SITELESS)),
         "share": Cell(str(_percent(sums))),
@@ -498,7 +498,7 @@ def run_board(
 ) -> Board:
     """Return the page of a run: head, sites, waves, and the given devices (None: all, most important first)."""
     end, spare = _end([run], snapshot.at)
-    events_view = time_of(run.heard_at) if run.is_alive else None
+    events_view = time_of(run.last_event_at) if run.is_alive else None
     silent_s = (snapshot.at - events_view).total_seconds() if events_view is not None else None
     head = dict(run_row(run, snapshot)) | {
         "copying": Cell(str(run.whole.copying)),
@@ -529,7 +529,7 @@ def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
         state = Cell("waits for approval", "warn")
     elif sums.over == sums.devices:
         state = Cell("finished", "good" if sums.done == sums.devices else "warn")
-    elif sums.under_way or sums.over:
+    elif sums.in_progress or sums.over:
         state = Cell(Phase.IN_PROGRESS.label)
     else:
         state = Cell(Phase.QUEUED.label, "quiet")
@@ -539,7 +539,7 @@ def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
         "share": Cell(str(_percent(sums))),
         "done": Cell(f"{sums.done} of {sums.devices}"),
         "failed": _not_done(sums),
-        "under_way": Cell(str(sums.under_way)) if sums.under_way else _NONE,
+        "under_way": Cell(str(sums.in_progress)) if sums.in_progress else _NONE,
         "waiting": Cell(str(sums.waiting)) if sums.waiting else _NONE,
     }
 

@@ -117,8 +117,8 @@ class Totals:
     """Devices and bytes of a site, a run, or all runs.
 
     Attributes:
-        not_begun: Devices that the run had not started when it ended.
-        under_way: Devices that started and have not ended.
+        not_started: Devices that the run had not started when it ended.
+        in_progress: Devices that started and have not ended.
         cap_bytes_per_s: Rate limit; None: unknown.
         ends_at: End of the copies at the present rate; None: unknown.
     """
@@ -128,9 +128,9 @@ class Totals:
     failed: int = 0
     refused: int = 0
     interrupted: int = 0
-    not_begun: int = 0
+    not_started: int = 0
     copying: int = 0
-    under_way: int = 0
+    in_progress: int = 0
     waiting: int = 0
     acked_bytes: int = 0
     left_bytes: int = 0
@@ -145,7 +145,7 @@ class Totals:
             Phase.FAILED: self.failed,
             Phase.REFUSED: self.refused,
             Phase.INTERRUPTED: self.interrupted,
-            Phase.NOT_BEGUN: self.not_begun,
+            Phase.NOT_BEGUN: self.not_started,
         }
         return counts[phase]
 
@@ -165,8 +165,8 @@ class RunNow:
         until: Required end, or None.
         ends_at: Expected end, or None.
         is_at_least: Whether it may take longer, because some sites have not started copying.
-        heard_at: Time of its last event, ISO 8601, or empty.
-        wishes: Control requests of operators, oldest first.
+        last_event_at: Time of its last event, ISO 8601, or empty.
+        control_requests: Control requests of operators, oldest first.
     """
 
     run_id: str
@@ -186,11 +186,11 @@ class RunNow:
     until: datetime | None = None
     ends_at: datetime | None = None
     is_at_least: bool = False
-    heard_at: str = ""
+    last_event_at: str = ""
     resumed: int = 0
     actor: str = ""
     plan_digest: str | None = None
-    wishes: tuple[SteerRequest, ...] = ()
+    control_requests: tuple[SteerRequest, ...] = ()
 
     @property
     def is_alive(self) -> bool:
@@ -200,7 +200,7 @@ class RunNow:
     @property
     def stopped_by(self) -> str | None:
         """Return the user who stopped it, empty if unknown; None if it was not stopped."""
-        stops = [one for one in self.wishes if one.what == SteerKind.STOP]
+        stops = [one for one in self.control_requests if one.what == SteerKind.STOP]
         return stops[-1].actor or "" if stops else None
 
     @property
@@ -236,11 +236,11 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         hold=_hold(run, events_view) if is_alive else "",
         hold_since=events_view.hold_since or _wished_at(run),
         until=_time(Node(run.request).text("until")),
-        heard_at=events_view.last_at,
+        last_event_at=events_view.last_at,
         resumed=status.resumed,
         actor=run.actor or "",
         plan_digest=run.plan_digest,
-        wishes=run.wishes,
+        control_requests=run.wishes,
     )
     return _summed(made, forecast, now)
 
@@ -285,9 +285,9 @@ def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float 
         failed=counts[Phase.FAILED],
         refused=counts[Phase.REFUSED],
         interrupted=counts[Phase.INTERRUPTED],
-        not_begun=counts[Phase.NOT_BEGUN],
+        not_started=counts[Phase.NOT_BEGUN],
         copying=copying,
-        under_way=counts[Phase.IN_PROGRESS],
+        in_progress=counts[Phase.IN_PROGRESS],
         waiting=counts[Phase.QUEUED],
         acked_bytes=acked,
         left_bytes=left,
@@ -307,9 +307,9 @@ def sum_up(found: Sequence[Totals], now: datetime) -> Totals:
         failed=sum(one.failed for one in found),
         refused=sum(one.refused for one in found),
         interrupted=sum(one.interrupted for one in found),
-        not_begun=sum(one.not_begun for one in found),
+        not_started=sum(one.not_started for one in found),
         copying=sum(one.copying for one in found),
-        under_way=sum(one.under_way for one in found),
+        in_progress=sum(one.in_progress for one in found),
         waiting=sum(one.waiting for one in found),
         acked_bytes=sum(one.acked_bytes for one in found),
         left_bytes=left,

@@ -170,7 +170,7 @@ STILL_HERE_S = 15.0
 
 """After so long without a line a comment is sent, so that proxies keep the stream."""
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 _AT_ONCE_BYTES = 256 * 1024
 
@@ -217,7 +217,7 @@ async def tail(
             if is_over:
                 yield f"event: end\ndata: {json.dumps({'run_id': run_id})}\n\n".encode()
                 return
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
 
 def _read(reader: SnapshotReader, run_id: str, place: Place) -> tuple[bool, Lines]:

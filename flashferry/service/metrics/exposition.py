@@ -201,7 +201,7 @@ def _put_unrestored(sheet: Sheet, snapshot: Snapshot, newest: Mapping[str, Devic
 
 def _put_run(sheet: Sheet, run: RunNow) -> None:
     sheet.put("run_info", 1, run.run_id, run.verb)
-    sheet.put_time("last_event_timestamp_seconds", run.heard_at or None, run.run_id)
+    sheet.put_time("last_event_timestamp_seconds", run.last_event_at or None, run.run_id)
     sheet.put_time("run_window_end_timestamp_seconds", run.until, run.run_id)
     sheet.put_time("run_forecast_end_timestamp_seconds", run.ends_at, run.run_id)
     for reason in _HOLDS:
@@ -267,7 +267,7 @@ def put_disks(sheet: Sheet, folders: Mapping[str, Path]) -> None:
 def put_tasks(sheet: Sheet, states: Iterable[TaskState]) -> None:
     """Set the metrics of background tasks."""
     for one in states:
-        sheet.put_time("keeper_last_look_timestamp_seconds", one.looked_at, one.name)
+        sheet.put_time("keeper_last_look_timestamp_seconds", one.last_pass_at, one.name)
         sheet.put("keeper_failures", one.failures, one.name)
         sheet.put("keeper_good", float(one.is_good), one.name)
 

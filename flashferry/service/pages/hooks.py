@@ -145,8 +145,8 @@ def _task_row(state: TaskState) -> dict[str, object]:
     return {
         "name": state.name,
         "is_good": state.is_good,
-        "passes": state.looks,
-        "ended_at": moment(state.looked_at) if state.looked_at is not None else None,
+        "passes": state.passes,
+        "ended_at": moment(state.last_pass_at) if state.last_pass_at is not None else None,
         "failures": state.failures,
         "is_stuck": state.is_stuck,
         "sentence": state.sentence,

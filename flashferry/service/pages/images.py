@@ -38,14 +38,14 @@ router = APIRouter(include_in_schema=False)
 
 _PATH = "/images"
 _TONES = {
-    ImageState.ARRIVING: "",
+    ImageState.UPLOADING: "",
     ImageState.PUBLISHED: "good",
-    ImageState.VOUCHED: "good",
+    ImageState.APPROVED: "good",
     ImageState.UNKNOWN: "warn",
     ImageState.MISMATCH: "bad",
     ImageState.HIDDEN: "",
 }
-_AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED, ImageState.MISMATCH)
+_AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.APPROVED, ImageState.MISMATCH)
 _GATHER_BYTES = 1 << 20
 
 
@@ -109,7 +109,7 @@ def image(service: TheService, actor: TheActor, name: str) -> object:
         found = upload.found(database, name)
         details = image_details_json(service, database, found)
     is_admin, sends = actor.has({Role.ADMIN}), actor.has({Role.OPERATOR, Role.ADMIN})
-    is_upload = found.state is ImageState.ARRIVING
+    is_upload = found.state is ImageState.UPLOADING
     may = {
         "verify": sends and found.state in _AT_REST,
         "approve": is_admin and found.state is ImageState.UNKNOWN,
@@ -204,7 +204,7 @@ def _started(service: Service, actor: Actor, pieces: FormPieces, bound: int) -> 
 def _given_up(service: Service, actor: Actor, turn: UploadSession) -> None:
     with service.database.reading() as database:
         image = upload.found(database, turn.name)
-    if image.state is ImageState.ARRIVING:
+    if image.state is ImageState.UPLOADING:
         upload.give_up(service, actor, image)
 
 

@@ -216,7 +216,7 @@ def _by_token(service: Service, asked: RequestAuth, shown: str) -> Identity:
         raise _unknown("expected an active token, found one that is unknown, expired or revoked")
     keep_secret(shown, is_random=True)
     if row.last_used_at is None or not _is_lately(service, row.last_used_at):
-        with _where_there_is_room(), service.database.writing() as database:
+        with _ignoring_full_disk(), service.database.writing() as database:
             touch_token(database, row.token_id, at=moment(now))
     return Identity(actor=Actor(name=row.person, via=Via.TOKEN, address=asked.address, grants=token_grants(row, has)))
 
@@ -281,12 +281,12 @@ def _in_session(service: Service, asked: RequestAuth, row: SessionRow, actor: Ac
     is_idle = actor.via is Via.SESSION and past_s > service.settings.idle_s
     # After the idle time another person may sit at the browser: changes need a new sign-in.
     if not is_idle and not asked.is_watch and past_s > min(TOUCH_S, service.settings.idle_s / 4):
-        with _where_there_is_room(), service.database.writing() as database:
+        with _ignoring_full_disk(), service.database.writing() as database:
             touch_session(database, row.hash, at=moment(service.now()))
     return Identity(actor=actor, csrf=row.csrf, session=row.hash, is_idle=is_idle)
 
 
-def _where_there_is_room() -> AbstractContextManager[None]:
+def _ignoring_full_disk() -> AbstractContextManager[None]:
     """Return a context manager that ignores a full disk, on which reading must still work."""
     return suppress(sqlite3.OperationalError)
 

@@ -213,7 +213,7 @@ def run_once(service: Service) -> None:
         with service.database.writing() as database:
             if wave_is_wanted(database, run_id, wave, moment(service.now())):
                 announce(
-                    *(service, database, NoticeKind.APPROVAL_WANTED, f"run:{run_id}"),
+                    *(service, database, NoticeKind.APPROVAL_NEEDED, f"run:{run_id}"),
                     f"run {run_id}: wave {wave} waits for approval",
                     {"run": run_id, "wave": wave},
                     path=f"/runs/{run_id}",

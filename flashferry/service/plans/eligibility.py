@@ -79,7 +79,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
 
 def _announce(service: Service, database: sqlite3.Connection, plan: NewPlan) -> None:
     announce(
-        *(service, database, NoticeKind.APPROVAL_WANTED, object_of(plan.digest)),
+        *(service, database, NoticeKind.APPROVAL_NEEDED, object_of(plan.digest)),
         f"{plan.made_by} made a plan for {counted(plan.devices, 'device')} at {sites_text(plan.sites)}, "
         "which waits for approval by someone else",
         {

@@ -15,15 +15,15 @@ from enum import StrEnum
 class ImageState(StrEnum):
     """What is known of an image. No value is ever changed."""
 
-    ARRIVING = "arriving"
+    UPLOADING = "arriving"
     PUBLISHED = "published"
     UNKNOWN = "unknown"
-    VOUCHED = "vouched"
+    APPROVED = "vouched"
     MISMATCH = "mismatch"
     HIDDEN = "hidden"
 
 
-USABLE = frozenset({ImageState.PUBLISHED, ImageState.VOUCHED})
+USABLE = frozenset({ImageState.PUBLISHED, ImageState.APPROVED})
 """States in which plans can use an image, and in which it can be golden."""
 
 FOLDER = "folder"
@@ -66,7 +66,7 @@ class StoredImage:
     inside: str | None = None
     file_state: str | None = None
     source: str = "upload"
-    state: ImageState = ImageState.ARRIVING
+    state: ImageState = ImageState.UPLOADING
     state_before_hidden: ImageState | None = None
     told: str = ""
     uploaded_by: str

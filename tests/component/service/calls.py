@@ -117,7 +117,7 @@ class World:
         """Return the name of an image in a state; one that is published where no state is named."""
         name = name or f"i{self.number()}.bin"
         kept = {"state": ImageState.PUBLISHED, "sha512": "0" * 128, "size_bytes": 5} | values
-        if kept["state"] is not ImageState.ARRIVING:
+        if kept["state"] is not ImageState.UPLOADING:
             (self.images / name).write_bytes(b"image")
         with self.served.service.database.writing() as database:
             add_image(database, StoredImage(name=name, uploaded_by="maker", created_at="2026-11-23T20:00:00Z", **kept))
@@ -410,9 +410,9 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/api/v1/images"): Call(content=_image_body),
     ("GET", "/api/v1/images/{name}"): Call(arrange=_image()),
     ("PATCH", "/api/v1/images/{name}"): Call(
-        arrange=_image(state=ImageState.ARRIVING), may_answer=frozenset({422}), why="it does not tell an offset"
+        arrange=_image(state=ImageState.UPLOADING), may_answer=frozenset({422}), why="it does not tell an offset"
     ),
-    ("DELETE", "/api/v1/images/{name}"): Call(arrange=_image(state=ImageState.ARRIVING), query="?reason=why"),
+    ("DELETE", "/api/v1/images/{name}"): Call(arrange=_image(state=ImageState.UPLOADING), query="?reason=why"),
     ("POST", "/api/v1/images/{name}/verify"): Call(arrange=_image(), json={}),
     ("POST", "/api/v1/images/{name}/vouch"): Call(arrange=_image(state=ImageState.UNKNOWN), json=_REASON),
     ("POST", "/api/v1/images/{name}/restore"): Call(
@@ -437,7 +437,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ),
     ("POST", "/images/{name}/verify"): Call(arrange=_image(), form={}),
     ("POST", "/images/{name}/vouch"): Call(arrange=_image(state=ImageState.UNKNOWN), form=_REASON),
-    ("POST", "/images/{name}/remove"): Call(arrange=_image(state=ImageState.ARRIVING), form=_REASON),
+    ("POST", "/images/{name}/remove"): Call(arrange=_image(state=ImageState.UPLOADING), form=_REASON),
     ("POST", "/images/{name}/restore"): Call(
         arrange=_image(), form=_REASON, may_answer=frozenset({409}), why="nobody took it away"
     ),
