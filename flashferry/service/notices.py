@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from flashferry.core.redaction import redact_json
 from flashferry.service.service import Service
-from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.database import moment_of
 from flashferry.store.service.hooks import OutboxRow, hooks, put_out, reminders, set_reminder
 
 SCHEMA = "flashferry.notice/1"
@@ -134,7 +134,7 @@ def announce(
     notice = Notice(
         notice_id=uuid.uuid4().hex,
         kind=kind,
-        at=moment(service.now()),
+        at=service.moment(),
         about=object_,
         sentence=sentence,
         facts=facts or {},
@@ -175,7 +175,7 @@ def announce_lasting(
         since = service.now() - moment_of(announced_at)
         if again_after is None or timedelta(0) <= since < again_after:
             return False
-    set_reminder(database, key, moment(service.now()))
+    set_reminder(database, key, service.moment())
     announce(service, database, kind, object_, sentence, facts, path=path, sites=sites)
     return True
 

@@ -2,9 +2,9 @@
 
 Facts
 -----
-- uvicorn waits for streaming connections before it ends, and installs signal handlers of its own. Here the event loop
-handles signals: they set `Service.stopping`, so that streams end; connections open a second later are cut.
-- The port is bound first: if it is in use, nothing else was started.
+* uvicorn waits for streaming connections before it ends, and installs signal handlers of its own. Here the event loop
+  handles signals: they set `Service.stopping`, so that streams end; connections open a second later are cut.
+* The port is bound first: if it is in use, nothing else was started.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Do nothing: the event loop handles signals."""
+        """Handle signals in the event loop while the server runs."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self.end)

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from flashferry.service.api.depends import TheActor, TheIdentity, ThePasswordLogin, TheService
-from flashferry.service.auditing import note
 from flashferry.service.errors import Forbidden
 from flashferry.service.people.accounts import demand_person, is_good, make_token, set_password, take_back
 from flashferry.service.people.identity import Identity, auth_of, cookie_name, drop_cookie, set_cookie
@@ -19,7 +18,6 @@ from flashferry.service.people.sign_in import PasswordLogin, SignIn
 from flashferry.service.principal import Actor, Grant, Role
 from flashferry.service.service import Service
 from flashferry.service.texts import MOST_NAMES, Name, Password
-from flashferry.store.service.database import moment
 from flashferry.store.service.people import TokenRow, all_tokens, end_session, tokens_of
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
@@ -138,7 +136,7 @@ def end(service: Service, identity: Identity) -> None:
         return
     with service.database.writing() as database:
         if end_session(database, identity.session):
-            note(service, database, identity.actor, "logout", f"user:{identity.actor.name}")
+            service.note(database, identity.actor, "logout", f"user:{identity.actor.name}")
 
 
 def change_own_password(
@@ -181,5 +179,5 @@ def token_json(service: Service, row: TokenRow) -> dict[str, object]:
         "expires_at": row.expires_at,
         "last_used_at": row.last_used_at,
         "revoked_at": row.revoked_at,
-        "is_good": is_good(row, moment(service.now())),
+        "is_good": is_good(row, service.moment()),
     }

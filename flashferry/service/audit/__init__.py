@@ -1,1 +1,1 @@
-"""Read, verify and export the audit. `flashferry.service.auditing` writes entries."""
+"""Read, verify and export the audit. `Service.note` writes entries."""

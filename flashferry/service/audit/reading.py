@@ -14,7 +14,6 @@ from enum import StrEnum
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
 from flashferry.reports.as_csv import safe
-from flashferry.service.auditing import note
 from flashferry.service.background import PeriodicTask
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.principal import SYSTEM
@@ -222,7 +221,7 @@ def announce_head(service: Service) -> None:
         if newest is None:
             return
         head: dict[str, object] = {"seq": newest.seq, "hash": newest.hash}
-        note(service, database, SYSTEM, ACTION, "audit", after=head)
+        service.note(database, SYSTEM, ACTION, "audit", after=head)
         sentence = f"the audit has {newest.seq} entries; the last one's hash is {newest.hash}"
         announce(service, database, NoticeKind.AUDIT_HEAD, "audit", sentence, head, path="/audit")
         forget_delivered(database, moment(service.now() - _OUTBOX_KEPT))
@@ -233,7 +232,7 @@ def _requested(service: Service, database: sqlite3.Connection) -> ChainedEntry |
     newest, announced = last(database), newest_of(database, ACTION)
     if newest is None or newest.entry.action == ACTION:
         return None
-    is_announced_today = announced is not None and announced.entry.at[:_DAY] == moment(service.now())[:_DAY]
+    is_announced_today = announced is not None and announced.entry.at[:_DAY] == service.moment()[:_DAY]
     return None if is_announced_today else newest
 
 

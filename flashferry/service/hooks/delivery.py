@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from flashferry.service.audit.reading import facts_of
-from flashferry.service.auditing import note
 from flashferry.service.background import PeriodicTask
 from flashferry.service.hooks.sending import WHOLE_S, NotSent, Outgoing, send
 from flashferry.service.notices import Notice, NoticeKind
@@ -188,8 +187,7 @@ def _write_outbox(service: Service, tried: Tried) -> None:
         if next_at is not None:
             rows.hold_back(database, row.hook_id, next_at)
             return
-        note(
-            service,
+        service.note(
             database,
             SYSTEM,
             "notice.given_up",

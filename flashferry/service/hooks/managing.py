@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from flashferry.core.redaction import sanitize
 from flashferry.core.safe_quote import control_character
-from flashferry.service.auditing import note, note_refusal
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address
 from flashferry.service.notices import Notice, NoticeKind
@@ -26,7 +25,6 @@ from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service import hooks as rows
 from flashferry.store.service.audit import AuditEntry, AuditFilter, entries, last
-from flashferry.store.service.database import moment
 
 _MOST_NAME, _MOST_TARGET = 60, 500
 _MOST_SITES = 200
@@ -90,7 +88,7 @@ def add_hook(service: Service, actor: Actor, spec: HookSpec) -> rows.HookRow:
         newest = last(database)
         hook = _row(service, spec, hook_id=uuid.uuid4().hex[:12], audit_seq=newest.seq if newest else 0)
         _write(database, hook, is_new=True)
-        note(service, database, actor, "hook.made", _object(hook), after=hook_json(hook))
+        service.note(database, actor, "hook.made", _object(hook), after=hook_json(hook))
     return hook
 
 
@@ -105,7 +103,7 @@ def change_hook(service: Service, actor: Actor, hook_id: str, spec: HookSpec) ->
         hook = _row(service, spec, hook_id=hook_id, audit_seq=seq)
         _write(database, hook, is_new=False)
         rows.set_audit_seq(database, hook_id, seq)
-        note(service, database, actor, "hook.changed", _object(hook), before=hook_json(before), after=hook_json(hook))
+        service.note(database, actor, "hook.changed", _object(hook), before=hook_json(before), after=hook_json(hook))
     return hook
 
 
@@ -115,7 +113,7 @@ def pause_hook(service: Service, actor: Actor, hook_id: str, *, is_paused: bool)
     with service.database.writing() as database:
         hook = replace(found(database, hook_id), is_paused=is_paused)
         rows.change_hook(database, hook)
-        note(service, database, actor, action, _object(hook))
+        service.note(database, actor, action, _object(hook))
     return hook
 
 
@@ -124,7 +122,7 @@ def remove_hook(service: Service, actor: Actor, hook_id: str) -> None:
     with service.database.writing() as database:
         hook = found(database, hook_id)
         rows.remove_hook(database, hook_id)
-        note(service, database, actor, "hook.removed", _object(hook), before=hook_json(hook))
+        service.note(database, actor, "hook.removed", _object(hook), before=hook_json(hook))
 
 
 def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
@@ -134,7 +132,7 @@ def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
     notice = Notice(
         notice_id=uuid.uuid4().hex,
         kind=NoticeKind.TEST,
-        at=moment(service.now()),
+        at=service.moment(),
         about=_object(hook),
         sentence=f"{actor.name} tests this hook of the staging service",
         facts={"hook": hook.name},
@@ -147,7 +145,7 @@ def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
         failure = error.sentence
     with service.database.writing() as database:
         outcome = "failed" if failure else "done"
-        note(service, database, actor, _TESTED, _object(hook), outcome=outcome, reason=failure)
+        service.note(database, actor, _TESTED, _object(hook), outcome=outcome, reason=failure)
     return failure
 
 
@@ -161,8 +159,8 @@ def send_again(service: Service, actor: Actor, hook_id: str) -> int:
     """Retry the notices that were given up, for another day; return their number. Raises `NotFound`."""
     with service.database.writing() as database:
         hook = found(database, hook_id)
-        count = rows.revive(database, hook_id, moment(service.now()))
-        note(service, database, actor, "hook.again", _object(hook), after={"notices": count})
+        count = rows.revive(database, hook_id, service.moment())
+        service.note(database, actor, "hook.again", _object(hook), after={"notices": count})
     return count
 
 
@@ -303,7 +301,7 @@ def _deciding(service: Service, actor: Actor, action: str, name: str) -> Iterato
         with service.database.writing() as database:
             yield database
     except ServiceError as problem:
-        note_refusal(service, actor, action, f"hook:{sanitize(name[:_MOST_NAME])}", problem.sentence)
+        service.note_refusal(actor, action, f"hook:{sanitize(name[:_MOST_NAME])}", problem.sentence)
         raise
 
 

@@ -8,14 +8,12 @@ import sqlite3
 from collections.abc import Collection, Mapping
 
 from flashferry.images.fit import Fits, Platform, image_fit
-from flashferry.service.auditing import deciding, note
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError
 from flashferry.service.images.upload import found
 from flashferry.service.images.verification import why_not_usable, why_not_what_it_says
 from flashferry.service.principal import EVERYWHERE, Actor
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
-from flashferry.store.service.database import moment
 from flashferry.store.service.images import Golden, StoredImage
 
 _MODEL = re.compile(r"[A-Za-z0-9][\w./+-]{0,63}", re.ASCII)
@@ -30,8 +28,8 @@ def choose(service: Service, actor: Actor, model: str, site: str, image: str) ->
         Conflict: The image is not usable, is for another platform, or contradicts the name inside its file.
     """
     model, site = checked_model(model), checked_site(site)
-    new = Golden(model=model, site=site, image=image, by=actor.name, at=moment(service.now()))
-    with deciding(service, actor, "golden.set", object_of(model, site)) as database:
+    new = Golden(model=model, site=site, image=image, by=actor.name, at=service.moment())
+    with service.deciding(actor, "golden.set", object_of(model, site)) as database:
         why = why_not_usable(database, image)
         if why := why or why_not_for(found(database, image), model):
             raise Conflict(
@@ -41,7 +39,7 @@ def choose(service: Service, actor: Actor, model: str, site: str, image: str) ->
         before = store.golden_of(database, model, site)
         store.set_golden(database, new)
         was = None if before is None else {"image": before.image}
-        note(service, database, actor, "golden.set", object_of(model, site), before=was, after={"image": image})
+        service.note(database, actor, "golden.set", object_of(model, site), before=was, after={"image": image})
     return new
 
 
@@ -53,7 +51,7 @@ def unchoose(service: Service, actor: Actor, model: str, site: str) -> None:
         if before is None:
             raise _nothing(model, site)
         store.remove_golden(database, model, site)
-        note(service, database, actor, "golden.removed", object_of(model, site), before={"image": before.image})
+        service.note(database, actor, "golden.removed", object_of(model, site), before={"image": before.image})
 
 
 def golden_for(service: Service, model: str, site: str) -> Golden:

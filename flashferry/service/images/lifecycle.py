@@ -21,7 +21,6 @@ from flashferry.images.files import FileIdentity
 from flashferry.images.fit import family_of_image
 from flashferry.images.image import Digests
 from flashferry.images.manifest import Contents
-from flashferry.service.auditing import deciding, note, note_refusal
 from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from
 from flashferry.service.images.upload import checked_sha512, facts_of, found, give_up, offset_of, whole
@@ -37,7 +36,7 @@ from flashferry.service.images.verification import (
 from flashferry.service.principal import SYSTEM, Actor, Role
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
-from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.database import moment_of
 from flashferry.store.service.images import FOLDER, ImageState, Published, StoredImage
 
 LONGEST_REASON = 2000
@@ -103,7 +102,7 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
             f"image {name}: expected an admin to remove a complete image",
             hint="Ask an admin; operators may only abandon an upload",
         )
-        note_refusal(service, actor, "image.hidden", object_of(name), problem.sentence)
+        service.note_refusal(actor, "image.hidden", object_of(name), problem.sentence)
         raise problem
     if image.state is ImageState.MISMATCH:
         with service.database.reading() as database:
@@ -114,9 +113,9 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
         return None
 
     def change(database: sqlite3.Connection, image: StoredImage) -> StoredImage:
-        if names := store.named_by(database, name, moment(service.now())):
+        if names := store.named_by(database, name, service.moment()):
             raise _named(name, names)
-        hidden_at = moment(service.now())
+        hidden_at = service.moment()
         return replace(
             image,
             state=ImageState.HIDDEN,
@@ -151,7 +150,7 @@ def remove(service: Service, actor: Actor, image: StoredImage, reason: str) -> N
     with service.database.writing() as database:
         if not store.remove_image(database, image.name, was=image.state):
             raise _conflict(image.name, "it is something else by now")
-        note(*(service, database, actor, "image.removed", object_of(image.name)), reason=reason, before=facts_of(image))
+        service.note(*(database, actor, "image.removed", object_of(image.name)), reason=reason, before=facts_of(image))
         # Before the commit: a row without a file is reported, but a file without a row would be registered again.
         remove_files(service, image.name)
 
@@ -209,7 +208,7 @@ def image_details_json(service: Service, database: sqlite3.Connection, image: St
     """Return an image as JSON types, with the objects that refer to it."""
     golden = [one for one in store.golden_images(database) if one.image == image.name]
     return image_json(service, image) | {
-        "named_by": store.named_by(database, image.name, moment(service.now())),
+        "named_by": store.named_by(database, image.name, service.moment()),
         "golden": [dict(to_json(one)) for one in golden],
     }
 
@@ -224,13 +223,13 @@ def _changed(
     of: tuple[ImageState, ...],
     reason: str = "",
 ) -> StoredImage:
-    with deciding(service, actor, action, object_of(name), unnoted=(NotFound,)) as database:
+    with service.deciding(actor, action, object_of(name), unnoted=(NotFound,)) as database:
         before = found(database, name)
         _check_state(before, action.partition(".")[2].replace("_", " "), of)
         after = change(database, before)
         store.set_image(database, after, was=before.state)
-        note(
-            *(service, database, actor, action, object_of(name)),
+        service.note(
+            *(database, actor, action, object_of(name)),
             reason=reason,
             before=facts_of(before),
             after=facts_of(after),
@@ -283,7 +282,7 @@ def import_published(service: Service, actor: Actor, path: Path) -> ImportResult
     from flashferry.service.images.bulk import read_bulk
 
     vendor = service.settings.images.vendor_certificates
-    at = moment(service.now())
+    at = service.moment()
     try:
         if vendor is None:
             raise Conflict(
@@ -292,10 +291,10 @@ def import_published(service: Service, actor: Actor, path: Path) -> ImportResult
             )
         rows, new = _entered(service, read_bulk(path, vendor, service.now(), at))
     except ConfigInvalid as error:
-        note_refusal(service, actor, "published.taken", _OBJECT, error.message)
+        service.note_refusal(actor, "published.taken", _OBJECT, error.message)
         raise invalid_from(error) from None
     except ServiceError as problem:
-        note_refusal(service, actor, "published.taken", _OBJECT, problem.sentence)
+        service.note_refusal(actor, "published.taken", _OBJECT, problem.sentence)
         raise
     with service.database.writing() as database:
         changed = []
@@ -303,14 +302,14 @@ def import_published(service: Service, actor: Actor, path: Path) -> ImportResult
             after = judged_anew(service, database, image, _contents(image)) if image.state in _AT_REST else image
             if after.state is not image.state:
                 store.set_image(database, after, was=image.state)
-                note(
-                    *(service, database, actor, "image.verified", object_of(image.name)),
+                service.note(
+                    *(database, actor, "image.verified", object_of(image.name)),
                     before=facts_of(image),
                     after=facts_of(after),
                 )
                 changed.append(after)
         details = {image.name: image.state.value for image in changed}
-        note(service, database, actor, "published.taken", _OBJECT, after={"rows": rows, "new": new, "changed": details})
+        service.note(database, actor, "published.taken", _OBJECT, after={"rows": rows, "new": new, "changed": details})
     for image in changed:
         settle(service, image)
     return ImportResult(rows=rows, new=new, changed=details)
@@ -412,8 +411,8 @@ def _read_again(service: Service, image: StoredImage, file_state: str) -> None:
             changed = replace(after, size_bytes=size_bytes, received_bytes=size_bytes, source=FOLDER)
             after = judged_anew(service, database, changed, contents)
             _LOG.warning("image %s was changed by hand; it is %s now", image.name, after.state)
-            note(
-                *(service, database, SYSTEM, "image.changed", object_of(image.name)),
+            service.note(
+                *(database, SYSTEM, "image.changed", object_of(image.name)),
                 reason="its file was written to by hand",
                 before=facts_of(now),
                 after=facts_of(after),
@@ -438,7 +437,7 @@ def _import(service: Service, name: str) -> None:
         source=FOLDER,
         state=ImageState.UNKNOWN,
         uploaded_by=SYSTEM.name,
-        created_at=moment(service.now()),
+        created_at=service.moment(),
     )
     try:
         contents = read_file(service, new)
@@ -449,7 +448,7 @@ def _import(service: Service, name: str) -> None:
         image = whole(service, database, new, contents)
         if not store.add_image(database, image):
             return
-        note(service, database, SYSTEM, "image.found", object_of(name), after=facts_of(image))
+        service.note(database, SYSTEM, "image.found", object_of(name), after=facts_of(image))
     settle(service, image)
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import published_digests as checked_digests
 from flashferry.images.manifest import Contents
-from flashferry.service.auditing import note, note_refusal
 from flashferry.service.errors import (
     Conflict,
     DiskFull,
@@ -40,7 +39,6 @@ from flashferry.service.images.verification import (
 from flashferry.service.principal import Actor
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
-from flashferry.store.service.database import moment
 from flashferry.store.service.images import ImageState, StoredImage
 
 MOST_AT_ONCE = 20
@@ -86,15 +84,15 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
                 stated_sha512=stated or None,
                 stated_by=actor.name if stated else None,
                 uploaded_by=actor.name,
-                created_at=moment(service.now()),
+                created_at=service.moment(),
             )
             # Left by an abandoned upload whose file could not be deleted then.
             place_of(service, new.name, ImageState.UPLOADING).unlink(missing_ok=True)
             store.add_image(database, image)
             after = {"size_bytes": new.size_bytes, "sha512": stated}
-            note(service, database, actor, "image.announced", object_of(new.name), after=after)
+            service.note(database, actor, "image.announced", object_of(new.name), after=after)
     except ServiceError as problem:
-        note_refusal(service, actor, "image.announced", object_of(new.name), problem.sentence)
+        service.note_refusal(actor, "image.announced", object_of(new.name), problem.sentence)
         raise
     except OSError as error:
         raise _unwritable(error) from None
@@ -128,7 +126,7 @@ def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | 
         raise _unwritable(error) from None
     if offset != turn.offset:
         keep(service, turn)
-        note_refusal(service, actor, "image.sent", object_of(name), f"offset is {turn.offset}, not {offset}")
+        service.note_refusal(actor, "image.sent", object_of(name), f"offset is {turn.offset}, not {offset}")
         raise _conflict(f"image {name}: offset is {turn.offset}, not {offset}", turn.offset, _AGAIN)
     return turn
 
@@ -180,7 +178,7 @@ def complete(service: Service, actor: Actor, turn: UploadSession) -> StoredImage
             )
         image = whole(service, database, replace(before, size_bytes=turn.offset, received_bytes=turn.offset), contents)
         store.set_image(database, image, was=before.state)
-        note(service, database, actor, "image.uploaded", object_of(image.name), after=facts_of(image))
+        service.note(database, actor, "image.uploaded", object_of(image.name), after=facts_of(image))
     try:
         settle(service, image)
     except OSError as error:
@@ -196,7 +194,7 @@ def give_up(service: Service, actor: Actor, image: StoredImage) -> None:
                 f"image {image.name}: it is whole by now", image.size_bytes, "See its state on the page Images"
             )
         before = {"received_bytes": image.received_bytes, "size_bytes": image.size_bytes}
-        note(service, database, actor, "image.given_up", object_of(image.name), before=before)
+        service.note(database, actor, "image.given_up", object_of(image.name), before=before)
     service.uploads.cut(image.name)
     place_of(service, image.name, ImageState.UPLOADING).unlink(missing_ok=True)
 
@@ -215,7 +213,7 @@ def whole(service: Service, database: sqlite3.Connection, image: StoredImage, co
         inside=contents.inside,
         state=verdict.state,
         told=verdict.reason,
-        completed_at=image.completed_at or moment(service.now()),
+        completed_at=image.completed_at or service.moment(),
     )
 
 

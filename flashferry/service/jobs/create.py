@@ -19,7 +19,6 @@ from flashferry.core.redaction import masked
 from flashferry.model.fleet_plan import PlanWindow, WindowState
 from flashferry.model.policy import Chosen, as_options
 from flashferry.reports import words
-from flashferry.service.auditing import note, note_refusal
 from flashferry.service.errors import (
     Conflict,
     Forbidden,
@@ -385,7 +384,7 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, sp
         reason=masked(spec.reason),
         not_before=None if not_before is None else moment(not_before),
         until=None if spec.until is None else moment(spec.until),
-        created_at=moment(service.now()),
+        created_at=service.moment(),
     )
     add_job(database, job)
     details = {
@@ -396,7 +395,7 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, sp
         "words": list(line),
     }
     details |= {name: at for name, at in (("not_before", job.not_before), ("until", job.until)) if at is not None}
-    note(service, database, actor, action_of(job.kind), f"job:{job_id}", reason=job.reason, after=details)
+    service.note(database, actor, action_of(job.kind), f"job:{job_id}", reason=job.reason, after=details)
     return job
 
 
@@ -412,7 +411,7 @@ def job_obstacle(service: Service, database: sqlite3.Connection, job: Job) -> st
     plan = plan_of(database, job.digest) if job.digest is not None else None
     if plan is not None and (why := _job_obstacle(service, database, job.kind, plan)):
         return why
-    if job.until is not None and job.until <= moment(service.now()):
+    if job.until is not None and job.until <= service.moment():
         return f"it waited too long: it was to end by {words.moment(job.until)}"
     return ""
 
@@ -520,10 +519,10 @@ def ask(service: Service, actor: Actor, spec: JobSpec, once: Once | None = None,
                 return before
             job = request_job(service, database, actor, spec)
             if once is not None:
-                keep_answer(database, actor.name, once, answer=job.job_id, at=moment(service.now()))
+                keep_answer(database, actor.name, once, answer=job.job_id, at=service.moment())
             return job
     except ServiceError as problem:
-        note_refusal(service, actor, action_of(spec.kind), about or f"job:{spec.kind.value}", problem.sentence)
+        service.note_refusal(actor, action_of(spec.kind), about or f"job:{spec.kind.value}", problem.sentence)
         raise
 
 

@@ -6,7 +6,6 @@ import sqlite3
 
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.service.auditing import note, note_outcome, note_refusal
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, ServiceError, not_delivered
 from flashferry.service.jobs.create import JobSpec, ask, seen_job
 from flashferry.service.plans.deciding import checked_comment
@@ -18,7 +17,6 @@ from flashferry.store.control import ControlRequest, control_request
 from flashferry.store.control_requests import Asker, SteerKind
 from flashferry.store.reader import RunState
 from flashferry.store.service.answers import Once
-from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, JobKind, JobState, cancel_job, job_of
 from flashferry.store.service.plans import plan_of
 from flashferry.store.stored_run import StoredRun
@@ -45,12 +43,12 @@ def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
             )
         with service.database.writing() as database:
             sentence = f"cancelled by {actor.name}: {reason}"
-            is_ours = cancel_job(database, job_id, at=moment(service.now()), sentence=sentence)
+            is_ours = cancel_job(database, job_id, at=service.moment(), sentence=sentence)
             now = job_of(database, job_id) or job
             if not is_ours:
                 raise _started(now)
-            note(
-                *(service, database, actor, _ACTION, f"job:{job_id}"),
+            service.note(
+                *(database, actor, _ACTION, f"job:{job_id}"),
                 reason=reason,
                 before={
                     "kind": job.kind.value,
@@ -61,7 +59,7 @@ def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
                 after={"state": now.state.value},
             )
     except ServiceError as problem:
-        note_refusal(service, actor, _ACTION, f"job:{job_id}", problem.sentence)
+        service.note_refusal(actor, _ACTION, f"job:{job_id}", problem.sentence)
         raise
     return now
 
@@ -105,10 +103,10 @@ def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: 
         if what is SteerKind.CONTINUE and not control_request(service.state, run_id).paused:
             raise _conflict(f"run {run_id} is not paused: expected one that is, to continue it")
     except ServiceError as problem:
-        note_refusal(service, actor, action, object_, problem.sentence)
+        service.note_refusal(actor, action, object_, problem.sentence)
         raise
     with service.database.writing() as database:
-        note(service, database, actor, action, object_, outcome="asked", reason=reason)
+        service.note(database, actor, action, object_, outcome="asked", reason=reason)
     asker = Asker(actor=actor.name, via=actor.via.value, reason=reason)
     paused = {SteerKind.PAUSE: True, SteerKind.CONTINUE: False}.get(what)
     stopping = True if what is SteerKind.STOP else None
@@ -116,13 +114,13 @@ def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: 
         control = api.steer(run_id, paused=paused, stopping=stopping, asker=asker, state=service.state).control
     except ConfigInvalid as error:
         # The job ended meanwhile.
-        note_outcome(service, actor, action, object_, outcome="refused", reason=error.message)
+        service.note_outcome(actor, action, object_, outcome="refused", reason=error.message)
         raise _conflict(error.message) from None
     except (FlashferryError, OSError, sqlite3.Error) as error:
         untold = not_delivered(error)
-        note_outcome(service, actor, action, object_, outcome="failed", reason=untold.sentence)
+        service.note_outcome(actor, action, object_, outcome="failed", reason=untold.sentence)
         raise untold from None
-    note_outcome(service, actor, action, object_, outcome="done", reason=reason)
+    service.note_outcome(actor, action, object_, outcome="done", reason=reason)
     return control
 
 
@@ -163,12 +161,12 @@ def _check_asker(service: Service, actor: Actor, run: StoredRun, spec: JobSpec) 
     try:
         _operated(run, actor, spec.reason)
     except ServiceError as problem:
-        note_refusal(service, actor, f"run.{spec.kind}", f"run:{run.run_id}", problem.sentence)
+        service.note_refusal(actor, f"run.{spec.kind}", f"run:{run.run_id}", problem.sentence)
         raise
 
 
 def _refused(service: Service, actor: Actor, spec: JobSpec, why: str) -> Job:
-    note_refusal(service, actor, f"run.{spec.kind}", f"run:{spec.run_id}", why)
+    service.note_refusal(actor, f"run.{spec.kind}", f"run:{spec.run_id}", why)
     raise _conflict(why)
 
 

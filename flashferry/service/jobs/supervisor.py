@@ -17,7 +17,6 @@ from flashferry.core.redaction import sanitize
 from flashferry.core.state_folder import open_private
 from flashferry.depot.paths import AUTO, is_served, socket_of
 from flashferry.model.exit_codes import ExitCode
-from flashferry.service.auditing import note
 from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Forbidden, ServiceError
 from flashferry.service.jobs.create import JobSpec, job_obstacle, request_job, waiting
@@ -158,14 +157,14 @@ def end(
     """
     text = sanitize(sentence)[:_MOST_SIGNS]
     with service.database.writing() as database:
-        at = moment(service.now())
+        at = service.moment()
         if not end_job(database, job.job_id, at=at, state=state, exit_code=exit_code, sentence=text):
             return False
         is_dead = state is JobState.DEAD
         details: dict[str, object] = {"state": state.value, "exit_code": exit_code, "sentence": text, "run": job.run_id}
         action = "job.died" if is_dead else "job.ended"
         outcome = outcome or ("failed" if is_dead else "done")
-        note(service, database, SYSTEM, action, f"job:{job.job_id}", outcome=outcome, after=details)
+        service.note(database, SYSTEM, action, f"job:{job.job_id}", outcome=outcome, after=details)
         if exit_code == ExitCode.RESTORE_INCOMPLETE:
             _announce_unrestored(service, database, job, f"{job.kind}: {text}", details)
         for kind, words in _notices(database, job, at, is_dead=is_dead, text=text):
@@ -180,7 +179,7 @@ def queue_once_more(service: Service, job: Job, sentence: str) -> None:
     text = sanitize(sentence)[:_MOST_SIGNS]
     with service.database.writing() as database:
         if queue_again(database, job.job_id, text):
-            note(service, database, SYSTEM, "job.requeued", f"job:{job.job_id}", reason=text)
+            service.note(database, SYSTEM, "job.requeued", f"job:{job.job_id}", reason=text)
 
 
 def _announce_unrestored(
@@ -356,7 +355,7 @@ class Supervisor:
             queued, running = jobs_in(database, {JobState.QUEUED}), jobs_in(database, IN_PROGRESS)
         if not queued:
             return
-        now = moment(service.now())
+        now = service.moment()
         for job, why in waiting(queued, running, has_depot=has_depot(service), now=now):
             if why:
                 # No transaction if nothing changed: hundreds of jobs can wait.
@@ -434,7 +433,7 @@ def _claimed(service: Service, job: Job) -> Job | None:
     with service.database.writing() as database:
         why = job_obstacle(service, database, job)
         if not why:
-            is_ours = claim_job(database, job.job_id, at=moment(service.now()), unit=unit)
+            is_ours = claim_job(database, job.job_id, at=service.moment(), unit=unit)
             return job_of(database, job.job_id) if is_ours else None
     end(service, job, state=JobState.ENDED, exit_code=None, sentence=f"not started: {why}", outcome="refused")
     return None
@@ -520,7 +519,7 @@ def _ask(service: Service, dead: Job, spec: JobSpec) -> None:
             sentence = f"{dead.sentence.partition(' -- ')[0]} -- {problem.sentence}"
             if set_sentence(database, dead.job_id, sentence, state=JobState.DEAD):
                 about = f"job:{dead.job_id}"
-                note(service, database, SYSTEM, f"run.{spec.kind}", about, outcome="refused", reason=problem.sentence)
+                service.note(database, SYSTEM, f"run.{spec.kind}", about, outcome="refused", reason=problem.sentence)
 
 
 def _left(service: Service, run_id: str) -> LeftRun | None:

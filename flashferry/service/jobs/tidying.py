@@ -13,7 +13,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from flashferry.core.apart.processes import JobFolder
-from flashferry.service.auditing import note
 from flashferry.service.background import PeriodicTask
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
@@ -37,8 +36,8 @@ def tidy(service: Service) -> None:
     if removed:
         days = service.settings.runs.keep_jobs_s / 86400.0
         with service.database.writing() as database:
-            note(
-                *(service, database, SYSTEM, "jobs.tidied", "jobs"),
+            service.note(
+                *(database, SYSTEM, "jobs.tidied", "jobs"),
                 reason=f"their jobs ended over {days:g} days ago",
                 after={"folders": removed},
             )

@@ -190,7 +190,8 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             key=f"died {run.run_id}",
             urgency=Urgency.HELD,
             what=run.run_id,
-            sentence=f"died; nothing is left changed, {counted(run.whole.not_started, 'device')} {Phase.NOT_BEGUN.label}",
+            sentence="died; nothing is left changed, "
+            f"{counted(run.whole.not_started, 'device')} {Phase.NOT_BEGUN.label}",
             path=path,
         )
     if run.is_alive:

@@ -132,7 +132,7 @@ def health(request: Request, service: TheService) -> object:
     disk = shutil.disk_usage(service.state)
     return {
         "version": version("flashferry"),
-        "now": moment(service.now()),
+        "now": service.moment(),
         "checks": checks_of(service),
         "tasks": [_task_row(state) for state in background_tasks.states()]
         if isinstance(background_tasks, BackgroundTasks)

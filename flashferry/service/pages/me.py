@@ -12,7 +12,6 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.api.depends import TheActor, TheIdentity, ThePasswordLogin, TheService
 from flashferry.service.api.people import person_json
 from flashferry.service.api.sign_in import change_own_password, me_json, token_json
-from flashferry.service.auditing import note
 from flashferry.service.pages.frame import page, view_page
 from flashferry.service.people.accounts import demand_person, make_token, take_back
 from flashferry.service.people.identity import Identity
@@ -20,7 +19,6 @@ from flashferry.service.people.provisioning import grant_of
 from flashferry.service.principal import Role
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword, FormProse
-from flashferry.store.service.database import moment
 from flashferry.store.service.people import end_sessions_of, sessions_of, tokens_of
 
 router = APIRouter(include_in_schema=False)
@@ -77,7 +75,7 @@ def end_others(service: TheService, identity: TheIdentity) -> Response:
     name = identity.actor.name
     with service.database.writing() as database:
         ended = end_sessions_of(database, name, but=identity.session)
-        note(service, database, identity.actor, "sessions.ended", f"user:{name}", after={"sessions": ended})
+        service.note(database, identity.actor, "sessions.ended", f"user:{name}", after={"sessions": ended})
     return RedirectResponse(_BACK, HTTPStatus.SEE_OTHER)
 
 
@@ -92,7 +90,7 @@ def _view(service: Service, identity: Identity) -> dict[str, object]:
                 "address": row.address,
                 "is_this": row.hash == identity.session,
             }
-            for row in sessions_of(database, name, at=moment(service.now()))
+            for row in sessions_of(database, name, at=service.moment())
         ]
     details = {key: value for key, value in me_json(identity).items() if key != "csrf"}
     return {

@@ -64,7 +64,7 @@ def runs(request: Request, service: TheService, actor: TheActor, page: Number = 
         "shown": {one.run_id: run_row(one, snapshot) for one in snapshot.runs},
         "page": page,
         "pages": max(1, -(-len(ids) // PAGE_RUNS)),
-        "at": moment(service.now()),
+        "at": service.moment(),
     }
 
 

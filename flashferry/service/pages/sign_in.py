@@ -14,7 +14,6 @@ from flashferry.service.api.depends import TheIdentity, ThePasswordLogin, TheSer
 from flashferry.service.api.guard import safe_next
 from flashferry.service.api.problems import status_of
 from flashferry.service.api.sign_in import end, sign_in_of
-from flashferry.service.auditing import note
 from flashferry.service.errors import NotFound, ServiceError
 from flashferry.service.pages.frame import page
 from flashferry.service.people.identity import anonymous, auth_of, begin_session, cookie_name, drop_cookie, set_cookie
@@ -110,7 +109,7 @@ def _finish(request: Request, service: Service) -> Response:
         with service.database.writing() as database:
             person = enter(service, database, details)
             actor = Actor(name=person.name, via=Via.SESSION, address=address)
-            note(service, database, actor, "login.ok", f"user:{person.name}", reason="OpenID Connect")
+            service.note(database, actor, "login.ok", f"user:{person.name}", reason="OpenID Connect")
             before = request.cookies.get(cookie_name(service.settings))
             session = begin_session(service, database, person.name, address=address, before=before)
     except ServiceError as problem:

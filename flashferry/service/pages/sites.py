@@ -16,7 +16,7 @@ from flashferry.service.site_centre import CentreSeen, SeenSiteRun, centre_seen,
 from flashferry.sites.centre.centre import our_release
 from flashferry.sites.centre.overview import PartOverview, SiteOverview
 from flashferry.sites.centre.settings import CentreSettings
-from flashferry.store.database import moment, moment_of
+from flashferry.store.database import moment_of
 from flashferry.store.sites.agents import Fetching
 from flashferry.store.sites.runs import OPEN, PartState
 
@@ -30,7 +30,7 @@ _PART_TONES = {PartState.REFUSED: "bad", PartState.RUNNING: "good", PartState.HE
 @view_page(router, "/sites", "sites.html")
 def sites(service: TheService, actor: TheActor) -> object:
     """Return sites and their runs, or how to set sites up."""
-    found = {"at": moment(service.now()), "has_centre": has_centre(service.state), "release": our_release()}
+    found = {"at": service.moment(), "has_centre": has_centre(service.state), "release": our_release()}
     try:
         seen = centre_seen(service, actor)
     except ConfigInvalid as error:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from flashferry.core.redaction import keep_secret, sanitize
-from flashferry.service.auditing import deciding, note, note_refusal
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.known_names import check_names, site_filters
 from flashferry.service.people.identity import digest_of, new_secret
@@ -85,7 +84,7 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
         source=rows.LOCAL,
         display=new.display,
         email=new.email,
-        created_at=moment(service.now()),
+        created_at=service.moment(),
         has_password=hash_ is not None,
     )
     with _deciding(service, actor, "user.made", new.name) as database:
@@ -94,8 +93,7 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
         rows.insert_person(database, person, password=hash_)
         for grant in new.grants:
             _give(service, database, actor, new.name, grant)
-        note(
-            service,
+        service.note(
             database,
             actor,
             "user.made",
@@ -122,7 +120,7 @@ def set_password(
         rows.set_password_hash(database, name, hash_)
         rows.clear_failures(database, name)
         ended = end_sessions_of(database, name, but=but_session)
-        note(service, database, actor, "user.password", f"user:{name}", after={"sessions_ended": ended})
+        service.note(database, actor, "user.password", f"user:{name}", after={"sessions_ended": ended})
 
 
 def set_active(service: Service, actor: Actor, name: str, *, is_active: bool, reason: str = "") -> None:
@@ -141,7 +139,7 @@ def set_active(service: Service, actor: Actor, name: str, *, is_active: bool, re
             end_sessions_of(database, name)
             _check_admin_left(database, admins)
         after = rows.ACTIVE if is_active else DISABLED
-        note(service, database, actor, verb, f"user:{name}", reason=reason, before=before, after=after)
+        service.note(database, actor, verb, f"user:{name}", reason=reason, before=before, after=after)
 
 
 def give_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant]) -> None:
@@ -220,11 +218,11 @@ def _changing_grants(service: Service, actor: Actor, name: str) -> Iterator[sqli
         _check_admin_left(database, admins)
         after = _words(database, name)
         if after != before:
-            note(service, database, actor, "user.granted", f"user:{name}", before=before, after=after)
+            service.note(database, actor, "user.granted", f"user:{name}", before=before, after=after)
 
 
 def _deciding(service: Service, actor: Actor, action: str, name: str) -> AbstractContextManager[sqlite3.Connection]:
-    return deciding(service, actor, action, f"user:{sanitize(name[:64])}")
+    return service.deciding(actor, action, f"user:{sanitize(name[:64])}")
 
 
 def _check_admin_left(database: sqlite3.Connection, before: frozenset[str]) -> None:
@@ -236,7 +234,7 @@ def _check_admin_left(database: sqlite3.Connection, before: frozenset[str]) -> N
 
 def _give(service: Service, database: sqlite3.Connection, actor: Actor, name: str, grant: Grant) -> None:
     check_grant(grant)
-    given = GivenGrant(role=grant.role.value, site=grant.site, given_by=actor.name, given_at=moment(service.now()))
+    given = GivenGrant(role=grant.role.value, site=grant.site, given_by=actor.name, given_at=service.moment())
     rows.insert_grant(database, name, given)
 
 
@@ -329,7 +327,7 @@ def make_token(
             raise Conflict(f"expected fewer than {_MOST_TOKENS} tokens, found {len(good)}", hint="Revoke some")
         insert_token(database, row, hash_=digest_of(text))
         details = {"name": row.name, "expires_at": row.expires_at, "limits": row.grants}
-        note(service, database, actor, "token.made", f"token:{row.token_id}", after=details)
+        service.note(database, actor, "token.made", f"token:{row.token_id}", after=details)
     return NewToken(row=row, text=text)
 
 
@@ -338,12 +336,12 @@ def take_back(service: Service, actor: Actor, token_id: str) -> None:
     with service.database.writing() as database:
         mine = tokens_of(database, actor.name) if not actor.has({Role.ADMIN}) else all_tokens(database)
         row = next((one for one in mine if one.token_id == token_id), None)
-        if row is not None and revoke_token(database, token_id, at=moment(service.now())):
+        if row is not None and revoke_token(database, token_id, at=service.moment()):
             details = {"name": row.name, "person": row.person}
-            note(service, database, actor, "token.revoked", f"token:{token_id}", before=details)
+            service.note(database, actor, "token.revoked", f"token:{token_id}", before=details)
             return
     object_ = f"token:{sanitize(token_id[:16])}"
-    note_refusal(service, actor, "token.revoked", object_, "there is no such token")
+    service.note_refusal(actor, "token.revoked", object_, "there is no such token")
     raise NotFound("expected the id of an active token, found none", hint=listed("tokens"))
 
 

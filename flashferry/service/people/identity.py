@@ -223,7 +223,7 @@ def _by_token(service: Service, asked: RequestAuth, shown: str) -> Identity:
 
 def _by_session(service: Service, asked: RequestAuth, shown: str) -> Identity:
     with service.database.reading() as database:
-        row = session(database, digest_of(shown), at=moment(service.now()))
+        row = session(database, digest_of(shown), at=service.moment())
         has = grants(database, row.person) if row is not None else frozenset()
     if row is None:
         raise _unknown("expected a session that lasts, found one that is unknown or over")
@@ -236,7 +236,7 @@ def _by_header(service: Service, asked: RequestAuth, user: str) -> Identity:
     proxy = service.settings.proxy
     follows = grants_for(asked.groups, proxy.roles) if proxy.groups_header else None
     details = MappedPerson(source="header", subject=user, name=user.lower(), grants=follows)
-    now = moment(service.now())
+    now = service.moment()
     with service.database.reading() as database:
         found = rows.person_of(database, source="header", subject=user)
         is_known = found is not None and is_up_to_date(database, found, details)
@@ -282,7 +282,7 @@ def _in_session(service: Service, asked: RequestAuth, row: SessionRow, actor: Ac
     # After the idle time another person may sit at the browser: changes need a new sign-in.
     if not is_idle and not asked.is_watch and past_s > min(TOUCH_S, service.settings.idle_s / 4):
         with _ignoring_full_disk(), service.database.writing() as database:
-            touch_session(database, row.hash, at=moment(service.now()))
+            touch_session(database, row.hash, at=service.moment())
     return Identity(actor=actor, csrf=row.csrf, session=row.hash, is_idle=is_idle)
 
 

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
-from flashferry.service.auditing import note
 from flashferry.service.errors import Forbidden
 from flashferry.service.principal import ANONYMOUS, EVERYWHERE, SYSTEM, WHOLE_ROLES, Grant, Role
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
-from flashferry.store.service.database import moment
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 RESERVED = frozenset({SYSTEM.name, ANONYMOUS, "oidc", "header"})
@@ -120,10 +118,10 @@ def _new(service: Service, database: sqlite3.Connection, details: MappedPerson) 
         subject=details.subject,
         display=details.display,
         email=details.email,
-        created_at=moment(service.now()),
+        created_at=service.moment(),
     )
     rows.insert_person(database, new, password=None)
-    note(service, database, SYSTEM, "user.made", f"user:{new.name}", after={"source": new.source})
+    service.note(database, SYSTEM, "user.made", f"user:{new.name}", after={"source": new.source})
     return new
 
 
@@ -135,10 +133,10 @@ def _follow(service: Service, database: sqlite3.Connection, found: rows.Person, 
     for one in given:
         if one.given_by == details.source and (one.role, one.site) not in requested:
             rows.delete_grant(database, found.name, role=one.role, site=one.site)
-    at = moment(service.now())
+    at = service.moment()
     for role, site in sorted(requested):
         rows.insert_grant(
             database, found.name, rows.GivenGrant(role=role, site=site, given_by=details.source, given_at=at)
         )
     after = sorted(f"{one.role}@{one.site}" for one in rows.grants_of(database, found.name))
-    note(service, database, SYSTEM, "user.granted", f"user:{found.name}", reason="groups", before=before, after=after)
+    service.note(database, SYSTEM, "user.granted", f"user:{found.name}", reason="groups", before=before, after=after)

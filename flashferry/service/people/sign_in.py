@@ -17,7 +17,6 @@ from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 
 from flashferry.core.safe_quote import counted
-from flashferry.service.auditing import note
 from flashferry.service.errors import InvalidRequest, ServiceError, TooMany, Unauthenticated, Unavailable
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.people.identity import NewSession, anonymous, begin_session, digest_of
@@ -283,9 +282,7 @@ class DenialLog:
             more += f"; {bucket.unwritten} other refusals of {one.actor.name} were not written"
             bucket.unwritten = 0
         with self._service.database.writing() as database:
-            note(
-                self._service, database, one.actor, one.action, one.object, outcome="refused", reason=one.reason + more
-            )
+            self._service.note(database, one.actor, one.action, one.object, outcome="refused", reason=one.reason + more)
         return True
 
 
@@ -392,7 +389,7 @@ class PasswordLogin:
         if fresh is not None:
             rows.set_password_hash(database, given.name, fresh)
         actor = Actor(name=given.name, via=Via.SESSION, address=given.address)
-        note(service, database, actor, "login.ok", f"user:{given.name}", reason="password")
+        service.note(database, actor, "login.ok", f"user:{given.name}", reason="password")
         if service.settings.oidc is not None or service.settings.proxy.user_header:
             announce(
                 service,

@@ -9,7 +9,6 @@ from typing import Literal
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.reports import words
-from flashferry.service.auditing import deciding, note, note_outcome, note_refusal
 from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, not_delivered
 from flashferry.service.notices import NoticeKind, announce
@@ -22,7 +21,6 @@ from flashferry.store.control import control_request, may_approve, waiting_waves
 from flashferry.store.control_requests import Asker
 from flashferry.store.reader import is_run_alive
 from flashferry.store.service import plans as store
-from flashferry.store.service.database import moment
 from flashferry.store.service.plans import (
     Decision,
     PlanState,
@@ -75,15 +73,15 @@ def withdraw(service: Service, actor: Actor, digest: str, reason: str) -> Stored
 
 def _decide(service: Service, actor: Actor, verb: Verb, digest: str, comment: str, why: str = "") -> StoredPlan:
     comment = checked_comment(comment)
-    with deciding(service, actor, f"plan.{verb}", object_of(digest), unnoted=(NotFound,)) as database:
+    with service.deciding(actor, f"plan.{verb}", object_of(digest), unnoted=(NotFound,)) as database:
         before = found(database, digest, actor)
         _check(service, database, actor, verb, before, why)
-        decision = Decision(digest=digest, by=actor.name, at=moment(service.now()), comment=comment)
+        decision = Decision(digest=digest, by=actor.name, at=service.moment(), comment=comment)
         if not _STATEMENTS[verb](database, decision):
             raise _conflict(verb, f"it is {before.state}")
         after = found(database, digest)
-        note(
-            *(service, database, actor, f"plan.{verb}", object_of(digest)),
+        service.note(
+            *(database, actor, f"plan.{verb}", object_of(digest)),
             reason=comment,
             before={"state": before.state.value},
             after={"state": after.state.value},
@@ -182,13 +180,13 @@ def approve_wave(
     run = seen_run(service.state, run_id, actor).whole
     object_ = f"run:{run_id}"
     approval = WaveApproval(
-        run_id=run_id, wave=wave, digest=digest, by=actor.name, at=moment(service.now()), comment=comment
+        run_id=run_id, wave=wave, digest=digest, by=actor.name, at=service.moment(), comment=comment
     )
-    with deciding(service, actor, _ACTION, object_) as database:
+    with service.deciding(actor, _ACTION, object_) as database:
         _check_approver(service, database, actor, run, approval)
         is_first = add_wave_approval(database, approval)
         after = {"wave": wave, "digest": digest, "is_told_again": not is_first}
-        note(service, database, actor, _ACTION, object_, reason=comment, after=after)
+        service.note(database, actor, _ACTION, object_, reason=comment, after=after)
     try:
         api.approve(
             run_id,
@@ -197,12 +195,12 @@ def approve_wave(
             state=service.state,
         )
     except ConfigInvalid as error:
-        note_refusal(service, actor, _ACTION, object_, error.message)
+        service.note_refusal(actor, _ACTION, object_, error.message)
         raise _wave_conflict(error.message) from None
     except (FlashferryError, OSError, sqlite3.Error) as error:
         # The approval is stored; the next approval sends it again.
         untold = not_delivered(error)
-        note_outcome(service, actor, _ACTION, object_, outcome="failed", reason=untold.sentence)
+        service.note_outcome(actor, _ACTION, object_, outcome="failed", reason=untold.sentence)
         raise untold from None
     return approval
 
@@ -211,7 +209,7 @@ def run_once(service: Service) -> None:
     """Send one notice for each wave that waits for an approval."""
     for run_id, wave in waiting_waves(service.state).items():
         with service.database.writing() as database:
-            if wave_is_wanted(database, run_id, wave, moment(service.now())):
+            if wave_is_wanted(database, run_id, wave, service.moment()):
                 announce(
                     *(service, database, NoticeKind.APPROVAL_NEEDED, f"run:{run_id}"),
                     f"run {run_id}: wave {wave} waits for approval",

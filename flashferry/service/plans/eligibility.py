@@ -20,7 +20,6 @@ from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow
 from flashferry.model.plan_file import check_places, plan_from
 from flashferry.planning.local_images import named_image
 from flashferry.service.access import MOST_PLAN_BYTES
-from flashferry.service.auditing import note, note_refusal
 from flashferry.service.errors import Forbidden, InvalidRequest, NotFound, ServiceError, TooLarge, invalid_from, listed
 from flashferry.service.images.verification import why_not_usable
 from flashferry.service.notices import NoticeKind, announce
@@ -56,7 +55,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
     sites = sites_of(plan)
     if not actor.may({Role.OPERATOR}, sites):
         refusal = _no_operator(sites)
-        note_refusal(service, actor, "plan.made", object_of(_digest(content)), refusal.sentence)
+        service.note_refusal(actor, "plan.made", object_of(_digest(content)), refusal.sentence)
         raise refusal
     _check_images(plan, service.images)
     _moment("starts_at", plan.starts_at)
@@ -70,7 +69,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
         is_new = add_plan(database, new)
         if is_new:
             after = {"title": title, "sites": sites, "devices": new.devices, "ends_at": new.ends_at}
-            note(service, database, actor, "plan.made", object_of(new.digest), after=after)
+            service.note(database, actor, "plan.made", object_of(new.digest), after=after)
             _announce(service, database, new)
         stored = plan_of(database, new.digest)
     assert stored is not None
@@ -171,7 +170,7 @@ def _row(service: Service, actor: Actor, plan: FleetPlan, content: bytes, title:
         images=tuple(image.name for image in plan.images),
         duration_s=plan.duration_s,
         made_by=actor.name,
-        made_at=moment(service.now()),
+        made_at=service.moment(),
         ends_at=None if plan.ends_at is None else _moment("ends_at", plan.ends_at),
     )
 

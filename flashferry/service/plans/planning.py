@@ -13,7 +13,6 @@ from flashferry.core.apart.processes import JobFolder
 from flashferry.core.state_folder import open_private
 from flashferry.model.fleet_plan import PlanWindow
 from flashferry.reports import words
-from flashferry.service.auditing import deciding, note_refusal
 from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Conflict, InvalidRequest, ServiceError
 from flashferry.service.images.golden import golden_rules
@@ -87,13 +86,13 @@ def make_plan(service: Service, actor: Actor, spec: PlanSpec, once: Once | None 
         reason=checked_title(spec.title),
     )
     check_devices(service, actor, job)
-    with deciding(service, actor, action_of(JobKind.PLAN), "plan") as database:
+    with service.deciding(actor, action_of(JobKind.PLAN), "plan") as database:
         if (before := asked_before(database, actor, once)) is not None:
             return before
         rules = golden_rules(database, spec.sites) if spec.golden else ""
         made = request_job(service, database, actor, replace(job, rules=rules))
         if once is not None:
-            keep_answer(database, actor.name, once, answer=made.job_id, at=moment(service.now()))
+            keep_answer(database, actor.name, once, answer=made.job_id, at=service.moment())
         return made
 
 
@@ -189,7 +188,7 @@ def begin(
             until=until,
         )
     except ServiceError as problem:
-        note_refusal(service, actor, action_of(kind), object_of(digest), problem.sentence)
+        service.note_refusal(actor, action_of(kind), object_of(digest), problem.sentence)
         raise
     return ask(service, actor, spec, once, about=object_of(digest))
 

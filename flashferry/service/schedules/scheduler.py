@@ -18,7 +18,6 @@ from flashferry.core.safe_quote import counted
 from flashferry.core.units import duration
 from flashferry.model.fleet_plan import PlanWindow, WindowState, spoken
 from flashferry.reports import words
-from flashferry.service.auditing import deciding, note, note_refusal
 from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from, listed
 from flashferry.service.jobs.create import JobSpec, request_job
@@ -101,10 +100,10 @@ def make_schedule(service: Service, actor: Actor, spec: ScheduleSpec) -> Schedul
         with service.database.writing() as database:
             made = _schedule(service, database, actor, spec)
             add_schedule(database, made)
-            note(service, database, actor, "schedule.made", object_of(made.schedule_id), after=_details(made))
+            service.note(database, actor, "schedule.made", object_of(made.schedule_id), after=_details(made))
     except ServiceError as problem:
         if isinstance(problem, Forbidden):
-            note_refusal(service, actor, "schedule.made", f"{spec.kind}:{spec.subject}", problem.sentence)
+            service.note_refusal(actor, "schedule.made", f"{spec.kind}:{spec.subject}", problem.sentence)
         raise
     return made
 
@@ -117,7 +116,7 @@ def step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: s
         Conflict, InvalidRequest: Its state does not allow it, or there is no reason.
     """
     action = f"schedule.{what}"
-    with deciding(service, actor, action, object_of(schedule_id), unnoted=(NotFound,)) as database:
+    with service.deciding(actor, action, object_of(schedule_id), unnoted=(NotFound,)) as database:
         before = found(database, schedule_id, actor)
         if not actor.may({Role.OPERATOR}, before.sites):
             raise _forbidden(what.value, before.sites)
@@ -126,8 +125,8 @@ def step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: s
             *(database, schedule_id),
             **{name: getattr(after, name) for name in ("state", "owner", "next_at", "sentence")},
         )
-        note(
-            *(service, database, actor, action, object_of(schedule_id)),
+        service.note(
+            *(database, actor, action, object_of(schedule_id)),
             reason=reason,
             before=_details(before),
             after=_details(after),
@@ -372,7 +371,7 @@ class Became:
 def run_once(service: Service) -> None:
     """Claim all due times and start what can start."""
     with service.database.reading() as database:
-        due = due_schedules(database, moment(service.now()))
+        due = due_schedules(database, service.moment())
     for schedule in due:
         for _ in range(_MOST_AT_ONCE):
             if service.stopping.is_set() or not take(service, schedule.schedule_id):
@@ -486,8 +485,8 @@ def _report(service: Service, database: sqlite3.Connection, schedule: Schedule, 
         "job": became.job_id,
         "owner": schedule.owner,
     }
-    note(
-        *(service, database, SYSTEM, f"schedule.{became.outcome}", object_of(schedule.schedule_id)),
+    service.note(
+        *(database, SYSTEM, f"schedule.{became.outcome}", object_of(schedule.schedule_id)),
         outcome="done" if became.outcome is Outcome.STARTED else "refused",
         reason=became.sentence,
         after=details,
