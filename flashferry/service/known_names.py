@@ -44,6 +44,11 @@ def check_names(service: Service, selection: Selection) -> None:
         raise invalid_from(ConfigInvalid(error.message.removeprefix("--filter").lstrip(" :"), hint=hint)) from None
 
 
+def check_sites(service: Service, sites: Iterable[str]) -> None:
+    """Check that the inventory has some sites. Raises `InvalidRequest`."""
+    check_names(service, Selection(filters=site_filters(dict.fromkeys(sites))))
+
+
 def with_devices(service: Service, sites: tuple[str, ...]) -> tuple[str, ...]:
     """Return the sites that have devices; all given sites if none has.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from flashferry.service.background import PeriodicTask
 from flashferry.service.jobs.supervisor import RECOVERY_PAUSES_S
 from flashferry.service.live.collect import Snapshot, SnapshotReader
 from flashferry.service.live.presenters import ActionItem, Urgency, action_items
@@ -20,7 +19,6 @@ from flashferry.store.service.hooks import forget_reminder, reminders
 LEFT_TO_JOBS = timedelta(seconds=2 * max(RECOVERY_PAUSES_S))
 """After the end of a run's newest job the next recovery announces first; it waits at most half of this."""
 
-_EVERY_S = 30.0
 _KINDS = {
     Urgency.NOT_RESTORED: NoticeKind.NOT_RESTORED,
     Urgency.DEAD: NoticeKind.NOT_RESTORED,
@@ -98,6 +96,3 @@ def _run_of(item: ActionItem) -> str:
 
 def _sentence(item: ActionItem) -> str:
     return f"{item.what}: {item.sentence}"
-
-
-TASK = PeriodicTask(name="reminders", every_s=_EVERY_S, run=Reminding())

@@ -45,18 +45,18 @@ from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.people import active_admins
 
-TASKS: tuple[PeriodicTask, ...] = (
-    supervisor.TASK,
-    scheduler.TASK,
-    planning.TASK,
-    deciding.TASK,
-    delivery.TASK,
-    reading.TASK,
-    reminders.TASK,
-    lifecycle.TASK,
-    tidying.TASK,
+TASKS = (
+    PeriodicTask(name="jobs", every_s=0.5, run=supervisor.Supervisor().run_once),
+    PeriodicTask(name="scheduler", every_s=scheduler.EVERY_S, run=scheduler.run_once),
+    PeriodicTask(name="plans", every_s=2.0, run=planning.PlanJobs().run_once),
+    PeriodicTask(name="waves", every_s=2.0, run=deciding.run_once),
+    PeriodicTask(name="notices", every_s=2.0, run=delivery.Delivery()),
+    PeriodicTask(name="audit-head", every_s=60.0, run=reading.announce_head),
+    PeriodicTask(name="reminders", every_s=30.0, run=reminders.Reminding()),
+    PeriodicTask(name="images", every_s=30.0, run=lifecycle.reconcile_folder),
+    PeriodicTask(name="job-folders", every_s=3600.0, run=tidying.tidy),
 )
-"""Of all subjects."""
+"""The background tasks of all subjects, with their intervals in seconds."""
 
 _LOG = logging.getLogger("flashferry.service")
 

@@ -28,7 +28,6 @@ from flashferry.service.people.identity import Identity, RequestAuth, anonymous,
 from flashferry.service.people.sign_in import DenialLog, network_of
 from flashferry.service.principal import Actor
 from flashferry.service.service import Service
-from flashferry.service.settings import ServiceSettings
 from flashferry.service.texts import LONGEST_PROSE, why_unfit
 
 FIELD = "csrf"
@@ -55,7 +54,7 @@ def changes_something(method: str) -> bool:
     return method not in _SAFE
 
 
-def check_same_site(request: Request, settings: ServiceSettings, *, is_demanded: bool) -> None:
+def check_same_site(request: Request, service: Service, *, is_demanded: bool) -> None:
     """Check that a page of this service started the request.
 
     With `is_demanded`, the browser's headers must prove it; otherwise a request without such headers passes.
@@ -63,6 +62,7 @@ def check_same_site(request: Request, settings: ServiceSettings, *, is_demanded:
     Raises:
         Forbidden: Another site started the request, or the origin is unknown.
     """
+    settings = service.settings
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     ours = _host(settings.url) if settings.url else _host(f"//{request.headers.get('host', '')}")
     if site is not None and site != "same-origin":
@@ -286,7 +286,7 @@ class Guard:
         try:
             if row.is_public:
                 if changes_something(method):
-                    check_same_site(request, self._service.settings, is_demanded=False)
+                    check_same_site(request, self._service, is_demanded=False)
             elif not (row.is_for_scrapers and is_scraper(request, asked, self._service.settings.metrics.networks)):
                 identity = await run_in_threadpool(identify, self._service, asked)
                 request.state.actor = actor = identity.actor
@@ -340,7 +340,7 @@ class Guard:
                 f"expected a session that was used within {idle_min:.0f} min, found one that was left alone longer",
                 hint="Sign in again; until then the session may look and change nothing",
             )
-        check_same_site(request, self._service.settings, is_demanded=True)
+        check_same_site(request, self._service, is_demanded=True)
         check = check_token_ahead if row.is_large else check_token
         return await check(request, identity.csrf)
 

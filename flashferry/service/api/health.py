@@ -6,13 +6,10 @@ The public routes name the failing check without its reason. Metrics need a role
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 from http import HTTPStatus
 
 from fastapi import APIRouter, Request, Response
 
-from flashferry.core.errors import FlashferryError
 from flashferry.service.access import SCRAPES
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.background import BackgroundTasks
@@ -20,15 +17,10 @@ from flashferry.service.errors import Forbidden
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.metrics.collector import Figures
 from flashferry.service.principal import Actor, Via
-from flashferry.service.service import Service
-from flashferry.store.reader import reading
-from flashferry.store.service.audit import entries
-from flashferry.store.tables import latest_runs
+from flashferry.service.readiness import checks_of
 
 router = APIRouter()
 
-LEAST_FREE_BYTES = 64 * 2**20
-"""With less space on the state folder's disk the service is not ready."""
 
 FIGURES_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Prometheus' text format, which every release reads."""
@@ -71,32 +63,3 @@ def _check_whole(actor: Actor) -> None:
             "expected a role at all sites, found one at some: metrics cover all sites",
             hint="Scrape with the token of a viewer of all sites",
         )
-
-
-def checks_of(service: Service) -> dict[str, bool]:
-    """Return each readiness check by name, and whether it passes."""
-    return {
-        "database": _has_database(service),
-        "journal": _has_journal(service),
-        "disk": shutil.disk_usage(service.state).free >= LEAST_FREE_BYTES,
-    }
-
-
-def _has_database(service: Service) -> bool:
-    try:
-        with service.database.reading() as database:
-            next(entries(database, most=1), None)
-    except sqlite3.Error:
-        return False
-    return True
-
-
-def _has_journal(service: Service) -> bool:
-    """Return whether the journal can be read, or does not exist yet (before the first run)."""
-    try:
-        with reading(service.state) as journal:
-            if journal is not None:
-                latest_runs(journal, 1)
-    except FlashferryError:
-        return False
-    return True

@@ -13,9 +13,7 @@ from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import NotFound, ServiceError
-from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import is_visible, sites_of, status_seen
-from flashferry.service.service import Service
 from flashferry.store.fleet_view import device_runs, known_devices
 from flashferry.store.history import History, Measurement
 
@@ -70,12 +68,12 @@ def _no_copy(device: str) -> ServiceError:
     return NotFound(sentence, hint="GET /api/v1/history lists them")
 
 
-def _seen(service: Service, actor: Actor) -> tuple[str, ...]:
+def _seen(service: TheService, actor: TheActor) -> tuple[str, ...]:
     sites = sites_of(actor)
     return tuple(one.host for one in known_devices(service.state) if is_visible(one.site, sites))
 
 
-def _of_what_is_seen(service: Service, actor: Actor, found: History, device: str) -> History:
+def _of_what_is_seen(service: TheService, actor: TheActor, found: History, device: str) -> History:
     """Return a device's history without copies at sites that the caller may not see."""
     sites = sites_of(actor)
     if sites is None:

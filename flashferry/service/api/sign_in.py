@@ -16,7 +16,6 @@ from flashferry.service.people.identity import Identity, auth_of, cookie_name, d
 from flashferry.service.people.provisioning import grant_json
 from flashferry.service.people.sign_in import PasswordLogin, SignIn
 from flashferry.service.principal import Actor, Grant, Role
-from flashferry.service.service import Service
 from flashferry.service.texts import MOST_NAMES, Name, Password
 from flashferry.store.service.people import TokenRow, all_tokens, end_session, tokens_of
 
@@ -119,7 +118,7 @@ def revoke(token_id: str, service: TheService, actor: TheActor) -> None:
     take_back(service, actor, token_id)
 
 
-def sign_in_of(request: Request, service: Service, name: str, password: str) -> SignIn:
+def sign_in_of(request: Request, service: TheService, name: str, password: str) -> SignIn:
     """Return the sign-in attempt of a request, with its address and the browser's previous session."""
     asked = auth_of(request, service)
     return SignIn(
@@ -130,7 +129,7 @@ def sign_in_of(request: Request, service: Service, name: str, password: str) -> 
     )
 
 
-def end(service: Service, identity: Identity) -> None:
+def end(service: TheService, identity: Identity) -> None:
     """End a session and write the audit entry."""
     if not identity.session:
         return
@@ -140,7 +139,7 @@ def end(service: Service, identity: Identity) -> None:
 
 
 def change_own_password(
-    service: Service, identity: Identity, password_login: PasswordLogin, *, old: str, new: str
+    service: TheService, identity: Identity, password_login: PasswordLogin, *, old: str, new: str
 ) -> None:
     """Change the caller's password.
 
@@ -167,7 +166,7 @@ def me_json(identity: Identity) -> dict[str, object]:
     }
 
 
-def token_json(service: Service, row: TokenRow) -> dict[str, object]:
+def token_json(service: TheService, row: TokenRow) -> dict[str, object]:
     """Return a token as JSON types, without its secret."""
     limits = None if row.grants is None else [{"role": role, "site": site} for role, site in json.loads(row.grants)]
     return {

@@ -14,7 +14,6 @@ from enum import StrEnum
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
 from flashferry.reports.as_csv import safe
-from flashferry.service.background import PeriodicTask
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
@@ -124,7 +123,6 @@ MOST_FAULTS = 20
 
 ACTION = "audit.head"
 
-_EVERY_S = 60.0
 
 _DAY = len("2026-11-22")
 
@@ -234,6 +232,3 @@ def _requested(service: Service, database: sqlite3.Connection) -> ChainedEntry |
         return None
     is_announced_today = announced is not None and announced.entry.at[:_DAY] == service.moment()[:_DAY]
     return None if is_announced_today else newest
-
-
-TASK = PeriodicTask(name="audit-head", every_s=_EVERY_S, run=announce_head)

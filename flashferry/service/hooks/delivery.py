@@ -16,18 +16,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from flashferry.service.audit.reading import facts_of
-from flashferry.service.background import PeriodicTask
 from flashferry.service.hooks.sending import WHOLE_S, NotSent, Outgoing, send
 from flashferry.service.notices import Notice, NoticeKind
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
-from flashferry.service.settings import ServiceSettings
 from flashferry.store.service import hooks as rows
 from flashferry.store.service.audit import ChainedEntry, entries
 from flashferry.store.service.database import moment, moment_of
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S, GIVES_UP_AFTER_S = 10.0, 3600.0, 24 * 3600.0
-_EVERY_S = 2.0
 _MOST = 20
 """Notices of one hook in one pass: results are stored soon, in case the process ends."""
 _MOST_DUE = 500
@@ -88,9 +85,6 @@ class Delivery:
             self._waits[hook_id] = (failures, service.now() + pause(failures, failure.wait_s))
 
 
-TASK = PeriodicTask(name="notices", every_s=_EVERY_S, run=Delivery())
-
-
 def pause(attempts: int, wait_s: float | None = None) -> timedelta:
     """Return the time until the next try after `attempts` failures (>= 1); longer if the receiver asks for `wait_s`."""
     grown_s = FIRST_PAUSE_S * 2.0 ** min(attempts - 1, 20)
@@ -134,9 +128,7 @@ def _sent(service: Service, batches: Sequence[Batch], now: datetime) -> Iterator
     results: queue.SimpleQueue[Tried | None] = queue.SimpleQueue()
     for batch in batches:
         # A daemon thread: a receiver that hangs must not delay the end of the process.
-        threading.Thread(
-            target=_send_batch, args=(service.settings, batch, now, results), name="hook", daemon=True
-        ).start()
+        threading.Thread(target=_send_batch, args=(service, batch, now, results), name="hook", daemon=True).start()
     left = len(batches)
     while left and not service.stopping.is_set():
         try:
@@ -149,14 +141,12 @@ def _sent(service: Service, batches: Sequence[Batch], now: datetime) -> Iterator
             yield tried
 
 
-def _send_batch(
-    settings: ServiceSettings, batch: Batch, now: datetime, results: queue.SimpleQueue[Tried | None]
-) -> None:
+def _send_batch(service: Service, batch: Batch, now: datetime, results: queue.SimpleQueue[Tried | None]) -> None:
     """Send a hook's notices in order, until one fails."""
     until_s = time.monotonic() + WHOLE_S
     try:
         for outgoing in batch.notices:
-            failure = _try(settings, batch.hook, outgoing, now)
+            failure = _try(service, batch.hook, outgoing, now)
             results.put(Tried(batch=batch, outgoing=outgoing, failure=failure))
             # A slow receiver continues in the next pass, along with the others.
             if failure is not None or time.monotonic() > until_s:
@@ -165,9 +155,9 @@ def _send_batch(
         results.put(None)
 
 
-def _try(settings: ServiceSettings, hook: rows.HookRow, outgoing: Outgoing, now: datetime) -> NotSent | None:
+def _try(service: Service, hook: rows.HookRow, outgoing: Outgoing, now: datetime) -> NotSent | None:
     try:
-        send(settings, hook, outgoing, now)
+        send(service.settings, hook, outgoing, now)
     except NotSent as failure:
         return failure
     except Exception as error:  # noqa: BLE001 -- one hook's trouble is a failed try, whatever it is

@@ -22,7 +22,6 @@ from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_add
 from flashferry.service.notices import Notice, NoticeKind
 from flashferry.service.principal import EVERYWHERE, Actor
 from flashferry.service.service import Service
-from flashferry.service.settings import ServiceSettings
 from flashferry.store.service import hooks as rows
 from flashferry.store.service.audit import AuditEntry, AuditFilter, entries, last
 
@@ -201,12 +200,12 @@ def _row(service: Service, spec: HookSpec, *, hook_id: str, audit_seq: int) -> r
             f"kinds: expected a webhook or syslog for {NoticeKind.AUDIT_ENTRY}, found {form}",
             "Choose other kinds for people; audit.head is one for each day",
         )
-    _check_secret(service.settings, form, spec)
+    _check_secret(service, form, spec)
     return rows.HookRow(
         hook_id=hook_id,
         name=spec.name.strip(),
         form=form.value,
-        target=_target(service.settings, form, spec.target.strip()),
+        target=_target(service, form, spec.target.strip()),
         secret_name=spec.secret_name or None,
         kinds=kinds,
         sites=_sites(spec.sites, kinds),
@@ -235,19 +234,19 @@ def _odd(sites: tuple[str, ...]) -> bool:
     return any(site == EVERYWHERE or control_character(site) for site in sites)
 
 
-def _check_secret(settings: ServiceSettings, form: HookForm, spec: HookSpec) -> None:
+def _check_secret(service: Service, form: HookForm, spec: HookSpec) -> None:
     name, is_tls = spec.secret_name, form is HookForm.SYSLOG and spec.target.strip().startswith("tls:")
     takes = is_tls or form in (HookForm.WEBHOOK, HookForm.SLACK, HookForm.TEAMS)
     if name and not takes:
         raise _wrong(f"secret_name: {form} takes none", "Leave it out")
-    if name and name not in settings.hooks:
-        known = ", ".join(sorted(settings.hooks)) or "none"
+    if name and name not in service.settings.hooks:
+        known = ", ".join(sorted(service.settings.hooks)) or "none"
         raise _wrong(
             f"secret_name: expected a section [hooks.NAME] of the configuration ({known}), "
             f"found {sanitize(name[:40])!r}",
             "Name there a program or a credential that has the secret, and restart the service",
         )
-    if name and is_tls and settings.hooks[name].ca is None:
+    if name and is_tls and service.settings.hooks[name].ca is None:
         raise _wrong(
             f"secret_name: expected a section with 'ca' for syslog by TLS, found [hooks.{name}] without",
             "Leave it out to use the system's certificates",
@@ -259,7 +258,7 @@ def _check_secret(settings: ServiceSettings, form: HookForm, spec: HookSpec) -> 
         )
 
 
-def _target(settings: ServiceSettings, form: HookForm, target: str) -> str:
+def _target(service: Service, form: HookForm, target: str) -> str:
     """Check and return a target for a form. Raises `InvalidRequest`."""
     hint = form.meaning[0].upper() + form.meaning[1:]
     if not 0 < len(target) <= _MOST_TARGET or control_character(target):
@@ -276,7 +275,7 @@ def _target(settings: ServiceSettings, form: HookForm, target: str) -> str:
         addresses = [address for _, address in getaddresses([target])]
         if not addresses or not all("@" in address for address in addresses):
             raise _wrong("target: expected mail addresses, comma-separated, found something else", hint)
-        if settings.mail is None:
+        if service.settings.mail is None:
             raise _wrong("the configuration names no server for mail", "Add a section [mail] and restart the service")
     elif "://" in target:
         raise _wrong("target: expected the name of the channel, found an address, which is a secret", hint)

@@ -21,7 +21,6 @@ from flashferry.images.files import FileIdentity
 from flashferry.images.fit import family_of_image
 from flashferry.images.image import Digests
 from flashferry.images.manifest import Contents
-from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from
 from flashferry.service.images.upload import checked_sha512, facts_of, found, give_up, offset_of, whole
 from flashferry.service.images.verification import (
@@ -330,7 +329,6 @@ def _contents(image: StoredImage) -> Contents:
 
 _LOG = logging.getLogger("flashferry.service.images")
 
-EVERY_S = 30.0
 
 REST_S = 10.0
 
@@ -370,9 +368,6 @@ def left_out(service: Service) -> list[str]:
         and not entry.is_dir(follow_symlinks=False)
         and not (is_image_name(entry.name) and entry.is_file(follow_symlinks=False))
     ]
-
-
-TASK = PeriodicTask(name="images", every_s=EVERY_S, run=reconcile_folder)
 
 
 def _reconcile(service: Service, image: StoredImage) -> None:

@@ -17,7 +17,6 @@ from flashferry.core.redaction import sanitize
 from flashferry.core.state_folder import open_private
 from flashferry.depot.paths import AUTO, is_served, socket_of
 from flashferry.model.exit_codes import ExitCode
-from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Forbidden, ServiceError
 from flashferry.service.jobs.create import JobSpec, job_obstacle, request_job, waiting
 from flashferry.service.notices import NoticeKind, announce, announce_lasting, key_of_unrestored
@@ -316,7 +315,6 @@ def _not_started(unit: str, why: str) -> ConfigInvalid:
 
 _LOG = logging.getLogger("flashferry.service.jobs")
 
-EVERY_S = 0.5
 
 _ANSWERS_KEPT_S = 7 * 24 * 3600.0
 
@@ -534,6 +532,3 @@ def _left(service: Service, run_id: str) -> LeftRun | None:
             holds=sum(device.run_id == run_id for device in held_devices(journal)),
             is_stopped=any(one.what == SteerKind.STOP for one in wishes_of(journal, run_id)),
         )
-
-
-TASK = PeriodicTask(name="jobs", every_s=EVERY_S, run=Supervisor().run_once)

@@ -13,7 +13,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from flashferry.core.apart.processes import JobFolder
-from flashferry.service.background import PeriodicTask
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.store.reader import is_run_alive
@@ -22,7 +21,6 @@ from flashferry.store.service.jobs import Job, job_of, jobs_of_run
 from flashferry.store.status import read_status
 
 _LOG = logging.getLogger("flashferry.service.jobs")
-_EVERY_S = 3600.0
 _MOST_AT_ONCE = 500
 
 
@@ -41,9 +39,6 @@ def tidy(service: Service) -> None:
                 reason=f"their jobs ended over {days:g} days ago",
                 after={"folders": removed},
             )
-
-
-TASK = PeriodicTask(name="job-folders", every_s=_EVERY_S, run=tidy)
 
 
 def _old(service: Service) -> list[Job]:

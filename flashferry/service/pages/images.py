@@ -18,12 +18,12 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.core.codec import to_json
 from flashferry.core.json_access import parsed
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.images import receive_published
 from flashferry.service.api.limits import FormPieces
 from flashferry.service.device_list import listed_devices
 from flashferry.service.errors import BadForm, Conflict, ServiceError
 from flashferry.service.images import golden, lifecycle, upload
 from flashferry.service.images.lifecycle import image_details_json, image_json, left_out
+from flashferry.service.images.receive import receive_published
 from flashferry.service.images.upload import NewImage
 from flashferry.service.images.upload_sessions import UploadSession
 from flashferry.service.pages.frame import link, view_page

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from flashferry.core.redaction import keep_secret, sanitize
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, listed
-from flashferry.service.known_names import check_names, site_filters
+from flashferry.service.known_names import check_sites
 from flashferry.service.people.identity import digest_of, new_secret
 from flashferry.service.people.provisioning import NAME, RESERVED
 from flashferry.service.people.sign_in import Passwords
@@ -31,7 +31,6 @@ from flashferry.store.service.people import (
     revoke_token,
     tokens_of,
 )
-from inventory.selection import Selection
 
 DISABLED = "disabled"
 
@@ -198,7 +197,7 @@ def check_grant(grant: Grant) -> None:
 def _check_sites(service: Service, grants: Iterable[Grant]) -> None:
     """Check that the inventory has the sites of grants: a role at a misspelled site would have no effect."""
     sites = [grant.site for grant in grants if grant.site != EVERYWHERE]
-    check_names(service, Selection(filters=site_filters(dict.fromkeys(sites))))
+    check_sites(service, sites)
 
 
 def found_person(database: sqlite3.Connection, name: str) -> Person:

@@ -9,7 +9,6 @@ from typing import Literal
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.reports import words
-from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, not_delivered
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.eligibility import approval_obstacle, found, image_obstacle, resume_obstacle, sites_text
@@ -161,8 +160,6 @@ def checked_comment(comment: str) -> str:
 
 _ACTION = "wave.approve"
 
-_EVERY_S = 2.0
-
 
 def approve_wave(
     service: Service, actor: Actor, run_id: str, wave: int, *, digest: str = "", comment: str = ""
@@ -217,9 +214,6 @@ def run_once(service: Service) -> None:
                     path=f"/runs/{run_id}",
                     sites=sites_of_run(read_run(service.state, run_id, with_transfers=False)),
                 )
-
-
-TASK = PeriodicTask(name="waves", every_s=_EVERY_S, run=run_once)
 
 
 def _check_approver(

@@ -13,7 +13,6 @@ from flashferry.core.apart.processes import JobFolder
 from flashferry.core.state_folder import open_private
 from flashferry.model.fleet_plan import PlanWindow
 from flashferry.reports import words
-from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Conflict, InvalidRequest, ServiceError
 from flashferry.service.images.golden import golden_rules
 from flashferry.service.jobs.create import Devices, JobSpec, action_of, ask, asked_before, check_devices, request_job
@@ -30,7 +29,6 @@ from flashferry.store.service.plans import window_of
 
 _WINDOW = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d", re.ASCII)
 
-_EVERY_S = 2.0
 
 _SHOWN = timedelta(days=1)
 
@@ -118,9 +116,6 @@ class PlanJobs:
                 with self._lock:
                     self._tried.add(job.job_id)
                 offer_made(service, job)
-
-
-TASK = PeriodicTask(name="plans", every_s=_EVERY_S, run=PlanJobs().run_once)
 
 
 def offer_made(service: Service, job: Job) -> None:

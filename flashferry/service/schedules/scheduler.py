@@ -18,7 +18,6 @@ from flashferry.core.safe_quote import counted
 from flashferry.core.units import duration
 from flashferry.model.fleet_plan import PlanWindow, WindowState, spoken
 from flashferry.reports import words
-from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from, listed
 from flashferry.service.jobs.create import JobSpec, request_job
 from flashferry.service.notices import NoticeKind, announce
@@ -350,7 +349,7 @@ _MOST_AT_ONCE = 500
 
 """Due times of a schedule handled in one pass: more than a year of nights."""
 
-_EVERY_S = 2.0
+EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,9 +375,6 @@ def run_once(service: Service) -> None:
         for _ in range(_MOST_AT_ONCE):
             if service.stopping.is_set() or not take(service, schedule.schedule_id):
                 break
-
-
-TASK = PeriodicTask(name="scheduler", every_s=_EVERY_S, run=run_once)
 
 
 def take(service: Service, schedule_id: str) -> bool:
@@ -475,7 +471,7 @@ def _spec(service: Service, schedule: Schedule, ends: datetime) -> JobSpec:
 
 def _how_late(late: timedelta) -> str:
     late_s = late.total_seconds()
-    return "started on time" if late_s < 10 * _EVERY_S else f"started {counted(round(late_s), 'second')} late"
+    return "started on time" if late_s < 10 * EVERY_S else f"started {counted(round(late_s), 'second')} late"
 
 
 def _report(service: Service, database: sqlite3.Connection, schedule: Schedule, became: Became) -> None:
