@@ -5,7 +5,6 @@ Scrapes within a few seconds share one answer, and concurrent ones wait for it.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from flashferry.service.background import PeriodicTask, TaskState
 from flashferry.service.jobs.supervisor import depot_option
 from flashferry.service.service import Service
 from flashferry.store.reader import reading
-from flashferry.store.service.figures import COPIES, counted, keep_counted, table_figures
+from flashferry.store.service.figures import COPIES, counted, keep_counted
 from flashferry.store.tables import ended_copies, newest_copy
 
 if TYPE_CHECKING:
@@ -74,24 +73,9 @@ class Figures:
 
     def _made(self, reader: SnapshotReader, background_tasks: Sequence[TaskState]) -> bytes:
         # Late: prometheus_client takes 0.1 s to import, and only scrapes need it.
-        from flashferry.service.metrics import exposition
-        from flashferry.service.metrics.exposition import Sheet
+        from flashferry.service.metrics.scrape import answer
 
-        sheet = Sheet()
-        exposition.put_snapshot(sheet, reader.read())
-        exposition.put_counted(sheet, self._known())
-        try:
-            with self._service.database.reading() as database:
-                exposition.put_tables(sheet, table_figures(database))
-        except sqlite3.Error:
-            sheet.put("journal_readable", 0)
-        exposition.put_disks(sheet, {"state": self._service.state, "images": self._service.images})
-        exposition.put_tasks(sheet, background_tasks)
-        exposition.put_depot(sheet, self._depot_now())
-        exposition.put_nights(sheet, self._service.state)
-        exposition.put_backup(sheet, self._service.settings.metrics.backups)
-        exposition.put_build(sheet)
-        return sheet.text()
+        return answer(self._service, reader.read(), self._known(), background_tasks, self._depot_now())
 
     def _depot_now(self) -> DepotFound | None:
         """Return the depot's last state; a depot that did not answer the last check is down."""
@@ -128,6 +112,7 @@ class Figures:
 
     def _read(self) -> Counted:
         """Return the stored totals; empty if they are damaged, so that all copies are counted again."""
+        # Late: the metric names come with the transports, which would slow the service's start.
         from flashferry.service.metrics.counting import Counted, counted_of
 
         with self._service.database.reading() as database:
