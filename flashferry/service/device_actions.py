@@ -8,8 +8,9 @@ from enum import StrEnum
 from flashferry.service.device_list import ListedDevice
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound
 from flashferry.service.images.golden import golden_rules
-from flashferry.service.jobs.create import Devices, JobSpec, ask
+from flashferry.service.jobs.job_spec import Devices, JobSpec
 from flashferry.service.jobs.steering import restore
+from flashferry.service.jobs.submit import ask
 from flashferry.service.plans.planning import PlanSpec, make_plan
 from flashferry.service.principal import Actor
 from flashferry.service.service import Service

@@ -6,6 +6,7 @@ sites; so does steering, with the role at each.
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import NOT_DONE, phase_of
 from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.principal import ANY_ROLE, EVERYWHERE, Actor
-from flashferry.store.service.jobs import Job
+from flashferry.store.service.jobs import Job, job_of, latest_jobs
 from flashferry.store.status import RunState, RunStatus
 from flashferry.store.stored_run import StoredRun, read_run
 
@@ -110,3 +111,21 @@ def job_seen(actor: Actor, job: Job) -> Job | None:
 def sees_all_of(actor: Actor, job: Job) -> bool:
     """Return whether a caller may see all of a job: as its requester, or with a role at each of its sites."""
     return actor.may(ANY_ROLE, job.sites) or actor.name == job.requested_by
+
+
+def seen_job(database: sqlite3.Connection, actor: Actor, job_id: str) -> Job:
+    """Return a job that the caller may see, with all its sites. Raises `NotFound`."""
+    job = job_of(database, job_id)
+    if job is None or job_seen(actor, job) is None:
+        raise NotFound(
+            f"job: expected one that you may see, found {job_id[:60]!r}",
+            hint="The pages of plans and runs show their jobs",
+        )
+    return job
+
+
+def latest_seen(database: sqlite3.Connection, actor: Actor, most: int, before: str | None) -> tuple[list[Job], str]:
+    """Return the newest `most` jobs that the caller may see, and the time before which there are more."""
+    found = latest_jobs(database, most, before=before)
+    seen = [one for job in found if (one := job_seen(actor, job)) is not None]
+    return seen, found[-1].created_at if len(found) == most else ""

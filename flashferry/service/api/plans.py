@@ -13,7 +13,7 @@ from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, accepted
 from flashferry.service.chosen import WITH_THE_PLAN, chosen_in, with_settings
 from flashferry.service.errors import NotFound
-from flashferry.service.jobs.create import once_of
+from flashferry.service.jobs.submit import once_of
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import approve_wave
 from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in, start_obstacle

@@ -17,8 +17,8 @@ from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.chosen import AT_THE_START, chosen_in, with_settings
 from flashferry.service.jobs import steering
-from flashferry.service.jobs.create import once_of
 from flashferry.service.jobs.serializers import device_json, run_json, run_row_json
+from flashferry.service.jobs.submit import once_of
 from flashferry.service.plans.planning import begin
 from flashferry.service.run_visibility import job_seen, seen_run, status_seen
 from flashferry.service.texts import Name, Prose

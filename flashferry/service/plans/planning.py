@@ -15,7 +15,9 @@ from flashferry.model.fleet_plan import PlanWindow
 from flashferry.reports import words
 from flashferry.service.errors import Conflict, InvalidRequest, ServiceError
 from flashferry.service.images.golden import golden_rules
-from flashferry.service.jobs.create import Devices, JobSpec, action_of, ask, asked_before, check_devices, request_job
+from flashferry.service.jobs.create import action_of, request_job
+from flashferry.service.jobs.job_spec import Devices, JobSpec
+from flashferry.service.jobs.submit import ask, asked_before, check_devices
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.eligibility import MOST_BYTES, checked_title, found, image_obstacle, offer
 from flashferry.service.plans.serializers import object_of
