@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flashferry.core.errors import FlashferryError
@@ -51,9 +51,9 @@ class Service:
         """Return the image folder, the only one that plans may use."""
         return self.settings.runs.images or self.state / "images"
 
-    def moment(self) -> str:
-        """Return the time in the format of the tables."""
-        return moment(self.now())
+    def moment(self, offset: timedelta = timedelta()) -> str:
+        """Return the time, or one after it (`offset` < 0: before), in the format of the tables."""
+        return moment(self.now() + offset)
 
     def note(
         self,

@@ -222,7 +222,7 @@ def announce_head(service: Service) -> None:
         service.note(database, SYSTEM, ACTION, "audit", after=head)
         sentence = f"the audit has {newest.seq} entries; the last one's hash is {newest.hash}"
         announce(service, database, NoticeKind.AUDIT_HEAD, "audit", sentence, head, path="/audit")
-        forget_delivered(database, moment(service.now() - _OUTBOX_KEPT))
+        forget_delivered(database, service.moment(-_OUTBOX_KEPT))
 
 
 def _requested(service: Service, database: sqlite3.Connection) -> ChainedEntry | None:

@@ -26,8 +26,7 @@ def job_json(job: Job) -> dict[str, object]:
     return details | {"is_open": job.is_open, "links": links}
 
 
-def run_row_json(run: RunStatus) -> dict[str, object]:
-    """Return a run in a list as JSON types."""
+def _state_json(run: RunStatus | StoredRun) -> dict[str, object]:
     return {
         "run_id": run.run_id,
         "verb": run.verb,
@@ -35,6 +34,12 @@ def run_row_json(run: RunStatus) -> dict[str, object]:
         "started_at": run.started_at,
         "finished_at": run.finished_at,
         "resumed": run.resumed,
+    }
+
+
+def run_row_json(run: RunStatus) -> dict[str, object]:
+    """Return a run in a list as JSON types."""
+    return _state_json(run) | {
         "is_paused": run.is_paused,
         "is_stopping": run.is_stopping,
         "waiting_wave": run.waiting_wave,
@@ -49,13 +54,7 @@ def run_row_json(run: RunStatus) -> dict[str, object]:
 
 def run_json(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[str, object]:
     """Return a run as JSON types, without its devices."""
-    return {
-        "run_id": run.run_id,
-        "verb": run.verb,
-        "state": run.state.value,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "resumed": run.resumed,
+    return _state_json(run) | {
         "actor": run.actor,
         "plan_digest": run.plan_digest,
         "sites": list(sites_of_run(run)),
@@ -69,14 +68,7 @@ def run_json(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[s
 
 def device_json(device: StoredDevice) -> dict[str, object]:
     """Return a device of a run as JSON types, without its transfer records."""
-    return {
-        "host": device.host,
-        "site": device.site,
-        "wave": device.wave,
-        "image": device.image,
-        "state": device.state,
-        "attempt": device.attempt,
-        "is_held": device.is_held,
+    return device.status() | {
         "outcome": device.record.get("outcome"),
         "restored": restore_source(device.record, device.attempts).restored,
         "updated_at": device.updated_at,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from collections.abc import Callable
 
 from flashferry.service.errors import (
     InvalidRequest,
@@ -54,6 +55,22 @@ def asked_before(database: sqlite3.Connection, actor: Actor, once: Once | None) 
     return job_of(database, before.answer)
 
 
+def request_once(
+    service: Service, database: sqlite3.Connection, actor: Actor, once: Once | None, spec: Callable[[], JobSpec]
+) -> Job:
+    """Request a job in the caller's transaction, unless an earlier request had the same key; return the job.
+
+    Raises:
+        ServiceError: As `request_job` and `asked_before`.
+    """
+    if (before := asked_before(database, actor, once)) is not None:
+        return before
+    job = request_job(service, database, actor, spec())
+    if once is not None:
+        keep_answer(database, actor.name, once, answer=job.job_id, at=service.moment())
+    return job
+
+
 def ask(service: Service, actor: Actor, spec: JobSpec, once: Once | None = None, *, about: str = "") -> Job:
     """Request a job and return it, or the job of an earlier request with the same key.
 
@@ -65,12 +82,7 @@ def ask(service: Service, actor: Actor, spec: JobSpec, once: Once | None = None,
     try:
         check_devices(service, actor, spec)
         with service.database.writing() as database:
-            if (before := asked_before(database, actor, once)) is not None:
-                return before
-            job = request_job(service, database, actor, spec)
-            if once is not None:
-                keep_answer(database, actor.name, once, answer=job.job_id, at=service.moment())
-            return job
+            return request_once(service, database, actor, once, lambda: spec)
     except ServiceError as problem:
         service.note_refusal(actor, action_of(spec.kind), about or f"job:{spec.kind.value}", problem.sentence)
         raise

@@ -27,7 +27,7 @@ from flashferry.service.service import Service
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.reader import is_run_alive, reading
 from flashferry.store.service.answers import forget_answers
-from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.database import moment_of
 from flashferry.store.service.jobs import (
     IN_PROGRESS,
     Job,
@@ -418,7 +418,7 @@ class Supervisor:
         if self._forgot_at is None or now - self._forgot_at > timedelta(seconds=_FORGETS_EVERY_S):
             self._forgot_at = now
             with service.database.writing() as database:
-                forget_answers(database, moment(now - timedelta(seconds=_ANSWERS_KEPT_S)))
+                forget_answers(database, service.moment(-timedelta(seconds=_ANSWERS_KEPT_S)))
 
     def _fetch(self) -> None:
         """Reap child processes that ended."""
@@ -480,7 +480,7 @@ def _seen(service: Service, job: Job, *, pid: int, process_started: str) -> Job:
 
 def _clean_up(service: Service) -> None:
     """Request the follow-up jobs of dead runs."""
-    since = moment(service.now() - timedelta(seconds=2 * CARED_FOR_S))
+    since = service.moment(-timedelta(seconds=2 * CARED_FOR_S))
     with service.database.reading() as database:
         dead = [(job, jobs_after(database, job.job_id)) for job in dead_jobs(database, since)]
         latest = {job.run_id: jobs_of_run(database, job.run_id)[-1:] for job, _ in dead if job.run_id is not None}

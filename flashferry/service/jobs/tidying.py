@@ -16,7 +16,6 @@ from flashferry.core.apart.processes import JobFolder
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.store.reader import is_run_alive
-from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, job_of, jobs_of_run
 from flashferry.store.status import read_status
 
@@ -47,7 +46,7 @@ def _old(service: Service) -> list[Job]:
         names = sorted(path.name for path in (service.state / "jobs").iterdir() if path.is_dir() and _is_ours(path))
     except FileNotFoundError:
         return []
-    before = moment(service.now() - timedelta(seconds=service.settings.runs.keep_jobs_s))
+    before = service.moment(-timedelta(seconds=service.settings.runs.keep_jobs_s))
     with service.database.reading() as database:
         found = (job_of(database, name) for name in names)
         return [job for job in found if job is not None and job.ended_at is not None and job.ended_at < before]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,11 +11,9 @@ from pathlib import Path
 
 from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import FlashferryError, reason_of
-from flashferry.core.json_access import Node
 from flashferry.service.live.follow import Follower
-from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, limited_to, run_now
+from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, forecast_of, limited_to, run_now
 from flashferry.service.service import Service
-from flashferry.store.service.database import moment
 from flashferry.store.service.figures import WaitingPlan, waiting_plans
 from flashferry.store.service.jobs import Job, JobKind, jobs_of_run
 from flashferry.store.service.plans import text_of
@@ -167,7 +164,7 @@ class SnapshotReader:
         ids = tuple(one.status.run_id for one in followed)
         with self._service.database.reading() as database:
             found = {run_id: jobs_of_run(database, run_id) for run_id in ids}
-            plans = waiting_plans(database, moment(now))
+            plans = waiting_plans(database, self._service.moment())
             jobs = {run_id: its[-1] for run_id, its in found.items() if its}
             forecasts = {one.status.run_id: self._forecast(database, one.plan_digest) for one in followed}
         self._writers = {
@@ -213,19 +210,6 @@ class SnapshotReader:
             except KeyError:
                 return _NO_FORECAST
         return self._forecasts[digest]
-
-
-def forecast_of(text: str) -> Forecast:
-    """Return the forecast in a plan's text; values that cannot be read are None."""
-    try:
-        plan = Node(json.loads(text))
-    except ValueError:
-        return _NO_FORECAST
-    caps = {one.text("site"): one.number("cap_bytes_per_s") for one in plan.list("sites")}
-    return Forecast(
-        duration_s=plan.number("duration_s"),
-        caps_bytes_per_s={site: cap for site, cap in caps.items() if site is not None and cap is not None},
-    )
 
 
 def _is_after(at: str, since: str) -> bool:

@@ -6,6 +6,7 @@ and reports it, else from the journal.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -207,6 +208,19 @@ class RunNow:
     def spare(self) -> timedelta | None:
         """Return the time from expected to required end; negative: too late; None: unknown."""
         return None if self.until is None or self.ends_at is None else self.until - self.ends_at
+
+
+def forecast_of(text: str) -> Forecast:
+    """Return the forecast in a plan's text; values that cannot be read are None."""
+    try:
+        plan = Node(json.loads(text))
+    except ValueError:
+        return Forecast()
+    caps = {one.text("site"): one.number("cap_bytes_per_s") for one in plan.list("sites")}
+    return Forecast(
+        duration_s=plan.number("duration_s"),
+        caps_bytes_per_s={site: cap for site, cap in caps.items() if site is not None and cap is not None},
+    )
 
 
 def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: datetime) -> RunNow:

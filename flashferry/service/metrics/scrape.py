@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
 from flashferry.depot.status import DepotFound
@@ -12,7 +11,6 @@ from flashferry.service.metrics import host_values, run_values, table_values
 from flashferry.service.metrics.counting import Counted
 from flashferry.service.metrics.exposition import Sheet
 from flashferry.service.service import Service
-from flashferry.store.service.figures import table_figures
 
 
 def answer(
@@ -23,11 +21,7 @@ def answer(
     run_values.put_snapshot(sheet, snapshot)
     table_values.put_plans(sheet, snapshot.plans)
     run_values.put_counted(sheet, counted)
-    try:
-        with service.database.reading() as database:
-            table_values.put_tables(sheet, table_figures(database))
-    except sqlite3.Error:
-        sheet.put("journal_readable", 0)
+    table_values.put_tables(sheet, service.database)
     host_values.put_disks(sheet, {"state": service.state, "images": service.images})
     host_values.put_tasks(sheet, tasks)
     host_values.put_depot(sheet, depot)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from flashferry.service.metrics.exposition import Sheet
-from flashferry.store.service.database import moment_of
-from flashferry.store.service.figures import TableFigures, WaitingPlan
+from flashferry.store.service.database import ServiceDatabase, moment_of
+from flashferry.store.service.figures import TableFigures, WaitingPlan, table_figures
 from flashferry.store.service.images import ImageState
 from flashferry.store.service.jobs import JobKind, Outcome, ScheduleState
 from flashferry.store.service.plans import PlanState
@@ -19,8 +20,16 @@ _JOB_ENDS = ("done", "failed", "cancelled", "dead")
 _OUTCOMES = (Outcome.STARTED, Outcome.MISSED, Outcome.REFUSED)
 
 
-def put_tables(sheet: Sheet, tables: TableFigures) -> None:
+def put_tables(sheet: Sheet, database: ServiceDatabase) -> None:
     """Set the metrics of the service's tables."""
+    try:
+        with database.reading() as reading:
+            _put_figures(sheet, table_figures(reading))
+    except sqlite3.Error:
+        sheet.put("journal_readable", 0)
+
+
+def _put_figures(sheet: Sheet, tables: TableFigures) -> None:
     # All states are exported, zeros too: a series that starts at one never shows an increase.
     for kind in JobKind:
         for state in _JOB_OPEN:

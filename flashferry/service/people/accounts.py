@@ -20,7 +20,6 @@ from flashferry.service.people.sign_in import Passwords
 from flashferry.service.principal import EVERYWHERE, WHOLE_ROLES, Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
-from flashferry.store.service.database import moment
 from flashferry.store.service.people import (
     GivenGrant,
     Person,
@@ -300,7 +299,6 @@ def make_token(
         InvalidRequest, Conflict: A value is not valid, or the user has too many.
     """
     demand_person(actor)
-    now = service.now()
     most_days = service.settings.people.token_s / DAY_S
     if not 0 < len(name.strip()) <= _MOST_NAME or not name.isprintable():
         raise _wrong(
@@ -315,13 +313,13 @@ def make_token(
         person=actor.name,
         name=name.strip(),
         grants=None if limits is None else json.dumps(sorted([one.role.value, one.site] for one in set(limits))),
-        created_at=moment(now),
-        expires_at=moment(now + timedelta(days=days)),
+        created_at=service.moment(),
+        expires_at=service.moment(timedelta(days=days)),
     )
     text = PREFIX + new_secret()
     keep_secret(text, is_random=True)
     with service.database.writing() as database:
-        good = [one for one in tokens_of(database, actor.name) if is_good(one, moment(now))]
+        good = [one for one in tokens_of(database, actor.name) if is_good(one, service.moment())]
         if len(good) >= _MOST_TOKENS:
             raise Conflict(f"expected fewer than {_MOST_TOKENS} tokens, found {len(good)}", hint="Revoke some")
         insert_token(database, row, hash_=digest_of(text))

@@ -15,16 +15,15 @@ from flashferry.model.fleet_plan import PlanWindow
 from flashferry.reports import words
 from flashferry.service.errors import Conflict, InvalidRequest, ServiceError
 from flashferry.service.images.golden import golden_rules
-from flashferry.service.jobs.create import action_of, request_job
+from flashferry.service.jobs.create import action_of
 from flashferry.service.jobs.job_spec import Devices, JobSpec
-from flashferry.service.jobs.submit import ask, asked_before, check_devices
+from flashferry.service.jobs.submit import ask, asked_before, check_devices, request_once
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.eligibility import MOST_BYTES, checked_title, found, image_obstacle, offer
 from flashferry.service.plans.serializers import object_of
 from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
-from flashferry.store.service.answers import Once, keep_answer
-from flashferry.store.service.database import moment
+from flashferry.store.service.answers import Once
 from flashferry.store.service.jobs import Job, JobKind, plan_jobs_to_offer, plans_being_made, set_plan_made
 from flashferry.store.service.people import ACTIVE, grants_of, person
 from flashferry.store.service.plans import window_of
@@ -87,18 +86,16 @@ def make_plan(service: Service, actor: Actor, spec: PlanSpec, once: Once | None 
     )
     check_devices(service, actor, job)
     with service.deciding(actor, action_of(JobKind.PLAN), "plan") as database:
-        if (before := asked_before(database, actor, once)) is not None:
-            return before
-        rules = golden_rules(database, spec.sites) if spec.golden else ""
-        made = request_job(service, database, actor, replace(job, rules=rules))
-        if once is not None:
-            keep_answer(database, actor.name, once, answer=made.job_id, at=service.moment())
-        return made
+
+        def with_rules() -> JobSpec:
+            return replace(job, rules=golden_rules(database, spec.sites)) if spec.golden else job
+
+        return request_once(service, database, actor, once, with_rules)
 
 
 def being_made(service: Service, database: sqlite3.Connection, actor: Actor) -> list[Job]:
     """Return the visible plan jobs of the last day that are running or failed, newest first."""
-    since = moment(service.now() - _SHOWN)
+    since = service.moment(-_SHOWN)
     return [job for job in plans_being_made(database, since) if actor.may(Role, job.sites)]
 
 
