@@ -97,6 +97,7 @@ def _inventory(service: Service) -> Inventory | None:
 def _read(given: str) -> Inventory | None:
     """Return the inventory in a folder; None for one of another system. Raises `ConfigInvalid`."""
     if given == SAMPLE:
+        # Late: nornir is slow to import.
         from inventory.load import sample_directory
 
         folder = sample_directory()
@@ -118,6 +119,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
 @lru_cache(maxsize=4)
 def _opened(folder: Path, stamps: tuple[tuple[int, ...], ...]) -> Inventory:  # noqa: ARG001 -- part of the key
     """Return the inventory in a folder; cached by the time stamps of its files. Raises `ConfigInvalid`."""
+    # Late: nornir is slow to import.
     from inventory.load import open_inventory
 
     return open_inventory(folder).inventory

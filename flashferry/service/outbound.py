@@ -125,6 +125,7 @@ def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes
     Raises:
         NoAnswer: No answer in time, a longer or compressed one, or the address is not valid.
     """
+    # Late: httpx is slow to import.
     import httpx
 
     headers = {"Accept-Encoding": "identity", **request.headers}

@@ -266,6 +266,7 @@ def _send_teams(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, no
 
 def _post(url: str, post: Post) -> None:
     """Send a POST. Raises `NotSent` unless the answer is a success."""
+    # Late: httpx is slow to import.
     import httpx
 
     headers = {

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 
 from flashferry.core.codec import to_json
 from flashferry.model.states import NOT_DONE, Phase
+from flashferry.reports.as_html import device_section
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.errors import NotFound
@@ -110,7 +111,6 @@ def run(
 def device(request: Request, run_id: str, host: str, service: TheService, actor: TheActor) -> object:
     """Return a device of a run: its state, the steps with evidence, and graphs of its copies."""
     # Late: reports import transports and platforms, which would slow the service's start.
-    from flashferry.reports.as_html import device_section
     from flashferry.reports.build import build_report, report_author
     from flashferry.reports.speeds import speeds_before
 

@@ -163,6 +163,7 @@ class Provider:
         return token
 
     def _claims(self, token: str, nonce: str) -> Mapping[str, object]:
+        # Late: slow to import, and needed only with a provider.
         from joserfc import jwt
         from joserfc.errors import JoseError
 
@@ -289,6 +290,7 @@ def provider_of(service: Service, *, callback: str) -> Provider | None:
 
 
 def _client() -> httpx.Client:
+    # Late: slow to import, and needed only with a provider.
     import httpx
 
     return httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
@@ -310,6 +312,7 @@ def _leads_to(url: str, scheme: str) -> bool:
 
 def _judged_keys(document: Mapping[str, object]) -> KeySet:
     """Return the signing keys of a JWK set; unusable ones are ignored (RFC 7517, 5). Raises `ProviderFailed`."""
+    # Late: slow to import, and needed only with a provider.
     from joserfc.errors import JoseError
     from joserfc.jwk import KeySet
 
