@@ -35,16 +35,13 @@ _TYPED_BANNER = re.compile(
     r"(?P<delimiter>[^\sA-Za-z0-9^\x03])(?P<rest>.*)"
 )
 """A banner with a delimiter as it was typed, in a file that was not printed by a device."""
-
 _MACRO = re.compile(r"macro name \S+\s*")
 _SCRIPT = re.compile(r"macro auto \S.*\{")
 _DELIMITER = re.compile(r"(?:.*\s)?(?P<delimiter>[^\w\s!{}]|\^[A-Z])")
 """A line whose last or only word is a single punctuation character."""
-
 _GLUED = re.compile(r"(?<!\S)(?:\^C|\x03)(?=\S)")
 _QUOTES = re.compile(r"[|\"']|\bregex")
 """In a line with one of these `^C` starts a regular expression."""
-
 _HAS_QUIT = re.compile(r"certificate|\bkey|crypto", re.IGNORECASE)
 _LONGEST_END = len("quit")
 _END_WORDS = frozenset({"}", "@", "quit", "^C", "\x03"})
@@ -181,7 +178,7 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
 
 
 def _may_open_text(line: str) -> bool:
-    """Return whether a line can start a text: it ends with a brace, or matches a pattern that ends texts."""
+    """Return whether a line contains a word that can start a text, which `_end_of_text` then decides."""
     # Fast path: nearly every line has none of these words, so no expression is tried.
     return (
         "^C" in line

@@ -23,7 +23,6 @@ class Row:
 
 
 RowT = TypeVar("RowT", bound=Row)
-
 _kinds: list[type[Row]] = []
 
 

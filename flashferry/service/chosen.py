@@ -12,7 +12,6 @@ from flashferry.model.policy import PlanSettings, at_the_start, carried, with_th
 from flashferry.model.setting import Setting
 
 Body = TypeVar("Body", bound=BaseModel)
-
 WITH_THE_PLAN, AT_THE_START = with_the_plan(), at_the_start()
 
 

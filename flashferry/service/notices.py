@@ -20,7 +20,6 @@ from flashferry.store.service.database import moment_of
 from flashferry.store.service.hooks import OutboxRow, hooks, put_out, reminders, set_reminder
 
 SCHEMA = "flashferry.notice/1"
-
 AGAIN_AFTER = timedelta(hours=1)
 """A lasting state is announced again after so long."""
 

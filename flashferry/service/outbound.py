@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
-
 MOST_THREADS = 8
 """Threads of one kind."""
 MOST_WAITING = 100

@@ -22,7 +22,6 @@ class Role(StrEnum):
 
 WHOLE_ROLES = frozenset({Role.AUDITOR, Role.ADMIN})
 """Roles without sites, given everywhere or not at all."""
-
 ANY_ROLE = frozenset(Role)
 """All roles: each allows reading."""
 
@@ -75,6 +74,5 @@ class Actor:
 
 ANONYMOUS = "anonymous"
 """Name of unidentified callers in the audit; no account has it."""
-
 SYSTEM = Actor(name="system", via=Via.SYSTEM)
 """The service itself, as it is named in the audit."""

@@ -1,6 +1,6 @@
 """Visibility of runs and jobs: a caller sees those at the caller's sites, limited to devices there.
 
-One rule for pages, API, streams, reports and jobs. A job's output cannot be split by site, so seeing it needs all its
+One rule for pages, API, streams, reports and jobs. A job's output cannot be split by site, so reading it needs all its
 sites; so does steering, with the role at each.
 """
 

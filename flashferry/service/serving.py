@@ -57,9 +57,7 @@ TASKS = (
     PeriodicTask(name="job-folders", every_s=3600.0, run=tidying.tidy),
 )
 """The background tasks of all subjects, with their intervals in seconds."""
-
 _LOG = logging.getLogger("flashferry.service")
-
 LOCK = "service.lock"
 _GRACE_S = 1
 _TASKS_GRACE_S = 0.5
@@ -212,7 +210,7 @@ class _Server(uvicorn.Server):
 
 
 def _in_our_words(record: logging.LogRecord) -> bool:
-    """Return whether to log a line of uvicorn; rewrites one that any client can cause."""
+    """Log filter: replace uvicorn's line about a request that is not HTTP, which any client can cause, by our own."""
     if record.msg != _NO_HTTP:
         return True
     _LOG.info("a request was refused that is no HTTP: TLS spoken to a port without it, say")

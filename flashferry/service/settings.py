@@ -168,7 +168,6 @@ class ServiceSettings:
 
 
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
-
 """Where systemd puts the credentials of a unit (systemd.exec(5), CREDENTIALS)."""
 
 

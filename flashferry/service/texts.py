@@ -24,7 +24,6 @@ LONGEST_PASSWORD = 1024
 MOST_NAMES = 10_000
 """Entries of a list."""
 LARGEST = 2**63 - 1
-
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 

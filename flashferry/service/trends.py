@@ -15,7 +15,6 @@ from flashferry.store.history import Measurement
 
 MOST_DAYS = 60
 """Days in the graph of the fleet."""
-
 MOST_COPIES = 60
 """Latest copies in a device's graph."""
 

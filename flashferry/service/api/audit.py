@@ -15,7 +15,6 @@ from flashferry.service.texts import LARGEST
 from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
-
 MOST = 1000
 _BATCH = 500
 

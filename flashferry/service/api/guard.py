@@ -31,21 +31,13 @@ from flashferry.service.service import Service
 from flashferry.service.texts import LONGEST_PROSE, why_unfit
 
 FIELD = "csrf"
-
 """The field of every form that changes something."""
-
 HEADER = "x-csrf-token"
-
 """The same for scripts, which send no form."""
-
 _MOST_AHEAD_BYTES = 256 << 10
-
 _LONGEST_NEXT = 2000
-
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-
 _AGAIN = "Load the page again, and send it from there"
 
 
@@ -184,9 +176,7 @@ def _refused(sentence: str) -> ServiceError:
 
 
 REFUSED = "access.refused"
-
 RECHECK_S = 15.0
-
 """How often access is checked again while an answer is streamed, seconds."""
 
 

@@ -17,7 +17,6 @@ from flashferry.service.texts import Name, Names
 from flashferry.store.service import hooks as rows
 
 router = APIRouter(prefix="/api/v1/hooks", tags=["hooks"])
-
 MOST_NOTICES = 100
 
 

@@ -28,7 +28,6 @@ from flashferry.store.service.images import StoredImage, golden_images
 from flashferry.store.service.images import images as stored_images
 
 router = APIRouter(prefix="/api/v1", tags=["images"])
-
 _BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": {}}}}
 
 

@@ -22,7 +22,6 @@ from flashferry.service.known_names import with_devices
 from flashferry.service.plans.planning import begin
 from flashferry.service.principal import EVERYWHERE, Actor, Role
 from flashferry.service.run_visibility import job_seen, latest_seen, seen_job, sees_all_of
-from flashferry.service.service import Service
 from flashferry.service.texts import Name, Names, Prose
 from flashferry.store.service.jobs import Job, JobKind
 
@@ -167,7 +166,9 @@ def accepted(response: Response, job: Job) -> dict[str, object]:
     return job_json(job)
 
 
-def _spec(service: Service, actor: Actor, kind: JobKind, requested: DeviceSelection, words: tuple[str, ...]) -> JobSpec:
+def _spec(
+    service: TheService, actor: Actor, kind: JobKind, requested: DeviceSelection, words: tuple[str, ...]
+) -> JobSpec:
     """Return the specification of a job. Raises `InvalidRequest` for an unknown transport."""
     if requested.transport:
         words = (*words, "--transport", _checked_transport(requested.transport))

@@ -18,7 +18,6 @@ from flashferry.store.fleet_view import device_runs, known_devices
 from flashferry.store.history import History, Measurement
 
 router = APIRouter(prefix="/api/v1", tags=["runs"])
-
 MOST_OF_ONE = 2000
 """Copies of one device, the newest."""
 MOST_OF_EACH = 100

@@ -110,25 +110,15 @@ def _no_form() -> ServiceError:
 
 
 MOST_PUBLIC_BYTES = 64 * 2**10
-
 """Limit for callers who are not signed in."""
-
 BODY_S = 30.0
-
 """Time for a body, plus a second for each `LEAST_RATE` bytes that arrived."""
-
 LEAST_RATE = 64 * 2**10
-
 """Bytes per second."""
-
 BYTES_PER_VALUE = 16
-
 """Limit of values: one per this many bytes of the byte limit; our own plans have some 18 bytes a value."""
-
 _VALUE_SIGNS = {b",": 1, b"[": 1, b"&": 1, b"{": 4}
-
 """Separators of values, and how many each counts for."""
-
 _PAUSE_S = 10
 
 
@@ -148,11 +138,8 @@ class Quota:
 
 
 SIGNED_IN = Quota(most_bytes=64 * 2**20, share_bytes=MOST_PLAN_BYTES + 4 * 2**20, first_bytes=MOST_BODY_BYTES)
-
 """Signed-in users, each counted by name."""
-
 OTHERS = Quota(most_bytes=8 * 2**20, share_bytes=2**20)
-
 """All others, counted by address. The two quotas are apart, so that neither can block the other."""
 
 

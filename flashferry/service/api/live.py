@@ -14,7 +14,6 @@ from flashferry.service.live.stream import Place, Streams, tail
 from flashferry.service.run_visibility import sites_of
 
 router = APIRouter(prefix="/api/v1")
-
 _MOST_RUNS = 20
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}

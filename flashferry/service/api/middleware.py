@@ -21,7 +21,6 @@ POLICY = (
     "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'self'; frame-ancestors 'none'; "
     "img-src 'self' data:"
 )
-
 """No inline scripts, no inline style."""
 
 ALWAYS = {
@@ -36,7 +35,6 @@ ALWAYS = {
 }
 
 TRANSPORT = "max-age=31536000"
-
 """How long browsers insist on HTTPS."""
 
 
@@ -68,11 +66,8 @@ class SecurityHeaders:
 
 
 LOG = logging.getLogger("flashferry.service.access")
-
 _TOKEN = re.compile(r"ffy_[A-Za-z0-9_-]+")
-
 _KEPT = "/:@!$&'()*+,;=~-._"
-
 _LONGEST = 400
 
 

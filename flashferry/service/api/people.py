@@ -17,7 +17,6 @@ from flashferry.service.texts import MOST_NAMES, Name, Password, Prose
 from flashferry.store.service import people as rows
 
 router = APIRouter(prefix="/api/v1/users", tags=["people"])
-
 Grants = Annotated[list[GrantBody], Field(max_length=MOST_NAMES)]
 
 

@@ -25,10 +25,8 @@ from flashferry.store.service.plans import plans as stored_plans
 from flashferry.store.service.plans import text_of
 
 router = APIRouter(prefix="/api/v1/plans", tags=["plans"])
-
 waves = APIRouter(prefix="/api/v1/runs", tags=["runs"])
 """Waves of runs, approved for the plan that was read."""
-
 _PLAN = {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}
 
 

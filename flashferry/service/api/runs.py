@@ -27,7 +27,6 @@ from flashferry.store.control_requests import SteerKind
 from flashferry.store.service.jobs import jobs_of_run
 
 router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
-
 _MOST = 200
 _PART = "devices at sites that the requester of this report may not see are left out"
 

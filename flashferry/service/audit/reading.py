@@ -34,7 +34,6 @@ from flashferry.store.service.database import moment
 from flashferry.store.service.hooks import forget_delivered
 
 OUTCOMES = ("asked", "done", "refused", "failed")
-
 COLUMNS = ("seq", *(one.name for one in fields(AuditEntry)), "previous", "hash")
 
 
@@ -120,12 +119,10 @@ def _moment(text: str, what: str, *, is_end: bool = False) -> str:
 
 
 MOST_FAULTS = 20
-
 ACTION = "audit.head"
 
 
 _DAY = len("2026-11-22")
-
 _OUTBOX_KEPT = timedelta(days=30)
 
 

@@ -25,27 +25,18 @@ from flashferry.service.client.values import RemoteDevice, RemoteJob, RemotePlan
 from flashferry.store.control import ControlRequest
 
 T = TypeVar("T")
-
 MOST_BYTES = 16 << 20
-
 """Largest answer."""
-
 MOST_DOCUMENT_BYTES = 256 << 20
-
 """Largest document of a verb: a run of hundreds of devices has its samples in it."""
 
 PASSING = frozenset(
     {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 )
-
 """Statuses that may be over in a moment."""
-
 _MOST_WORDS = 600
-
 _OTHER_RELEASE = "Is that a flashferry service, and of the same release as this command line?"
-
 _PROBLEM = "application/problem+json"
-
 _ENCODED = "content-encoding"
 
 
@@ -241,33 +232,19 @@ def _status(answer: Answer) -> str:
 
 
 PREFIX = "/api/v1"
-
 PATIENCE_S = 30.0
-
 """How long a request is repeated where that is safe."""
-
 _FIRST_PATIENCE_S = 3.0
-
 """Until a service has answered once: the address may be wrong."""
-
 _CONNECT_S = 10.0
-
 _READ_S = 30.0
-
 _WHOLE_S = 300.0
-
 """Limit for a whole answer."""
-
 _SILENCE_S = 45.0
-
 """Limit for silence of a stream: a service sends something each 15 s."""
-
 _PAUSE_S = 0.5
-
 _LONGEST_PAUSE_S = 5.0
-
 _LAST = 200
-
 Query = Mapping[str, str | int | Sequence[str]]
 
 

@@ -22,7 +22,6 @@ MOST_LINE_BYTES = 1 << 20
 """Limit of a line; an event has some hundred bytes."""
 MOST_DEVICES = 50_000
 """More devices than any run has."""
-
 _MOST_ID = 200
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 _IN_PASSING = 1

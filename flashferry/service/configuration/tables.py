@@ -37,13 +37,9 @@ from flashferry.service.settings import (
 )
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
 """Hosts that need no TLS."""
-
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
-
 _TEMPLATE = re.compile(r"[A-Za-z0-9:_.\\-]+@\.service")
-
 """A systemd template without an instance: systemd.unit(5)."""
 
 
@@ -552,5 +548,4 @@ SECTIONS: Mapping[str, Sequence[Key]] = {
     "metrics": METRICS,
     "log": LOG,
 }
-
 """All keys by section, for the documentation; `[sites]` maps a name to a text each."""

@@ -43,15 +43,10 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
 SIGNATURE = "X-Flashferry-Signature"
-
 TIMESTAMP = "X-Flashferry-Timestamp"
-
 APP_NAME = "flashferry"
-
 _FACILITY_AUDIT, _FACILITY_LOCAL0 = 13, 16
-
 _ERROR, _WARNING, _INFORMATIONAL = 3, 4, 6
-
 _ERRORS = frozenset({NoticeKind.RUN_DEAD, NoticeKind.NOT_RESTORED})
 
 _WARNINGS = frozenset(
@@ -64,9 +59,7 @@ _WARNINGS = frozenset(
 )
 
 _LONGEST_FACT = 200
-
 _LONGEST_SUBJECT = 150
-
 _SHOWN_FACTS = 10
 
 
@@ -179,25 +172,15 @@ def _json_post(document: Mapping[str, object]) -> Post:
 
 
 CONNECT_S, ANSWER_S = 5.0, 10.0
-
 WHOLE_S = 30.0
-
 """Limit of one attempt by HTTP or mail."""
-
 MOST_MAIL_BYTES = 65_536
-
 """Limit of a mail server's answers in one connection."""
-
 REFUSAL_S = 0.5
-
 """How long a TLS receiver has for an alert; most send nothing."""
-
 SYSLOG_PORTS = {"udp": 514, "tcp": 601, "tls": 6514}
-
 MOST_UDP_BYTES = 8192
-
 _AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
-
 _REDIRECTS = range(300, 400)
 
 

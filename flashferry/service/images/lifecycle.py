@@ -39,9 +39,7 @@ from flashferry.store.service.database import moment_of
 from flashferry.store.service.images import FOLDER, ImageState, Published, StoredImage
 
 LONGEST_REASON = 2000
-
 _AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.APPROVED, ImageState.MISMATCH)
-
 _Change = Callable[[sqlite3.Connection, StoredImage], StoredImage]
 
 
@@ -257,7 +255,6 @@ def _named(name: str, names: list[str]) -> ServiceError:
 
 
 _AT_ONCE = 10_000
-
 _OBJECT = "published:hashes"
 
 
@@ -331,11 +328,8 @@ _LOG = logging.getLogger("flashferry.service.images")
 
 
 REST_S = 10.0
-
 """A file is imported after so many seconds without a write: it may still be being copied."""
-
 _LEAST_QUIET_S = 86400.0
-
 _IN_FOLDER = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.APPROVED)
 
 

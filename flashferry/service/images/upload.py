@@ -43,10 +43,8 @@ from flashferry.store.service.images import ImageState, StoredImage
 
 MOST_AT_ONCE = 20
 """With so many uploads, a user who has one among them announces no other."""
-
 MOST_OF_A_PERSON = 5
 """Uploads of one user; together at most as many bytes as one image may have."""
-
 _AGAIN = "Continue from the offset in this answer"
 
 

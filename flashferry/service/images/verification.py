@@ -19,11 +19,8 @@ from flashferry.service.service import Service
 from flashferry.store.service.images import ImageState, Published, StoredImage, image_of, images
 
 MOST_PUBLISHED_BYTES = 256 << 20
-
 """Limit of a file of published hashes, of the tar in it, and of the CSV in that."""
-
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,119}", re.ASCII)
-
 _PART = ".part"
 
 _BESIDE = {
@@ -31,7 +28,6 @@ _BESIDE = {
     ImageState.MISMATCH: (".refused", ""),
     ImageState.HIDDEN: (".hidden", ""),
 }
-
 """Folder below that of images, and suffix, for states in which the file must not be served."""
 
 

@@ -15,15 +15,10 @@ from flashferry.service.settings import RunSettings
 from flashferry.store.service.jobs import JobKind
 
 _IMAGE = re.compile(r"[A-Za-z0-9][\w.+-]{0,254}", re.ASCII)
-
 _SITE = "site"
-
 _WITH_EVENTS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
-
 SELECTS = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.READY, JobKind.PLAN})
-
 """Kinds whose devices are selected by name, group, filter and site."""
-
 _OF_A_FLEET = SELECTS | {JobKind.STAGE}
 
 _VERBS = {

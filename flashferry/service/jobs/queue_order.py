@@ -10,27 +10,16 @@ from flashferry.service.jobs.job_spec import SELECTS
 from flashferry.store.service.jobs import Job, JobKind
 
 MOST_SERVING = 8
-
 """Serving jobs at once with a depot."""
-
 MOST_TESTING = 4
-
 """Of those, speed tests and checks; the other slots are kept for runs."""
-
 MOST_CHECKING = 4
-
 """Jobs at once that do not serve."""
-
 MOST_OF_A_PERSON = 20
-
 """Queued jobs of one user that need no approval."""
-
 _NEEDS_NO_APPROVAL = SELECTS
-
 _TESTS = frozenset({JobKind.PROBE, JobKind.CHECK})
-
 _SERVES = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE, JobKind.NIGHTLY})
-
 _REACH = "--reach"
 
 

@@ -6,11 +6,10 @@ import sqlite3
 
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.service.entered_text import checked_comment, sites_text
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, ServiceError, not_delivered
 from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.submit import ask
-from flashferry.service.plans.deciding import checked_comment
-from flashferry.service.plans.eligibility import sites_text
 from flashferry.service.principal import Actor, Role
 from flashferry.service.run_visibility import seen_job, seen_run, sites_of_run
 from flashferry.service.service import Service

@@ -21,7 +21,6 @@ from flashferry.store.service.jobs import Job, job_of
 from inventory.selection import Selection
 
 MOST_KEY = 200
-
 """Characters of an `Idempotency-Key`."""
 
 

@@ -49,17 +49,11 @@ from flashferry.store.service.plans import plan_of, text_of
 from flashferry.store.tables import held_devices, run_of_job, run_row, wishes_of
 
 RECOVERY_PAUSES_S = (0.0, 10.0, 60.0, 300.0)
-
 """Pauses before each recovery: a device may be unreachable for a while. Then people are needed."""
-
 CARED_FOR_S = 24 * 3600.0
-
 """How long after its death a job is followed up."""
-
 RUNS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
-
 """Kinds that change devices."""
-
 _GOES_ON = frozenset({JobKind.STAGE, JobKind.RESUME})
 
 
@@ -229,9 +223,7 @@ def _facts(job: Job) -> dict[str, object]:
 
 
 _SYSTEMCTL_S = 20.0
-
 _DEPOT = "--depot"
-
 _HAVE_A_PLAN = frozenset({JobKind.STAGE, JobKind.DRY_RUN})
 
 
@@ -319,15 +311,10 @@ _LOG = logging.getLogger("flashferry.service.jobs")
 
 
 _ANSWERS_KEPT_S = 7 * 24 * 3600.0
-
 _FORGETS_EVERY_S = 3600.0
-
 _BEGINS_WITHIN_S = 120.0
-
 """A process that did not claim its job by then will not: systemd refused its unit, or the disk is full."""
-
 _STOPPED = "its process {pid} was stopped by a signal; 'kill -CONT {pid}' continues it"
-
 Starter = Callable[[Service, Job], "subprocess.Popen[bytes] | None"]
 
 

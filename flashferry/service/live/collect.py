@@ -21,13 +21,10 @@ from flashferry.store.status import FollowedRun, LostDevice, RunState, RunStatus
 
 NIGHT_S = 12 * 3600.0
 """A run that started longer ago no longer belongs to tonight, unless it is live or not restored."""
-
 LATEST_RUNS = 30
 """Runs in a snapshot; those that hold a device come on top."""
-
 _WRITERS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
 """Jobs whose process writes the events of a run."""
-
 _NO_FORECAST = Forecast()
 
 

@@ -14,10 +14,8 @@ from flashferry.service.live.snapshot import DeviceActivity, EventView
 
 BEGIN_BYTES = 1 << 20
 """Read first from the end: with 500 devices the last minute, and each reports every ten seconds."""
-
 _MOST_BYTES = 16 << 20
 """Backlog after which reading continues near the end."""
-
 _LAST_STEPS = {"probe": "probe"}
 
 

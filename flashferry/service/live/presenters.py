@@ -21,9 +21,7 @@ from flashferry.service.notices import key_of_unrestored
 from flashferry.store.status import RunState
 
 Row = Mapping[str, "Cell"]
-
 Table = Mapping[str, Row]
-
 Board = Mapping[str, Table]
 
 
@@ -99,7 +97,6 @@ def _wire(row: Row) -> dict[str, str | list[str]]:
 
 
 _NAMED = 3
-
 """Devices named in a sentence."""
 
 
@@ -128,7 +125,6 @@ _ENDS = {
     Phase.REFUSED: Urgency.REFUSED,
     Phase.INTERRUPTED: Urgency.INTERRUPTED,
 }
-
 """Ends that need attention, each with a sentence of its own."""
 
 
@@ -284,9 +280,7 @@ _URGENT_WORDS = {
 }
 
 _HOLDS = {"paused": ("paused", "warn"), "stopping": ("stopping", "warn"), "waiting": ("waits for approval", "warn")}
-
 _NONE = Cell(DASH, "quiet")
-
 _SITELESS = "no site"
 
 

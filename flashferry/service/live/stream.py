@@ -18,15 +18,10 @@ from flashferry.store.reader import RunState
 from flashferry.store.service.database import moment
 
 EVERY_S = 1.0
-
 _LEAST_REST = 4.0
-
 """Reading takes at most a fifth of a processor: expensive snapshots are read less often."""
-
 LIFE_S = 300.0
-
 """Duration of a stream; clients reconnect and are authorised again."""
-
 TONIGHT = "tonight"
 
 
@@ -167,11 +162,8 @@ class Streams:
 
 
 STILL_HERE_S = 15.0
-
 """After so long without a line a comment is sent, so that proxies keep the stream."""
-
 _POLL_S = 0.5
-
 _AT_ONCE_BYTES = 256 * 1024
 
 

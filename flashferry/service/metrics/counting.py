@@ -20,11 +20,8 @@ from flashferry.store.tables import EndedCopy
 from inventory.transport_policy import NAMES
 
 MOST_NAMED = 50
-
 """Unrestored devices with a series each; the gauge beside it counts all."""
-
 COPY_RATE_BUCKETS = (31_250, 62_500, 125_000, 250_000, 625_000, 1_250_000, 2_500_000, 6_250_000, 12_500_000, 62_500_000)
-
 """A quarter of 1 Mbit/s, a half, 1, 2, 5, 10, 20, 50, 100, 500."""
 
 
@@ -104,9 +101,7 @@ OF_HOST = (
 )
 
 METRICS = {one.name: one for one in (*OF_RUNS, *OF_COPIES, *OF_TABLES, *OF_HOST)}
-
 """All, by name; besides those of the process, as Prometheus' client has them (`process_start_time_seconds`, ...)."""
-
 DELIVERED = "delivered"
 
 
@@ -132,7 +127,6 @@ class Copies:
 
 
 Alike = tuple[str, str, bool, str, str]
-
 """Site, transport, whether tuned, outcome, verdict."""
 
 

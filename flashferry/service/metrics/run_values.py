@@ -26,7 +26,6 @@ _BY_JOURNAL: Mapping[str, str] = {
     State.VERIFIED: "restoring",
     State.RESTORED: "restoring",
 }
-
 """Activity by the journal's last state, for runs without events."""
 
 

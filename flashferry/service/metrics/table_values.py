@@ -14,9 +14,7 @@ from flashferry.store.service.jobs import JobKind, Outcome, ScheduleState
 from flashferry.store.service.plans import PlanState
 
 _JOB_OPEN = ("queued", "starting", "running")
-
 _JOB_ENDS = ("done", "failed", "cancelled", "dead")
-
 _OUTCOMES = (Outcome.STARTED, Outcome.MISSED, Outcome.REFUSED)
 
 

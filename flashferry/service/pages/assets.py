@@ -15,7 +15,6 @@ from flashferry.reports.graphs import GRAPH_STYLE
 from flashferry.service.errors import NotFound
 
 router = APIRouter()
-
 _FOLDER = "templates.service"
 _KINDS = {
     "icon.svg": "image/svg+xml",

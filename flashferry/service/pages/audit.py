@@ -16,7 +16,6 @@ from flashferry.service.pages.frame import view_page
 from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries, last
 
 router = APIRouter()
-
 MOST = 100
 _TONES = {"asked": "", "done": "", "refused": "warn", "failed": "bad"}
 _Text = Annotated[str, Query(max_length=200)]

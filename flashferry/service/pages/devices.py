@@ -28,7 +28,6 @@ from flashferry.store.history import History
 from flashferry.store.service.jobs import Job
 
 router = APIRouter(include_in_schema=False)
-
 _ALL, _ATTENTION, _NOT_RESTORED = "all", "needs attention", "not restored"
 _STATES = (_ALL, NEVER_CHECKED, _ATTENTION, _NOT_RESTORED)
 Words = Annotated[str, Query(max_length=200)]

@@ -35,7 +35,6 @@ from flashferry.service.principal import Actor, Via
 from flashferry.service.site_centre import has_centre
 
 _UNFILLED = frozenset({"hidden", "password", "file", "submit"})
-
 """Inputs that are never filled again: secrets, files, and the form's token."""
 
 
@@ -157,9 +156,7 @@ def _tag(name: str, attrs: Mapping[str, str | None]) -> str:
 
 
 Given = ParamSpec("Given")
-
 _FOLDER = "templates.service"
-
 _ASKED = "request_of_the_page"
 
 _HEADINGS = {
@@ -168,7 +165,6 @@ _HEADINGS = {
     HTTPStatus.INTERNAL_SERVER_ERROR: "Unexpected error",
     HTTPStatus.SERVICE_UNAVAILABLE: "Not available now",
 }
-
 """Headings of error pages; "Not done" for all others."""
 
 NAVIGATION = (
@@ -184,7 +180,6 @@ NAVIGATION = (
     ("Audit", "/audit"),
     ("Admin", "/admin"),
 )
-
 """In this order; pages without a route, or that the caller may not open, are left out, as is Sites without a centre."""
 
 

@@ -24,7 +24,6 @@ from flashferry.service.texts import FormName, FormNames
 from flashferry.store.service.database import moment
 
 router = APIRouter(include_in_schema=False)
-
 _HOOKS = "/admin/hooks"
 
 

@@ -35,7 +35,6 @@ from flashferry.store.service.images import ImageState, StoredImage, golden_imag
 from flashferry.store.service.images import images as stored_images
 
 router = APIRouter(include_in_schema=False)
-
 _PATH = "/images"
 _TONES = {
     ImageState.UPLOADING: "",

@@ -18,7 +18,6 @@ from flashferry.service.texts import FormProse
 from flashferry.store.service.jobs import Job, JobKind, JobState, jobs_after
 
 router = APIRouter(include_in_schema=False)
-
 PAGE_JOBS = 50
 """Jobs on a page of the list."""
 _TITLES = {

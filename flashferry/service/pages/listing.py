@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 Row = TypeVar("Row")
-
 PAGE_ROWS = 100
 """Rows of a table on a page."""
 

@@ -11,13 +11,14 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
+from flashferry.service.entered_text import sites_text
 from flashferry.service.images.verification import usable_images
 from flashferry.service.known_names import operated_sites
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.jobs import job_row
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb, approve_wave
-from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in, sites_text
+from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in
 from flashferry.service.plans.obstacles import obstacles
 from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_plan
 from flashferry.service.plans.serializers import plan_json
@@ -29,7 +30,6 @@ from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans
 
 router = APIRouter(include_in_schema=False)
-
 _PATH = "/plans"
 _TONES = {PlanState.DRAFT: "warn", PlanState.APPROVED: "good", PlanState.DENIED: "bad", PlanState.WITHDRAWN: ""}
 

@@ -30,10 +30,8 @@ from flashferry.store.stored_run import read_run
 from inventory.transport_policy import USUAL
 
 router = APIRouter()
-
 PAGE_RUNS = 30
 """Runs on a page."""
-
 _STATES = ("all", "not restored", *(phase.label for phase in Phase))
 FORMS = ("html", "json", "csv", "xml")
 """Formats of a report."""
@@ -48,7 +46,6 @@ _COLUMNS: Mapping[str, Callable[[DeviceNow], Any]] = {
     "left": lambda one: one.left_bytes / one.rate_bytes_per_s if one.rate_bytes_per_s else 0.0,
 }
 """What each column is sorted by."""
-
 Number = Annotated[int, Query(ge=1, le=10_000)]
 Words = Annotated[str, Query(max_length=200)]
 

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.entered_text import sites_text
 from flashferry.service.errors import InvalidRequest
 from flashferry.service.pages.frame import link, view_page
-from flashferry.service.plans.eligibility import sites_text
 from flashferry.service.principal import ANY_ROLE, Role
 from flashferry.service.schedules import scheduler
 from flashferry.service.schedules.calendar import HINT
@@ -24,7 +24,6 @@ from flashferry.store.service.plans import PlanState
 from flashferry.store.service.plans import plans as stored_plans
 
 router = APIRouter(include_in_schema=False)
-
 _PATH = "/schedules"
 _TONES = {ScheduleState.ACTIVE: "good", ScheduleState.HELD: "warn", ScheduleState.ENDED: ""}
 _STEPS = {

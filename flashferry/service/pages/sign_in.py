@@ -25,7 +25,6 @@ from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword
 
 router = APIRouter(include_in_schema=False)
-
 CALLBACK = "/login/oidc/callback"
 _STARTED = "-oidc"
 _ABOUT, _SIGN_IN = "what the provider says of itself", "sign-in at the provider"

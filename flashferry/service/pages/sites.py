@@ -21,7 +21,6 @@ from flashferry.store.sites.agents import Fetching
 from flashferry.store.sites.runs import OPEN, PartState
 
 router = APIRouter()
-
 _CLOCK_S = 0.5
 """Smaller deviations are not errors: they include the delay of the network."""
 _PART_TONES = {PartState.REFUSED: "bad", PartState.RUNNING: "good", PartState.HELD: "warn"}

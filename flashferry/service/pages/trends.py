@@ -16,7 +16,6 @@ from flashferry.service.trends import fleet_graph, site_speeds
 from flashferry.store.history import History
 
 router = APIRouter(include_in_schema=False)
-
 SHOWN_NIGHTS = 30
 
 

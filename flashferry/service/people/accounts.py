@@ -32,13 +32,9 @@ from flashferry.store.service.people import (
 )
 
 DISABLED = "disabled"
-
 MAPPED = frozenset({"oidc", "header"})
-
 """Givers of roles that follow from groups."""
-
 _SITE = re.compile(r"[^\x00-\x20\x7f@,]{1,64}")
-
 _MOST_TEXT = 200
 
 
@@ -260,15 +256,10 @@ def _wrong(sentence: str, hint: str) -> ServiceError:
 
 
 PREFIX = "ffy_"
-
 """Recognisable for people and for secret scanners."""
-
 DAY_S = 86400.0
-
 _MOST_NAME = 100
-
 _MOST_TOKENS = 50
-
 """Active tokens of one user."""
 
 

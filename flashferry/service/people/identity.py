@@ -105,15 +105,10 @@ def drop_cookie(response: Response, settings: ServiceSettings) -> None:
 
 
 TOUCH_S = 60.0
-
 """How often the last use of a session or token is stored."""
-
 CLOCK_SLACK_S = 300.0
-
 """A clock set back by less ends no session."""
-
 _FOR_EVER = "9999-12-31T00:00:00.000Z"
-
 _SIGN_IN = "Sign in, or send 'Authorization: Bearer' with a token"
 
 

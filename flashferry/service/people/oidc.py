@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from joserfc.jwk import KeySet
 
 T = TypeVar("T")
-
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 STARTED_S = 600
 """Time for the sign-in at the provider."""

@@ -27,9 +27,7 @@ from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment, moment_of
 
 MOST_TRACKED = 10_000
-
 _HOME_BITS = 64
-
 """Prefix of IPv6 that belongs to one customer."""
 
 
@@ -88,13 +86,9 @@ def network_of(address: str) -> str:
 
 
 MOST_CHARACTERS = 256
-
 MOST_AT_ONCE = 1
-
 MOST_WAITING = 7
-
 """Threads that wait for a hash; more are refused."""
-
 _NO_ACCOUNT = "the password of no account"  # hashed once per process
 
 
@@ -176,17 +170,11 @@ def _will_not_do(sentence: str) -> ServiceError:
 
 
 FIRST_WINDOW_S = 60.0
-
 LAST_WINDOW_S = 3600.0
-
 MOST_KEPT = 1024
-
 """Kinds of refusals counted at once; the oldest is written and dropped for a new one."""
-
 BUCKET = 60
-
 """Entries that an actor may cause at once, then one each `REFILL_S`."""
-
 REFILL_S = 60.0
 
 
@@ -287,9 +275,7 @@ class DenialLog:
 
 
 FAILED = "login.failed"
-
 _WRONG = "that name and password are not those of an account"
-
 _AGAIN = "Check both; after {} wrong ones in a row the name is locked for {:.0f} min"
 
 

@@ -9,9 +9,10 @@ from typing import Literal
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.reports import words
+from flashferry.service.entered_text import checked_comment, sites_text
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, not_delivered
 from flashferry.service.notices import NoticeKind, announce
-from flashferry.service.plans.eligibility import approval_obstacle, found, image_obstacle, resume_obstacle, sites_text
+from flashferry.service.plans.eligibility import approval_obstacle, found, image_obstacle, resume_obstacle
 from flashferry.service.plans.serializers import object_of
 from flashferry.service.principal import Actor, Role
 from flashferry.service.run_visibility import seen_run, sites_of_run
@@ -33,8 +34,6 @@ from flashferry.store.service.plans import (
 from flashferry.store.stored_run import StoredRun, read_run
 
 Verb = Literal["approve", "deny", "withdraw"]
-
-LONGEST_COMMENT = 2000
 
 _STATEMENTS: dict[Verb, Callable[[sqlite3.Connection, Decision], bool]] = {
     "approve": store.approve,
@@ -143,17 +142,6 @@ def _details(comment: str) -> str:
         raise InvalidRequest(
             "comment: expected a reason, found none",
             hint="Give a reason in a sentence; it is in the audit and shown with the plan",
-        )
-    return comment
-
-
-def checked_comment(comment: str) -> str:
-    """Check a comment and return it stripped. Raises `InvalidRequest` above two thousand characters."""
-    comment = comment.strip()
-    if len(comment) > LONGEST_COMMENT:
-        raise InvalidRequest(
-            f"comment: expected at most {LONGEST_COMMENT:,} characters, found {len(comment):,}",
-            hint="Shorten it",
         )
     return comment
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow
 from flashferry.model.plan_file import check_places, plan_from
 from flashferry.planning.local_images import named_image
 from flashferry.service.access import MOST_PLAN_BYTES
+from flashferry.service.entered_text import checked_title, sites_text
 from flashferry.service.errors import Forbidden, InvalidRequest, NotFound, ServiceError, TooLarge, invalid_from, listed
 from flashferry.service.images.verification import why_not_usable
 from flashferry.service.notices import NoticeKind, announce
@@ -31,13 +31,8 @@ from flashferry.store.service.people import roles_lost
 from flashferry.store.service.plans import NewPlan, PlanState, StoredPlan, add_plan, plan_of, text_of
 
 MOST_BYTES = MOST_PLAN_BYTES
-
-LONGEST_TITLE = 100
-
 _CALLED = "as sent"
-
 _ONE_AT_A_TIME = threading.Lock()
-
 """Plans parsed at once: a large one takes ten times its size in memory."""
 
 
@@ -101,17 +96,6 @@ def sites_of(plan: FleetPlan) -> tuple[str, ...]:
     return tuple(sorted({device.site or "" for device in plan.devices})) or ("",)
 
 
-def checked_title(title: str) -> str:
-    """Check a title and return it stripped. Raises `InvalidRequest` unless it is one line of limited length."""
-    title = " ".join(title.split())
-    if len(title) > LONGEST_TITLE or any(unicodedata.category(one) in {"Cc", "Cs"} for one in title):
-        raise InvalidRequest(
-            f"title: expected one line of at most {LONGEST_TITLE} characters, found {len(title)} of them",
-            hint="Give a shorter title",
-        )
-    return title
-
-
 def _read(content: bytes) -> FleetPlan:
     if len(content) > MOST_BYTES:
         raise TooLarge(
@@ -153,11 +137,6 @@ def _no_operator(sites: Iterable[str]) -> ServiceError:
         f"plan: expected an operator at {sites_text(sites)}",
         hint="Ask an admin for the role at these sites, or plan only sites where you have it",
     )
-
-
-def sites_text(sites: Iterable[str]) -> str:
-    """Return sites in words."""
-    return ", ".join(site or "all sites (for devices without a site)" for site in sites)
 
 
 def _row(service: Service, actor: Actor, plan: FleetPlan, content: bytes, title: str) -> NewPlan:

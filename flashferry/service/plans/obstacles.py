@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from flashferry.model.fleet_plan import WindowState
+from flashferry.service.entered_text import sites_text
 from flashferry.service.plans.deciding import who_may
-from flashferry.service.plans.eligibility import decision_obstacles, image_obstacles, sites_text
+from flashferry.service.plans.eligibility import decision_obstacles, image_obstacles
 from flashferry.service.principal import Actor, Role
 from flashferry.service.service import Service
 from flashferry.store.service.jobs import JobKind, jobs_of_plan

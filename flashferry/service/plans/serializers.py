@@ -15,7 +15,6 @@ from flashferry.store.service.plans import StoredPlan
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, choose_window
 
 WORDS = "for a device without any of them; a dry run shows them exactly, and the run removes them again"
-
 """Shown beside them."""
 
 
@@ -63,7 +62,6 @@ _FORECAST = frozenset(
         *("starts_s", "copy_s", "hash_s", "finish_s", "total_s"),
     }
 )
-
 """Not compared per device: reasons and forecast, which is compared as a whole. Waves are compared by name."""
 
 

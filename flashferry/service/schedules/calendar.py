@@ -22,7 +22,6 @@ from flashferry.core.errors import ConfigInvalid
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 NTHS = ("1st", "2nd", "3rd", "4th")
 HINT = "Give 'once 2026-11-30 22:00', 'daily 22:00', 'mon-fri 22:00', 'sat,sun 01:30' or '2nd sat 22:00'"
-
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
 _FAR_DAYS = 62

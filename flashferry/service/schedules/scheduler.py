@@ -18,18 +18,12 @@ from flashferry.core.safe_quote import counted
 from flashferry.core.units import duration
 from flashferry.model.fleet_plan import PlanWindow, WindowState, spoken
 from flashferry.reports import words
+from flashferry.service.entered_text import checked_comment, checked_title, sites_text
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from, listed
 from flashferry.service.jobs.create import request_job
 from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.notices import NoticeKind, announce
-from flashferry.service.plans.deciding import checked_comment
-from flashferry.service.plans.eligibility import (
-    checked_title,
-    database_obstacle,
-    image_obstacle,
-    resume_obstacle,
-    sites_text,
-)
+from flashferry.service.plans.eligibility import database_obstacle, image_obstacle, resume_obstacle
 from flashferry.service.plans.eligibility import found as found_plan
 from flashferry.service.principal import SYSTEM, Actor, Role, Via
 from flashferry.service.schedules.calendar import calendar_of, dues, next_due, oddity, zone_of
@@ -54,7 +48,6 @@ from flashferry.store.service.people import roles_lost
 from flashferry.store.service.plans import PlanState, StoredPlan, plan_of, window_of
 
 LEAST_WINDOW_S = 60
-
 MOST_WINDOW_S = 7 * 86400
 
 
@@ -287,7 +280,6 @@ def _forbidden(what: str, sites: tuple[str, ...]) -> ServiceError:
 
 
 _NEXT = 5
-
 _OCCASIONS = 50
 
 
@@ -343,13 +335,9 @@ def _wall(local: datetime) -> str:
 
 
 GRACE_S = 300.0
-
 """Latest late start: a restart of the service, not a night that it was down."""
-
 _MOST_AT_ONCE = 500
-
 """Due times of a schedule handled in one pass: more than a year of nights."""
-
 EVERY_S = 2.0
 
 
