@@ -14,7 +14,6 @@ from flashferry.service.principal import Actor, Grant, Role
 from flashferry.service.service import Service
 from flashferry.store.service.people import active_admins
 
-USUAL_ADMIN = "admin"
 _PASSWORD_BYTES = 18
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
 from urllib.parse import quote
 
 from flashferry.core.redaction import sanitize
@@ -67,17 +66,6 @@ def news(before: Board, after: Board) -> dict[str, object]:
         if details:
             found[name] = details
     return found
-
-
-def patched(board: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply differences to a board, as the browser does."""
-    made = dict(board)
-    for name, details in change.items():
-        old = made.get(name, {"order": [], "rows": {}})
-        order = details.get("order", old["order"])
-        rows = {key: old["rows"].get(key, {}) | details.get("rows", {}).get(key, {}) for key in order}
-        made[name] = {"order": order, "rows": rows}
-    return made
 
 
 def sse(kind: str, number: int, data: Mapping[str, object]) -> bytes:
