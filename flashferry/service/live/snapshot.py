@@ -167,7 +167,7 @@ class RunNow:
         ends_at: Expected end, or None.
         is_at_least: Whether it may take longer, because some sites have not started copying.
         last_event_at: Time of its last event, ISO 8601, or empty.
-        control_requests: Control requests of operators, oldest first.
+        steer_requests: Control requests of operators, oldest first.
     """
 
     run_id: str
@@ -191,7 +191,7 @@ class RunNow:
     resumed: int = 0
     actor: str = ""
     plan_digest: str | None = None
-    control_requests: tuple[SteerRequest, ...] = ()
+    steer_requests: tuple[SteerRequest, ...] = ()
 
     @property
     def is_alive(self) -> bool:
@@ -201,7 +201,7 @@ class RunNow:
     @property
     def stopped_by(self) -> str | None:
         """Return the user who stopped it, empty if unknown; None if it was not stopped."""
-        stops = [one for one in self.control_requests if one.what == SteerKind.STOP]
+        stops = [one for one in self.steer_requests if one.what == SteerKind.STOP]
         return stops[-1].actor or "" if stops else None
 
     @property
@@ -254,7 +254,7 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         resumed=status.resumed,
         actor=run.actor or "",
         plan_digest=run.plan_digest,
-        control_requests=run.wishes,
+        steer_requests=run.wishes,
     )
     return _summed(made, forecast, now)
 
