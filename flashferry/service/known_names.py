@@ -98,7 +98,7 @@ def _read(given: str) -> Inventory | None:
     """Return the inventory in a folder; None for one of another system. Raises `ConfigInvalid`."""
     if given == SAMPLE:
         # Late: nornir is slow to import.
-        from inventory.load import sample_directory
+        from inventory.nornir_loader import sample_directory
 
         folder = sample_directory()
     else:
@@ -120,6 +120,6 @@ def _stamp(path: Path) -> tuple[int, ...]:
 def _opened(folder: Path, stamps: tuple[tuple[int, ...], ...]) -> Inventory:  # noqa: ARG001 -- part of the key
     """Return the inventory in a folder; cached by the time stamps of its files. Raises `ConfigInvalid`."""
     # Late: nornir is slow to import.
-    from inventory.load import open_inventory
+    from inventory.nornir_loader import open_inventory
 
     return open_inventory(folder).inventory

@@ -7,7 +7,7 @@ import re
 import sqlite3
 from collections.abc import Collection, Mapping
 
-from flashferry.images.fit import Fits, Platform, image_fit
+from flashferry.images.image_platform_match import Fits, Platform, image_fit
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError
 from flashferry.service.images.upload import found
 from flashferry.service.images.verification import why_not_usable, why_not_what_it_says

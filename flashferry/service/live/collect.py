@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import FlashferryError, reason_of
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.service.live.follow import Follower
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, forecast_of, limited_to, run_now
 from flashferry.service.service import Service

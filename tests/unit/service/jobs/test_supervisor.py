@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import pytest
 
-from flashferry.core.apart.processes import JobFolder, ProcessMark, claim, is_stopped
+from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, is_stopped
 from flashferry.service.jobs.create import request_job
 from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.steering import cancel
