@@ -1,4 +1,4 @@
 """Parsers of device output: TextFSM templates and typed rows. Pure.
 
-Templates of ntc-templates are used where they parse well. Output that is not understood gives no row, never a guess.
+Templates of ntc-templates are used where they parse well. Output that is not understood yields no row.
 """

@@ -35,16 +35,13 @@ _TYPED_BANNER = re.compile(
     r"(?P<delimiter>[^\sA-Za-z0-9^\x03])(?P<rest>.*)"
 )
 """A banner with a delimiter as it was typed, in a file that was not printed by a device."""
-
 _MACRO = re.compile(r"macro name \S+\s*")
 _SCRIPT = re.compile(r"macro auto \S.*\{")
 _DELIMITER = re.compile(r"(?:.*\s)?(?P<delimiter>[^\w\s!{}]|\^[A-Z])")
 """A line whose last or only word is a single punctuation character."""
-
 _GLUED = re.compile(r"(?<!\S)(?:\^C|\x03)(?=\S)")
 _QUOTES = re.compile(r"[|\"']|\bregex")
 """In a line with one of these `^C` starts a regular expression."""
-
 _HAS_QUIT = re.compile(r"certificate|\bkey|crypto", re.IGNORECASE)
 _LONGEST_END = len("quit")
 _END_WORDS = frozenset({"}", "@", "quit", "^C", "\x03"})
@@ -63,7 +60,7 @@ _WHOLE = {
 
 
 class ConfigNotUnderstood(ValueError):
-    """The commands of a configuration cannot be distinguished from the text in it."""
+    """Commands of a configuration cannot be distinguished from the text in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +79,14 @@ class Section:
 
     @property
     def is_comment(self) -> bool:
-        """Return whether the line is a comment."""
+        """Return whether the global line is a comment."""
         return self.line.startswith("!")
 
 
 def missing_of_whole(configuration: str) -> tuple[str, ...]:
     """Return which of `version`, `hostname` and a last line `end` are missing; empty for a complete configuration.
 
-    A user whose view, privilege level or AAA server restricts the output gets about eleven lines, `end` included
+    Where a view, privilege level or AAA server restricts it, the output has about eleven lines, `end` included
     (ansible-collections/cisco.ios 709, oxidized 677 and 2604).
     """
     return tuple(word for word, shown in _WHOLE.items() if shown.search(configuration) is None)
@@ -98,12 +95,11 @@ def missing_of_whole(configuration: str) -> tuple[str, ...]:
 def sections(configuration: str) -> tuple[Section, ...]:
     """Parse a configuration into sections, in order and with comments; empty lines outside of text are left out.
 
-    Args:
-        configuration: Output of `show running-config` or `show startup-config`, or complete sections of it.
+    `configuration` is the output of `show running-config` or `show startup-config`, or complete sections of it.
 
     Raises:
-        ConfigNotUnderstood: A text in it has no end, or an end without a known start, so that it is unclear which lines
-            are commands.
+        ConfigNotUnderstood: A text in it has no end, or an end without a known start, so that it is unclear which
+            lines are commands.
     """
     found: list[tuple[str, list[str], bool]] = []
     body: list[str] | None = None
@@ -122,22 +118,18 @@ Configuration = str | Sequence[Section]
 
 
 def sections_of(configuration: Configuration) -> Sequence[Section]:
-    """Return the sections of a configuration; see `sections`."""
+    """Return the sections of a configuration, given as text or as sections; see `sections`."""
     return sections(configuration) if isinstance(configuration, str) else configuration
 
 
 def global_lines(configuration: str) -> tuple[str, ...]:
-    """Return the global commands of a configuration, without their bodies and without doubtful lines.
-
-    Raises:
-        ConfigNotUnderstood: See `sections`.
-    """
+    """Return the global commands, without their bodies and doubtful lines. Raises `ConfigNotUnderstood`."""
     found = sections(configuration)
     return tuple(one.line for one in found if one.line and not one.is_comment and not one.is_doubtful)
 
 
 def lines_of(found: Iterable[Section]) -> tuple[str, ...]:
-    """Return the global commands of sections; a numbered standard access list is returned as `access-list` lines.
+    """Return the global commands of sections; a numbered standard access list becomes `access-list` lines.
 
     `ip access-list standard 9` with the line `10 permit 10.0.0.1` becomes `access-list 9 permit 10.0.0.1`.
     """
@@ -186,8 +178,8 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
 
 
 def _may_open_text(line: str) -> bool:
-    """Return whether a line may start a text; one that ends with a brace, or as a text ends, may do so besides."""
-    # Nearly every line has none of these words, and no expression need be matched against it.
+    """Return whether a line contains a word that can start a text, which `_end_of_text` then decides."""
+    # Fast path: nearly every line has none of these words, so no expression is tried.
     return (
         "^C" in line
         or "\x03" in line
@@ -199,7 +191,7 @@ def _may_open_text(line: str) -> bool:
 
 
 def _check_no_end(line: str, section: list[str]) -> None:
-    """Raise `ConfigNotUnderstood` if a line ends a text that has no known start: text was parsed as configuration.
+    """Raise `ConfigNotUnderstood` if a line ends a text whose start is unknown: text was parsed as configuration.
 
     `section` has the lines from the global command to this line.
     """
@@ -217,7 +209,7 @@ def _is_delimiter(line: str) -> bool:
 
 
 def _after_text(lines: list[str], at: int, head: str) -> int:
-    """Return the index of the line after the text that the line before `at` starts; `at` if it starts none."""
+    """Return the index after the text that the line before `at` starts; `at` if it starts none."""
     opening = lines[at - 1]
     if opening.endswith("{") and _SCRIPT.fullmatch(opening):
         after = _after_braces(lines, at)
@@ -231,7 +223,7 @@ def _after_text(lines: list[str], at: int, head: str) -> int:
 
 
 def _after_braces(lines: list[str], at: int) -> int | None:
-    """Return the index of the line after the brace that closes the one before `at`; None if it is not closed."""
+    """Return the index after the brace that closes the one before `at`; None if it is not closed."""
     depth = 1
     for number in range(at, len(lines)):
         depth += lines[number].count("{") - lines[number].count("}")
@@ -241,19 +233,19 @@ def _after_braces(lines: list[str], at: int) -> int | None:
 
 
 def _after_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
-    """Return the index of the line after a possible text of unknown kind; `at` if no line ends one.
+    """Return the index after a possible text of unknown kind; `at` if no line ends one.
 
-    `ends` are the lines of the configuration that may end one.
+    `ends` are the lines of the configuration that can end one.
 
     Raises:
-        ConfigNotUnderstood: There is a `!` in it, which IOS writes between commands, so its end would be a guess.
+        ConfigNotUnderstood: The text contains a `!`, which IOS writes between commands, so its end would be a guess.
     """
     opening = lines[at - 1]
     after: int | None = None
     if opening.endswith("{"):
         after = _after_braces(lines, at) if "}" in ends else None
         if after is None and not opening.startswith((" ", "\t")):
-            # No brace closes it: it ends before the next `!`, by which IOS separates commands.
+            # No brace closes it: it ends before the next `!`, which separates commands.
             after = next((number for number in range(at, len(lines)) if lines[number].startswith("!")), len(lines))
     elif ends and (found := _DELIMITER.fullmatch(opening)) is not None and found["delimiter"] in ends:
         after = next((number + 1 for number in range(at, len(lines)) if lines[number] == found["delimiter"]), None)
@@ -267,7 +259,7 @@ def _after_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
 
 
 def _after_glued(lines: list[str], at: int) -> int | None:
-    """Return the index of the line after the next `^C`, if that ends a text and does not start one; else None."""
+    """Return the index after the next `^C`, if that ends a text and does not start one; else None."""
     for number in range(at, len(lines)):
         if "^C" in lines[number] or "\x03" in lines[number]:
             is_end = lines[number] in _END_WORDS or _TAKES_TEXT.search(lines[number]) is None
@@ -276,7 +268,7 @@ def _after_glued(lines: list[str], at: int) -> int | None:
 
 
 def _end_of_text(line: str, head: str) -> re.Pattern[str] | None:
-    """Return the pattern of the end of the text that a line below `head` starts; None if it starts none."""
+    """Return the pattern that ends the text started by a line below `head`; None if it starts none."""
     if (shown := _TAKES_TEXT.search(line)) is not None:
         end = re.compile(re.escape(shown["delimiter"] or shown["at_end"]))
         return None if end.search(line, shown.end()) else end

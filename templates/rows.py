@@ -1,8 +1,7 @@
 """Typed rows of device output.
 
-Each row class has a TextFSM template of its name (`CopyResult`: `copy_result.textfsm`). They cover output that
-ntc-templates lacks or does not parse on every release; for the rest use ntc-templates (`show users`, `show inventory`,
-...).
+Each row class has a TextFSM template of its name (`CopyResult`: `copy_result.textfsm`), for output that ntc-templates
+lacks or does not parse on every release.
 """
 
 from __future__ import annotations
@@ -20,19 +19,18 @@ import textfsm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One record of a template, whose name is that of the class and whose values are the fields."""
+    """One record of a TextFSM template of the same name; the fields are its values."""
 
 
 RowT = TypeVar("RowT", bound=Row)
-
 _kinds: list[type[Row]] = []
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def row(kind: type[RowT]) -> type[RowT]:
-    """Class decorator: register a row class, and make it a frozen dataclass.
+    """Register a row class and make it a frozen dataclass (class decorator).
 
-    A field is `str`, `int` or `float`, or `tuple[str, ...]` for a `List` value of the template.
+    Field types are `str`, `int`, `float`, or `tuple[str, ...]` for a `List` value of the template.
     """
     made = dataclass(frozen=True, slots=True, kw_only=True)(kind)
     _kinds.append(made)
@@ -40,24 +38,20 @@ def row(kind: type[RowT]) -> type[RowT]:
 
 
 def template_name(kind: type[Row]) -> str:
-    """Return the template name of a row class: `CopyResult` has `copy_result.textfsm`."""
+    """Return the template's name: `copy_result.textfsm` for `CopyResult`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def row_kinds() -> tuple[type[Row], ...]:
-    """Return all row classes, for tests and documentation."""
+    """Return all row classes; for tests and documentation."""
     return tuple(_kinds)
 
 
 def rows(kind: type[RowT], output: str) -> tuple[RowT, ...]:
-    """Return all rows of a class in a device's output, in order.
-
-    Args:
-        kind: A row class of this module.
-        output: Device output, with CR LF or LF.
+    """Parse device output, with CR LF or LF, into all rows of a class, in order.
 
     Raises:
-        ValueError: The template matched a text that does not fit the field's type; a bug of ours.
+        ValueError: A matched text does not fit the field's type, which is a defect of the template.
     """
     fields, idle = _parsers_of(kind)  # type: ignore[arg-type] # a class is hashable, its rows are not asked
     try:
@@ -92,7 +86,7 @@ _MOST_IDLE = 4
 
 @cache
 def _parsers_of(kind: type[Row]) -> tuple[tuple[tuple[str, Any], ...], deque[textfsm.TextFSM]]:
-    """Return a row's fields in the order of its template, and its idle parsers: compiling costs more than parsing."""
+    """Return the fields of a row class in template order, and its idle parsers: compiling costs more than parsing."""
     machine, types = _compiled(kind), get_type_hints(kind)
     names = (name.lower() for name in machine.header)
     return tuple((name, types[name]) for name in names), deque((machine,), _MOST_IDLE)
@@ -141,7 +135,7 @@ class ConfigStamp(Row):
 
 @row
 class Unchanged(Row):
-    """The comment at the top of a configuration that was not changed since the device started."""
+    """The comment at the top of a configuration that was not changed since boot."""
 
     text: str
 
@@ -288,7 +282,7 @@ class CopyError(Row):
 
 @row
 class SshNoMatch(Row):
-    """The log line that client and server have no common algorithm; `what` is kex, cipher, mac ..."""
+    """A log line: client and server have no common algorithm. `what` is kex, cipher, mac ..."""
 
     what: str
     client: str
@@ -297,7 +291,7 @@ class SshNoMatch(Row):
 
 @row
 class SshAborted(Row):
-    """A line `[Connection to 192.0.2.1 aborted: error status 0]`, seen when the device is the SSH client."""
+    """A line `[Connection to 192.0.2.1 aborted: error status 0]`, printed when the device is the SSH client."""
 
     peer: str
     status: int
@@ -322,7 +316,7 @@ class VerifyError(Row):
 
 @row
 class ImageHash(Row):
-    """A hash that `verify` prints; `origin` is Embedded, Computed or CCO. A SHA2 hash has several lines."""
+    """A hash printed by `verify`; `origin` is Embedded, Computed or CCO. A SHA2 hash spans several lines."""
 
     origin: str
     algorithm: str
@@ -331,10 +325,7 @@ class ImageHash(Row):
 
 @row
 class SignatureVerified(Row):
-    """A line of device output that the image was accepted.
-
-    `by` says on what basis: the image's signature, or only the hash embedded in the image.
-    """
+    """A line that says the image was accepted. `by`: its signature, or only the hash embedded in it."""
 
     by: str
     file: str
@@ -342,7 +333,7 @@ class SignatureVerified(Row):
 
 @row
 class SignatureRefused(Row):
-    """A line of device output that the image was rejected."""
+    """A line that says the image was rejected."""
 
     reason: str
 
@@ -392,7 +383,7 @@ class FileSystem(Row):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return its names with their colons, without the mark `#` for bootable; the output may lack spaces."""
+        """Return its names with colons, without the mark `#` for bootable; the output may lack spaces."""
         return tuple(_NAME.findall(self.prefixes))
 
 
@@ -401,7 +392,7 @@ class FileSystem(Row):
 
 @row
 class Release(Row):
-    """The release in the first lines of `show version`; several lines may have one."""
+    """The release in the first lines of `show version`; several lines can contain one."""
 
     family: str
     version: str
@@ -416,14 +407,14 @@ class OperatingMode(Row):
 
 @row
 class Processor(Row):
-    """The line of `show version` with model and memory, of any vendor."""
+    """The line of `show version` with model and memory, from any vendor."""
 
     model: str
 
 
 @row
 class ImageLine(Row):
-    """The file that the device was started from."""
+    """The file that the device booted from."""
 
     file_system: str
     path: str
@@ -442,9 +433,9 @@ class StackMember(Row):
 
 @row
 class BootVariable(Row):
-    """The boot variable: `paths` of the images to boot, separated by `;`, empty if not set.
+    """The boot variable; `paths` are the images to boot, separated by `;`, empty if not set.
 
-    `switch` is the member's number or empty, `when` is `Current`, `next reload` or empty, `standby` is `Standby` for
+    `switch` is the member's number or empty; `when` is `Current`, `next reload` or empty; `standby` is `Standby` for
     the other supervisor; `variable` is `variable`, or `path-list` on older switches.
     """
 
@@ -457,7 +448,7 @@ class BootVariable(Row):
 
 @row
 class ConfigRegister(Row):
-    """The configuration register now, and after the next reload if that differs."""
+    """The configuration register, and its value after the next reload if that differs."""
 
     standby: str
     now: str
@@ -481,7 +472,7 @@ class InstalledPackage(Row):
 
 @row
 class AbortTimer(Row):
-    """The install abort timer, which returns to the old image; `state` is active or inactive, `left` its rest."""
+    """The timer of `install` that rolls back to the old image; `state` is active or inactive, `left` the time left."""
 
     state: str
     after: str
@@ -522,7 +513,7 @@ class StackUnit(Row):
 
 @row
 class IssuLine(Row):
-    """A line of `show issu state detail`, about an in-service upgrade; one field per row is set."""
+    """A line of `show issu state detail` (in-service upgrade); one field per row is set."""
 
     idle: str
     slot: str

@@ -34,10 +34,10 @@ class SoftwareVersion:
     """Parsed `show version`.
 
     Attributes:
-        release: Release as printed, for example `16.11.1b`, or empty. If the first line is `IOS XE Software, Version
+        release: As printed, for example `16.11.1b`, or empty. If the first line is `IOS XE Software, Version
             16.09.03`, the second line counts, because development builds have a label in the first.
         hardware: Model names, the active member first.
-        image_file_system: Prefix of the running image without colon (`bootflash`), or None.
+        image_file_system: File system of the running image without colon (`bootflash`), or None.
         image_path: Path of the running image on it, or None.
         install_mode: Whether the device runs from `packages.conf`.
         controller_managed: Whether an SD-WAN controller configures it.
@@ -66,7 +66,7 @@ def parse_version(output: str) -> SoftwareVersion:
         hardware=tuple(str(name) for name in facts.get("hardware", ())) or _models(output),
         image_file_system=image.file_system if image else None,
         image_path=image.path.lstrip("/") if image else None,
-        # A switch prints the mode in its table; other devices show it by the name of the provisioning file.
+        # Switches print the mode in their table; for others the name of the provisioning file shows it.
         install_mode=any(member.mode == "INSTALL" for member in members)
         or (image is not None and image.path.endswith("packages.conf")),
         controller_managed=mode is not None and mode.mode == "Controller-Managed",

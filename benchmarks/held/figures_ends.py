@@ -25,7 +25,8 @@ from urllib.request import urlopen
 import asyncssh
 
 from benchmarks.held.figure import figure
-from flashferry.service.jobs.create import JobSpec, request_job
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service

@@ -1,6 +1,5 @@
-"""The staging service of a team: plans, approvals, runs, schedules, images, users, audit. Extra `service`.
+"""The staging service of a team: plans, approvals, runs, schedules, images, users, audit. Needs the extra `service`.
 
-It owns no run: each is a process of its own that outlives it, found again by journal and event file. What the service
-owns
-is in `service.sqlite3`. Device credentials never come here.
+Each run is a process of its own that outlives the service; the service finds it by its journal and event file. The
+service's own data is in `service.sqlite3`. Device credentials are never stored here.
 """

@@ -1,7 +1,7 @@
-"""Who may call what: one table for all routes. A route without a row is not served; each row is tested.
+"""Access table: which roles may call each route. A route without a row is not served.
 
-A row names the roles that may call at all. Roles at the sites of an object are checked where the object is known
-(`Actor.may`); that an approver is not the maker is also enforced by the database.
+Roles at the sites of an object are checked where the object is read (`Actor.may`). The database also enforces that a
+plan's maker cannot approve it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Access:
     """Who may call a route.
 
     Attributes:
-        roles: One of these is needed; empty: any signed-in user.
+        roles: The caller needs one of these; empty: any signed-in user.
         is_per_site: The roles are also checked at the sites of the object.
-        not_own: The maker of the object is refused.
-        most_bytes: Largest body, bytes; it is kept in memory.
-        is_large: The body is a file that is streamed to disk; the route limits it.
+        not_own: The object's maker is refused.
+        most_bytes: Limit of the request body, bytes; the body is kept in memory.
+        is_large: The body is a file streamed to disk; the route limits its size.
         is_for_scrapers: Callers from the networks of `[metrics]` need no credentials.
     """
 
@@ -60,12 +60,12 @@ ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
 SCRAPES = Access(roles=ANY_ROLE, is_for_scrapers=True)
 
 ROUTES: Mapping[tuple[str, str], Access] = {
-    # What needs no signing in.
+    # Public routes.
     ("GET", "/healthz"): PUBLIC,
     ("GET", "/readyz"): PUBLIC,
     ("GET", "/assets/{name}"): PUBLIC,
     ("GET", "/"): PUBLIC,
-    # Signing in and out, and one's own account.
+    # Sign-in, sign-out, and the caller's own account.
     ("GET", "/login"): PUBLIC,
     ("POST", "/login"): PUBLIC,
     ("GET", "/login/oidc"): PUBLIC,
@@ -83,7 +83,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/api/v1/tokens"): SELF,
     ("POST", "/api/v1/tokens"): SELF,
     ("DELETE", "/api/v1/tokens/{token_id}"): SELF,
-    # People.
+    # Users.
     ("GET", "/admin"): ADMINISTERS,
     ("POST", "/admin/people"): ADMINISTERS,
     ("GET", "/admin/people/{name}"): ADMINISTERS,
@@ -124,10 +124,10 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/api/v1/audit/export"): AUDITS,
     ("GET", "/api/v1/audit/verify"): AUDITS,
     ("GET", "/api/v1/openapi.json"): SELF,
-    # What goes on; figures take a role everywhere, for they are of all sites.
+    # Live state; metrics cover all sites and so need a role at all of them.
     ("GET", "/metrics"): SCRAPES,
     ("GET", "/tonight"): VIEWS,
-    # Plans; the maker may also withdraw one.
+    # Plans; the maker can withdraw one too.
     ("GET", "/api/v1/plans"): VIEWS,
     ("POST", "/api/v1/plans"): OFFERS,
     ("POST", "/api/v1/plans/make"): OPERATES_SITE,
@@ -139,7 +139,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/api/v1/plans/{digest}/withdraw"): WITHDRAWS,
     ("POST", "/api/v1/runs/{run_id}/waves/{wave}/approve"): APPROVES,
     ("POST", "/runs/{run_id}/waves/{wave}/approve"): APPROVES,
-    # Jobs and runs. Sites that are named, and those of the plan or the run, are held against the operator's.
+    # Jobs and runs. Their sites, named or from the plan or run, must be the operator's.
     ("POST", "/api/v1/checks"): OPERATES_SITE,
     ("POST", "/api/v1/probes"): OPERATES_SITE,
     ("POST", "/api/v1/dry-runs"): OPERATES_SITE,
@@ -203,7 +203,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/devices/{name:path}"): OPERATES_SITE,
     ("GET", "/sites"): VIEWS,
     ("GET", "/trends"): VIEWS,
-    # Images, which have no site; an operator may give up an upload, and only an admin takes away what has arrived.
+    # Images, which have no site; operators can delete uploads, only admins can remove complete images.
     ("GET", "/api/v1/images"): VIEWS,
     ("POST", "/api/v1/images"): OPERATES,
     ("GET", "/api/v1/images/{name}"): VIEWS,
@@ -234,7 +234,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
 
 
 def routes_in(routers: Iterable[APIRouter]) -> frozenset[tuple[str, str]]:
-    """Return method and path of all routes of some routers. An application does not list those of included routers."""
+    """Return method and path of all routes of some routers, which an application that includes them does not list."""
     return frozenset(
         (method, getattr(route, "path", ""))
         for router in routers

@@ -1,4 +1,4 @@
-"""The application: every route of API and pages, with the table of access in front of all of them."""
+"""The ASGI application: all routes of API and pages, each checked against the access table."""
 
 from __future__ import annotations
 
@@ -79,20 +79,12 @@ def build_app(
     book: DenialLog | None = None,
     figures: Figures | None = None,
 ) -> FastAPI:
-    """Return the application.
+    """Return the application with these routers (None: `ROUTERS`).
 
-    Args:
-        service: The service.
-        routers: Its routers; None: `ROUTERS`.
-        table: Who may call what.
-        background_tasks: Reported by `/readyz`.
-        book: Counts refusals before they reach the audit; None: a new one.
-        figures: Source of `/metrics`; None: a new one.
-
-    Raises:
-        LookupError: A route has no row in the table.
+    `background_tasks` are reported by `/readyz`, `book` logs refusals, `figures` is the source of `/metrics`. Raises
+    `LookupError` if a route has no row in the table.
     """
-    # A redirect to the path with or without its slash is made of the Host that a client sent.
+    # No redirect of trailing slashes: it would be built from the client's Host header.
     app = _Application(title="flashferry", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.service = service
     app.state.background_tasks = background_tasks
@@ -105,7 +97,7 @@ def build_app(
     app.state.provider = provider_of(service, callback=sign_in.CALLBACK)
     bodies = Bodies()
     for router in routers or ROUTERS:
-        # Not by `include_router`, which puts them behind one object that shows neither paths nor methods.
+        # Not `include_router`, which hides paths and methods in one object.
         app.router.routes += guarded(router.routes, table, service, app.state.refusals, bodies)
     app.state.routes = routes_in(routers or ROUTERS)
     answer_problems(app)
@@ -113,7 +105,7 @@ def build_app(
 
 
 class _Application(FastAPI):
-    """Adds the headers around everything: middleware of FastAPI does not see answers to unexpected errors."""
+    """FastAPI application with security headers on every answer; middleware of FastAPI misses unexpected errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
         settings = self.state.service.settings

@@ -1,7 +1,7 @@
-"""Background tasks of the service: each runs again and again in a thread of its own, also after a failure.
+"""Periodic background tasks, each in a thread of its own.
 
-A failure never ends the service or another task. It is logged once, and again when it is over; until then `/readyz`
-names it.
+A failed task is tried again at its next interval and affects no other. A failure is logged once, and once when the task
+succeeds again; until then `/readyz` names the task.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _STUCK_INTERVALS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodicTask:
-    """A task that runs again and again.
+    """A function that is called periodically.
 
     Attributes:
-        every_s: From start to start, seconds, above 0; a pass that takes longer is followed by the next at once.
-        run: One pass; returns soon once `Service.stopping` is set.
+        every_s: From start to start, seconds, > 0; after a longer call the next one starts at once.
+        run: Does the work once; must return soon after `Service.stopping` is set.
     """
 
     name: str
@@ -41,27 +41,23 @@ class PeriodicTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskState:
-    """State of a task.
-
-    Attributes:
-        is_stuck: Whether the current pass takes far longer than its interval.
-    """
+    """State of a periodic task; `is_stuck` if the current call takes far longer than the interval."""
 
     name: str
-    looks: int = 0
-    looked_at: datetime | None = None
+    passes: int = 0
+    last_pass_at: datetime | None = None
     failures: int = 0
     sentence: str = ""
     is_stuck: bool = False
 
     @property
     def is_good(self) -> bool:
-        """Return whether the last pass succeeded and none hangs."""
+        """Return whether the last call succeeded and the current one is not stuck."""
         return not self.sentence and not self.is_stuck
 
 
 class BackgroundTasks:
-    """The tasks of a service, each in a thread; names are unique."""
+    """The periodic tasks of a service. Their names are unique."""
 
     def __init__(self, service: Service, background_tasks: Sequence[PeriodicTask]) -> None:
         self._service = service
@@ -71,7 +67,7 @@ class BackgroundTasks:
         self._started_s: dict[str, float] = {}
         assert len(self._states) == len(self._background), "expected names that differ"
         self._threads = tuple(
-            # A hanging task must not keep the process: its writes are transactions.
+            # Daemon threads: a hanging task must not delay the end of the process; its writes are transactions.
             threading.Thread(target=self._keep, args=(task,), name=f"background-{task.name}", daemon=True)
             for task in background_tasks
         )
@@ -82,7 +78,7 @@ class BackgroundTasks:
             thread.start()
 
     def stop(self, timeout_s: float) -> tuple[str, ...]:
-        """Stop all tasks; return the names of those that did not end within a timeout, seconds."""
+        """Stop all tasks; return the names of those still running after `timeout_s` seconds."""
         self._service.stopping.set()
         until_s = time.monotonic() + timeout_s
         for thread in self._threads:
@@ -109,10 +105,10 @@ class BackgroundTasks:
             started_s = time.monotonic()
             with self._lock:
                 self._started_s[task.name] = started_s
-            self._take(task, self._look(task))
+            self._take(task, self._call(task))
             stopping.wait(max(0.0, task.every_s - (time.monotonic() - started_s)))
 
-    def _look(self, task: PeriodicTask) -> Exception | None:
+    def _call(self, task: PeriodicTask) -> Exception | None:
         try:
             task.run(self._service)
         except Exception as error:  # noqa: BLE001 -- no failure may end the task
@@ -120,15 +116,15 @@ class BackgroundTasks:
         return None
 
     def _take(self, task: PeriodicTask, error: Exception | None) -> None:
-        """Store the result of a pass, and log it if it differs from the last one."""
+        """Store the result of a call, and log it if it differs from the previous one."""
         sentence = "" if error is None else masked(str(error) or type(error).__name__)
         with self._lock:
             before = self._states[task.name]
             self._started_s.pop(task.name, None)
             self._states[task.name] = TaskState(
                 name=task.name,
-                looks=before.looks + 1,
-                looked_at=self._service.now(),
+                passes=before.passes + 1,
+                last_pass_at=self._service.now(),
                 failures=before.failures + 1 if error is not None else 0,
                 sentence=sentence,
             )

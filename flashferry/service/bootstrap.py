@@ -1,4 +1,4 @@
-"""First start of a service: its tables, a configuration to fill in, and the first admin."""
+"""First start of a service: create the tables, a configuration to fill in, and the first admin."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from flashferry.service.principal import Actor, Grant, Role
 from flashferry.service.service import Service
 from flashferry.store.service.people import active_admins
 
-USUAL_ADMIN = "admin"
 _PASSWORD_BYTES = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What was created. `password` is set if it was generated; it is shown once and stored nowhere."""
+    """Result of the first start. `password` is set only if it was generated; it is not stored in clear text."""
 
     admin: str
     password: str | None = field(default=None, repr=False)
@@ -31,14 +30,9 @@ class Started:
 def begin(
     service: Service, actor: Actor, *, name: str, password: str | None, configuration: Path | None = None
 ) -> Started:
-    """Create the first admin, and a configuration if there is none.
+    """Create the first admin, and a configuration if there is none (`configuration` None: in the state folder).
 
-    Args:
-        service: The service; its tables exist.
-        actor: Who does it.
-        name: Name of the admin.
-        password: None: one is generated.
-        configuration: Path of the configuration; None: in the state folder.
+    The tables must exist. A password is generated if there is none.
 
     Raises:
         ConfigInvalid: There is an admin already, or the configuration cannot be written.
@@ -52,7 +46,7 @@ def begin(
                 "'flashferry service user password'",
             )
     configuration = configuration or service.state / USUAL_NAME
-    # Before the admin: a generated password is shown once, so nothing may fail after it.
+    # Before the admin is created: its generated password is shown once, so nothing may fail afterwards.
     is_new = write_template(configuration)
     given = password if password is not None else made_password()
     new = NewPerson(name=name, password=given, grants=(Grant(role=Role.ADMIN),))

@@ -1,4 +1,4 @@
-"""Settings of a run that are chosen at the service: fields of bodies and forms, derived from the policy."""
+"""Run settings that a caller can choose at the service; body and form fields are derived from the policy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from flashferry.model.policy import PlanSettings, at_the_start, carried, with_th
 from flashferry.model.setting import Setting
 
 Body = TypeVar("Body", bound=BaseModel)
-
 WITH_THE_PLAN, AT_THE_START = with_the_plan(), at_the_start()
 
 
 def with_settings(offered: tuple[Setting, ...]) -> Callable[[type[Body]], type[Body]]:
-    """Return a decorator that adds a field for each of these settings to a body."""
+    """Return a class decorator that adds a field for each setting to a request body."""
     fields: dict[str, Any] = {
         one.name: (bool | None if one.off else bool, Field(one.default, description=one.explained)) for one in offered
     }
@@ -29,12 +28,12 @@ def with_settings(offered: tuple[Setting, ...]) -> Callable[[type[Body]], type[B
 
 
 def chosen_in(body: BaseModel, offered: tuple[Setting, ...]) -> dict[str, object]:
-    """Return the settings that a body chooses, by name."""
+    """Return the chosen settings of a body, by name."""
     return _chosen({one.name: getattr(body, one.name) for one in offered}, offered)
 
 
 def chosen_by_form(offered: tuple[Setting, ...]) -> Callable[[Request], Any]:
-    """Return a dependency that returns the settings that a form chooses, by name."""
+    """Return a FastAPI dependency that reads the chosen settings of a form, by name."""
 
     async def chosen(request: Request) -> dict[str, object]:
         form = await request.form()
@@ -44,7 +43,7 @@ def chosen_by_form(offered: tuple[Setting, ...]) -> Callable[[Request], Any]:
 
 
 def form_rows(offered: tuple[Setting, ...]) -> list[dict[str, object]]:
-    """Return settings as rows of a form: on, off, or the default."""
+    """Return settings as rows of a form, each with its choices: on, off or default."""
     return [
         {"name": one.name, "label": one.label, "help": one.explained, "none": one.none if one.off else None}
         for one in offered
@@ -52,7 +51,7 @@ def form_rows(offered: tuple[Setting, ...]) -> list[dict[str, object]]:
 
 
 def carried_rows(plan: PlanSettings) -> list[dict[str, object]]:
-    """Return the settings of a plan as its page shows them."""
+    """Return the settings stored in a plan as rows of its page."""
     return [
         {"label": one.label, "value": one.in_words(value), "is_usual": one.is_usual(value)}
         for one, value in carried(plan)
@@ -63,5 +62,5 @@ _SWITCHED = {"true": True, "false": False}
 
 
 def _chosen(given: Mapping[str, object], offered: tuple[Setting, ...]) -> dict[str, object]:
-    """Return what was switched; off only for settings that can be switched off."""
+    """Return the settings that were switched on, or off where a setting can be switched off."""
     return {one.name: given[one.name] for one in offered if given[one.name] or (given[one.name] is False and one.off)}

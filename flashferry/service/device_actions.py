@@ -1,4 +1,4 @@
-"""What an operator does with devices of the list: jobs of the kinds that there are, with the roles that they need."""
+"""Operator actions on selected devices: each requests jobs and needs the roles of their kind."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from enum import StrEnum
 from flashferry.service.device_list import ListedDevice
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound
 from flashferry.service.images.golden import golden_rules
-from flashferry.service.jobs.create import Devices, JobSpec, ask
+from flashferry.service.jobs.job_spec import Devices, JobSpec
 from flashferry.service.jobs.steering import restore
+from flashferry.service.jobs.submit import ask
 from flashferry.service.plans.planning import PlanSpec, make_plan
 from flashferry.service.principal import Actor
 from flashferry.service.service import Service
@@ -21,7 +22,7 @@ _PROBE_S = "8.0"
 
 
 class Act(StrEnum):
-    """What can be done with devices."""
+    """Action on devices."""
 
     CHECK = "check"
     PROBE = "probe"
@@ -31,7 +32,7 @@ class Act(StrEnum):
 
 
 def named(devices: Sequence[ListedDevice], hosts: Iterable[str]) -> list[ListedDevice]:
-    """Return the devices of some names, each once. Raises `NotFound`."""
+    """Return the devices with the given names, each once. Raises `NotFound`."""
     known = {one.host: one for one in devices}
     picked = dict.fromkeys(hosts)
     if missing := next((host for host in picked if host not in known), None):
@@ -52,19 +53,13 @@ def act(
     reason: str,
     chosen: Mapping[str, object],
 ) -> list[Job]:
-    """Request the jobs of an action on some devices and return them.
+    """Request the jobs of an action on devices (at least one) and return them.
 
-    Args:
-        service: The service.
-        actor: An operator at each of their sites; at all sites for a device without one.
-        what: The action.
-        devices: At least one.
-        image: Name of an image, `GOLDEN`, or empty for none.
-        reason: For the audit; the title of a plan.
-        chosen: Settings of a plan.
+    The caller operates each of their sites; all sites for a device without one. `image` is a name, `GOLDEN`, or empty;
+    `reason` becomes the title of a plan; `chosen` are settings of a plan.
 
     Raises:
-        ServiceError: No device, not allowed, or a value does not fit the action.
+        ServiceError: There is no device, the caller is not allowed, or a value does not fit the action.
     """
     if not devices:
         raise InvalidRequest("devices: expected at least one, found none", hint="Tick devices, or all that are listed")
@@ -76,7 +71,7 @@ def act(
                 hint="Filter the list by 'not restored'",
             )
         return [restore(service, actor, run_id, reason) for run_id in runs]
-    # A device without a site takes the role everywhere.
+    # A device without a site needs the role at all sites.
     sites = () if any(not one.site for one in devices) else tuple(sorted({one.site for one in devices}))
     hosts = tuple(one.host for one in devices)
     if what is Act.PLAN:

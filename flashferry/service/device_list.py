@@ -1,4 +1,4 @@
-"""The devices of the inventory and of all runs as one list: what is known of each, and from where."""
+"""List of all devices known from the inventory and from runs, with the latest findings on each."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _NOTHING = Finding(word="", tone="quiet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedDevice:
-    """A device.
+    """A device with the latest findings on it.
 
     Attributes:
-        site: Its site; empty for none.
-        newest: The newest finding of all.
-        ready: The newest finding about its readiness to boot; an empty word: none.
-        last: What its last run has of it; None: no run had it.
-        copy: Its newest copy; None: none yet.
-        is_listed: Whether the inventory has it.
-        is_held: Whether a run that is over left it changed.
+        site: Empty: none.
+        newest: Newest finding of any kind.
+        ready: Newest readiness check; an empty `word`: none.
+        last: Its state in its last run; None: none.
+        copy: Newest measured copy; None: none.
+        is_listed: Whether the inventory has the device.
+        is_held: Whether a run that is over left its configuration changed.
     """
 
     host: str
@@ -51,25 +51,25 @@ class ListedDevice:
 
     @property
     def speed_bytes_per_s(self) -> float | None:
-        """Return the speed of its newest copy, or None if that does not count."""
+        """Return the speed of the newest copy; None if there is none, or it is not representative."""
         return self.copy.bytes_per_s if self.copy is not None and self.copy.counts else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceList:
-    """The devices that a caller may see; why those of the inventory are missing, or empty; all their sites."""
+    """The devices that a caller may see; `trouble` says why inventory devices are missing, empty if none are."""
 
     devices: tuple[ListedDevice, ...]
     trouble: str
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """Return their sites."""
+        """Return the sites of the devices."""
         return tuple(sorted({one.site for one in self.devices if one.site}))
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Return their models."""
+        """Return the models of the devices."""
         return tuple(sorted({one.model for one in self.devices if one.model}))
 
 
@@ -85,7 +85,7 @@ def listed_devices(service: Service, actor: Actor) -> DeviceList:
     found = []
     for host, (address, site) in sorted(places.items()):
         last = known.get(host)
-        # Its last run may have had it at a site that the caller may not see.
+        # In its last run the device may have been at a site that the caller may not see.
         if not is_visible(site, sites) or (last is not None and not is_visible(last.site, sites)):
             continue
         of_run = _NOTHING if last is None else _of_run(last, alive)
@@ -116,13 +116,13 @@ def listed_devices(service: Service, actor: Actor) -> DeviceList:
 
 
 def alive_runs(service: Service, had: Iterable[KnownDevice]) -> frozenset[str]:
-    """Return the live runs among those without an outcome for a device."""
+    """Return the live runs among those in which a device has no outcome yet."""
     open_runs = {one.run_id for one in had if one.is_held or one.outcome is None}
     return frozenset(run_id for run_id in open_runs if is_run_alive(service.state, run_id))
 
 
 def state_word(one: KnownDevice, alive: Collection[str]) -> tuple[str, str]:
-    """Return the state of a device in its run, and its tone."""
+    """Return the state of a device in its run in words, and its tone."""
     if one.run_id in alive and (one.is_held or one.outcome is None):
         has_started = one.is_held or one.state != State.PLANNED
         return (Phase.IN_PROGRESS if has_started else Phase.QUEUED).label, ""
@@ -138,6 +138,6 @@ def _of_run(one: KnownDevice, alive: Collection[str]) -> Finding:
 
 
 def _latest(*findings: Finding) -> tuple[str, str]:
-    """Return model and release by the newest finding that has a model; empty if none has."""
+    """Return model and release by the newest finding that names a model; empty if none does."""
     newest = max((one for one in findings if one.model), key=lambda one: one.at, default=_NOTHING)
     return newest.model, newest.release

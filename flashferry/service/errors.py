@@ -1,6 +1,6 @@
-"""Why the service does not do what was asked, as domain errors: one sentence and what to do next.
+"""Domain errors of the service: one sentence and what to do next.
 
-Nothing here knows HTTP; `flashferry.service.api.problems` turns each error into JSON or into a page.
+Nothing here knows HTTP; `flashferry.service.api.problems` turns each error into JSON or a page.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from flashferry.core.redaction import masked
 
 
 class ServiceError(Exception):
-    """A request that is not carried out.
+    """A request that is refused or cannot be carried out: what was expected and found, and a hint what to do next.
 
-    Args:
-        sentence: What was expected and what was found.
-        hint: What to do next; no call of the API, for people read it too.
-        **more: Further members of the answer for programs, such as `offset`. `retry_after_s` also says when to retry.
+    The hint names no API call, because people read it too. `more` are further members of the JSON answer, such as
+    `offset`; `retry_after_s` also sets `Retry-After`.
     """
 
     def __init__(self, sentence: str, *, hint: str, **more: object) -> None:
@@ -26,7 +24,7 @@ class ServiceError(Exception):
 
 
 class Unauthenticated(ServiceError):
-    """The caller did not sign in, or the credentials are not valid."""
+    """The caller is not signed in, or the credentials are not valid."""
 
 
 class Forbidden(ServiceError):
@@ -54,11 +52,11 @@ class BadForm(ServiceError):
 
 
 class TooLarge(ServiceError):
-    """The request has more bytes or values than the limit."""
+    """The request exceeds a limit of bytes or values."""
 
 
 class TooMany(ServiceError):
-    """The caller has too much under way, or tried too often."""
+    """The caller has too many open requests, or tried too often."""
 
 
 class TooSlow(ServiceError):
@@ -70,7 +68,7 @@ class ProviderFailed(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """The service cannot do it now; the same request may succeed later."""
+    """The service is temporarily unable to do it; the same request can succeed later."""
 
 
 class DiskFull(ServiceError):
@@ -78,17 +76,17 @@ class DiskFull(ServiceError):
 
 
 def listed(what: str) -> str:
-    """Return the hint for an unknown object: where the existing ones are listed."""
+    """Return the hint for an unknown object: the page that lists the existing ones."""
     return f"See the list of {what}"
 
 
 def invalid_from(error: FlashferryError) -> InvalidRequest:
-    """Return one of the product's errors as the service reports it, with its kind for programs."""
+    """Convert an error of the product to `InvalidRequest`, with its kind as a JSON member."""
     return InvalidRequest(error.message, hint=error.hint or "", kind=str(error.kind))
 
 
 def not_delivered(error: Exception) -> ServiceError:
-    """Return the error for a run whose journal cannot be written, so that it did not receive a request."""
+    """Return the error for a request that could not be written to a run's journal."""
     sentence = error.message if isinstance(error, FlashferryError) else str(error)
     message = f"the run did not receive the request and continues as before: {sentence}"
     if "full" in sentence or "No space" in sentence:

@@ -1,4 +1,4 @@
-"""Names in requests checked against the inventory, as on the command line (`inventory.selection.check_known`)."""
+"""Checks of device, group and site names in requests against the inventory."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ _FILES = ("hosts.yaml", "groups.yaml", "defaults.yaml")
 
 
 def site_filters(sites: Iterable[str]) -> tuple[str, ...]:
-    """Return the filters that select the devices of these sites."""
+    """Return the inventory filters that select the devices of some sites."""
     return tuple(f"{SITE}={site}" for site in sites if site)
 
 
 def check_names(service: Service, selection: Selection) -> None:
-    """Check that the inventory has every value of a selection.
+    """Check that the inventory has every name of a selection.
 
-    An inventory of another system, and one that cannot be read, is left to the job: a request must not wait for it.
+    Skipped for an inventory of another system and for an unreadable one: the job checks those, so that no request
+    waits.
 
     Raises:
-        InvalidRequest: A device, group, site or another value is unknown.
+        InvalidRequest: A device, group, site or other value is unknown.
     """
     inventory = _inventory(service) if selection != Selection() else None
     if inventory is None:
@@ -43,8 +44,13 @@ def check_names(service: Service, selection: Selection) -> None:
         raise invalid_from(ConfigInvalid(error.message.removeprefix("--filter").lstrip(" :"), hint=hint)) from None
 
 
+def check_sites(service: Service, sites: Iterable[str]) -> None:
+    """Check that the inventory has some sites. Raises `InvalidRequest`."""
+    check_names(service, Selection(filters=site_filters(dict.fromkeys(sites))))
+
+
 def with_devices(service: Service, sites: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those sites that have devices; all of them if none has.
+    """Return the sites that have devices; all given sites if none has.
 
     For sites that no request named: a role at a closed site must not block a job at the others.
     """
@@ -56,7 +62,7 @@ def with_devices(service: Service, sites: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def inventory_hosts(service: Service) -> tuple[Mapping[str, tuple[str, str]], str]:
-    """Return address and site of each device of the inventory, by name, and why there are none; empty: there are."""
+    """Return address and site of each inventory device by name, and why there are none (empty: there are some)."""
     given = service.settings.runs.inventory
     if given is None:
         return {}, "no inventory is configured: an admin sets inventory under [runs] in service.toml"
@@ -73,14 +79,14 @@ def inventory_hosts(service: Service) -> tuple[Mapping[str, tuple[str, str]], st
 
 
 def operated_sites(service: Service, actor: Actor) -> tuple[str, ...]:
-    """Return the sites of the inventory, and of the settings, at which a caller is operator."""
+    """Return the sites of inventory and settings at which the caller is operator."""
     hosts, _ = inventory_hosts(service)
     names = {site for _, site in hosts.values() if site} | set(service.settings.site_names)
     return tuple(sorted(name for name in names if actor.may({Role.OPERATOR}, (name,))))
 
 
 def _inventory(service: Service) -> Inventory | None:
-    """Return the inventory if it is a folder that can be read."""
+    """Return the inventory if it is a readable folder, else None."""
     given = service.settings.runs.inventory
     try:
         return None if given is None else _read(given)
@@ -89,7 +95,7 @@ def _inventory(service: Service) -> Inventory | None:
 
 
 def _read(given: str) -> Inventory | None:
-    """Return the inventory of a folder, or None for one of another system. Raises `ConfigInvalid`."""
+    """Return the inventory in a folder; None for one of another system. Raises `ConfigInvalid`."""
     if given == SAMPLE:
         from inventory.selection import sample_directory
 
@@ -111,7 +117,8 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4)
 def _opened(folder: Path, stamps: tuple[tuple[int, ...], ...]) -> Inventory:  # noqa: ARG001 -- part of the key
-    """Return the inventory of a folder, read once per state of its files. Raises `ConfigInvalid`."""
+    """Return the inventory in a folder; cached by the time stamps of its files. Raises `ConfigInvalid`."""
+    # Late: nornir is slow to import.
     from inventory.nornir_loader import open_inventory
 
     return open_inventory(folder).inventory

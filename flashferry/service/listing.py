@@ -1,4 +1,4 @@
-"""Long tables in pieces: a page of rows, sorted by a column, all of it kept in the address. Pure."""
+"""Pagination and sorting of tables; the state is in the page's URL. Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 Row = TypeVar("Row")
-
 PAGE_ROWS = 100
 """Rows of a table on a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(Generic[Row]):
-    """A page of a table.
+    """One page of a table.
 
     Attributes:
-        path: The address without its query.
-        given: What the address says besides page and sorting, such as a filter.
-        sort: Column that it is sorted by, with `-` before it: descending; empty: the table's own order.
-        total: Rows on all pages.
+        path: The URL without its query.
+        given: Other query parameters, such as a filter.
+        sort: Column that it is sorted by, with `-` in front if descending; empty: the table's own order.
+        total: Number of rows on all pages.
     """
 
     path: str
@@ -33,20 +32,20 @@ class Listing(Generic[Row]):
 
     @property
     def pages(self) -> int:
-        """Return the number of pages, 1 at least."""
+        """Return the number of pages, >= 1."""
         return max(1, -(-self.total // PAGE_ROWS))
 
     @property
     def first(self) -> int:
-        """Return the number of the first row on the page, from 1."""
+        """Return the number of the page's first row, from 1."""
         return (self.page - 1) * PAGE_ROWS + 1
 
     def at(self, page: int) -> str:
-        """Return the address of a page."""
+        """Return the URL of a page."""
         return replace(self, page=page).address
 
     def by(self, column: str) -> str:
-        """Return the address of the first page sorted by a column, in the other direction if it is already."""
+        """Return the URL of the first page sorted by a column, reversed if it is sorted by it already."""
         return replace(self, page=1, sort=f"-{column}" if self.sort == column else column).address
 
     def order(self, column: str) -> str:
@@ -55,7 +54,7 @@ class Listing(Generic[Row]):
 
     @property
     def address(self) -> str:
-        """Return the address of this page."""
+        """Return the URL of this page."""
         query = self.given | {"sort": self.sort, "page": "" if self.page == 1 else str(self.page)}  # type: ignore[operator]
         text = urlencode({name: value for name, value in query.items() if value})
         return f"{self.path}?{text}" if text else self.path
@@ -70,15 +69,10 @@ def listing(
     page: int = 1,
     given: Mapping[str, str] | None = None,
 ) -> Listing[Row]:
-    """Return a page of rows; a column that is unknown sorts nothing, a page after the last is the last.
+    """Return a page of rows; an unknown column is ignored, a page past the end is the last one.
 
-    Args:
-        rows: All rows, in the table's own order.
-        columns: What each column is sorted by; rows of equal value keep their order.
-        path: As in `Listing`.
-        sort: As in `Listing`.
-        page: Its number, from 1.
-        given: As in `Listing`.
+    `columns` has the sort key of each column; rows of equal value keep their order. Other arguments are as in
+    `Listing`.
     """
     key = columns.get(sort.removeprefix("-"))
     ordered = list(rows) if key is None else sorted(rows, key=key, reverse=sort.startswith("-"))

@@ -1,7 +1,7 @@
-"""Notices: put into the outbox in the transaction of what they report, one row per hook that takes their kind.
+"""Notices of events for hooks, stored in the transaction of the event, one row per hook that subscribed to the kind.
 
-A background task sends them (`flashferry.service.hooks`), so nothing is reported that was rolled back, and nothing is
-lost when a receiver is unreachable.
+A background task sends them (`flashferry.service.hooks`), so that nothing rolled back is reported, and no notice is
+lost while a receiver is unreachable.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ from enum import StrEnum
 
 from flashferry.core.redaction import redact_json
 from flashferry.service.service import Service
-from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.database import moment_of
 from flashferry.store.service.hooks import OutboxRow, hooks, put_out, reminders, set_reminder
 
 SCHEMA = "flashferry.notice/1"
-
 AGAIN_AFTER = timedelta(hours=1)
 """A lasting state is announced again after so long."""
 
 
 def key_of_unrestored(run_id: str) -> str:
-    """Return the reminder key of the devices that a run left changed."""
+    """Return the reminder key for the devices that a run left changed."""
     return f"unrestored {run_id}"
 
 
 class NoticeKind(StrEnum):
-    """Subject of a notice; hooks choose by it. Values never change."""
+    """Kind of event; hooks subscribe by it. Values never change."""
 
     RUN_BEGAN = "run.began"
     RUN_ENDED = "run.ended"
-    APPROVAL_WANTED = "approval.wanted"
+    APPROVAL_NEEDED = "approval.wanted"
     NOT_RESTORED = "device.not_restored"
     RUN_DEAD = "run.dead"
     OUTSIDE_WINDOW = "outside.window"
@@ -48,14 +47,14 @@ class NoticeKind(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """Return what it reports."""
+        """Return a description of the event."""
         return _MEANINGS[self]
 
 
 _MEANINGS = {
     NoticeKind.RUN_BEGAN: "a run started",
     NoticeKind.RUN_ENDED: "a run ended, and how",
-    NoticeKind.APPROVAL_WANTED: "a plan or a wave waits for approval",
+    NoticeKind.APPROVAL_NEEDED: "a plan or a wave waits for approval",
     NoticeKind.NOT_RESTORED: "a device is changed and not restored; repeated while it lasts",
     NoticeKind.RUN_DEAD: "a run's process died before its end",
     NoticeKind.OUTSIDE_WINDOW: "a run will end outside its window, or did",
@@ -73,7 +72,7 @@ class Notice:
     """A notice.
 
     Attributes:
-        at: When, as the tables store times.
+        at: Time of the event, in the format of the tables.
         about: Object, such as `run:20261122T020000-1a2b`.
     """
 
@@ -86,7 +85,7 @@ class Notice:
     link: str = ""
 
     def to_json(self) -> str:
-        """Return it as a `flashferry.notice/1` document, known secrets masked."""
+        """Return a `flashferry.notice/1` document, with known secrets masked."""
         document = {
             "schema": SCHEMA,
             "id": self.notice_id,
@@ -101,7 +100,7 @@ class Notice:
 
     @classmethod
     def from_json(cls, text: str) -> Notice:
-        """Return the notice of a document."""
+        """Parse a `flashferry.notice/1` document."""
         found = json.loads(text)
         return cls(
             notice_id=found["id"],
@@ -125,26 +124,16 @@ def announce(
     path: str = "",
     sites: Iterable[str] = (),
 ) -> int:
-    """Put a notice into the outbox of every hook that takes its kind, in the caller's transaction.
+    """Store a notice for each hook that subscribed to its kind; return their number. In the caller's transaction.
 
-    Args:
-        service: The service.
-        database: The connection of the reported change.
-        kind: Subject.
-        object_: Object, as the audit names it.
-        sentence: One sentence, for people.
-        facts: For programs, JSON types; no secrets.
-        path: Page, such as `/runs/20261122T020000-1a2b`; empty: none.
-        sites: Sites of the object; hooks limited to others are left out. Empty: unknown, all hooks.
-
-    Returns:
-        Number of hooks.
+    `object_` is named as in the audit; `facts` are JSON types without secrets; `path` is the object's page (empty:
+    none). Hooks limited to other sites than `sites` are left out; no sites: unknown, all hooks.
     """
     touched = frozenset(sites)
     notice = Notice(
         notice_id=uuid.uuid4().hex,
         kind=kind,
-        at=moment(service.now()),
+        at=service.moment(),
         about=object_,
         sentence=sentence,
         facts=facts or {},
@@ -175,23 +164,23 @@ def announce_lasting(
     sites: Iterable[str] = (),
     again_after: timedelta | None = AGAIN_AFTER,
 ) -> bool:
-    """Announce a lasting state once, and again after `again_after` (None: never); return whether it was announced.
+    """Store a notice of a lasting state once, then again every `again_after` (None: never); return whether it was due.
 
-    `key` identifies it in the table of reminders; the caller's transaction excludes others. Arguments are those of
-    `announce`.
+    `key` identifies the state in the table of reminders. Runs in the caller's transaction, which excludes others. The
+    other arguments are those of `announce`.
     """
     announced_at = reminders(database).get(key)
     if announced_at is not None:
         since = service.now() - moment_of(announced_at)
         if again_after is None or timedelta(0) <= since < again_after:
             return False
-    set_reminder(database, key, moment(service.now()))
+    set_reminder(database, key, service.moment())
     announce(service, database, kind, object_, sentence, facts, path=path, sites=sites)
     return True
 
 
 def to_send(notice: Notice, hook_id: str) -> OutboxRow:
-    """Return a notice's row for a hook, due at once."""
+    """Return the outbox row of a notice for a hook, due at once."""
     return OutboxRow(
         notice_id=uuid.uuid4().hex,
         hook_id=hook_id,

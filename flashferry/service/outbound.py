@@ -1,8 +1,8 @@
-"""Requests to other servers (OpenID provider, receivers of hooks, mail): limited in time and bytes.
+"""Requests to other servers (OpenID provider, receivers of hooks, mail), limited in time and bytes.
 
-A read timeout does not limit a request: a byte a second renews it. So each request has one deadline, after which its
-connections are shut down, and a limit of bytes, never decompressed. Routes wait in a few threads of their own, so that
-the pool stays free.
+A read timeout does not limit a request, because each received byte restarts it. So each request has one deadline, after
+which its connections are shut down, and a byte limit; bodies are not decompressed. Routes wait in a few threads of
+their own, so that the common pool stays free.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from flashferry.core.redaction import sanitize
 from flashferry.service.errors import ServiceError, Unavailable
 
 if TYPE_CHECKING:
-    # Late: a service that sends nothing starts without a client of HTTP.
+    # Late: httpx is slow to import, and not every service sends requests.
     import httpx
 
 T = TypeVar("T")
-
 MOST_THREADS = 8
 """Threads of one kind."""
 MOST_WAITING = 100
@@ -48,7 +47,7 @@ class NoAnswer(Exception):
 
 
 class Deadline:
-    """Shuts connections down `most_s` seconds after entry. Safe to use from all threads."""
+    """Context manager that shuts its connections down `most_s` seconds after entry. Thread-safe."""
 
     def __init__(self, most_s: float) -> None:
         self.most_s = most_s
@@ -60,12 +59,12 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time was over before the block ended."""
+        """Return whether the time ran out before the block ended."""
         return self._is_over
 
     def watch(self, connection: socket.socket) -> None:
-        """Shut a connection down at the deadline; at once if it is over."""
-        # A descriptor of our own: TLS moves the connection to another socket, and a number that was closed is reused.
+        """Shut a connection down at the deadline, or at once if that has passed."""
+        # Duplicate the descriptor: TLS moves the connection to another socket, and a closed number is reused.
         own = connection.dup()
         with self._lock:
             self._watched.append(own)
@@ -118,24 +117,21 @@ class HttpRequest:
 
 
 def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes: int) -> HttpAnswer:
-    """Send a request and return its answer; the client is closed.
+    """Send a request, close the client and return the answer.
 
-    Args:
-        client: Sends it.
-        request: The request.
-        most_s: Limit for all of it, seconds.
-        most_bytes: Limit of a body; 0: none is read.
+    Limits are `most_s` seconds for the whole request and `most_bytes` for the body (0: do not read it).
 
     Raises:
         NoAnswer: No answer in time, a longer or compressed one, or the address is not valid.
     """
+    # Late: httpx is slow to import.
     import httpx
 
     headers = {"Accept-Encoding": "identity", **request.headers}
     with Deadline(most_s) as deadline:
 
         def trace(event: str, facts: Mapping[str, object]) -> None:
-            # httpcore, "trace" extension: the stream of each connection as it is made.
+            # httpcore's "trace" extension reports the stream of each new connection.
             if event.endswith(".connect_tcp.complete"):
                 stream = facts["return_value"]
                 deadline.watch(stream.get_extra_info("socket"))  # type: ignore[attr-defined]
@@ -158,7 +154,7 @@ def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes
                 raise NoAnswer(f"no answer within {most_s:g} s") from None
             raise NoAnswer(f"no answer: {sanitize(str(error)) or type(error).__name__}") from None
         if deadline.is_over:
-            # A body without a length ends with its connection, so what was cut off looks whole.
+            # A body without a length ends with its connection, so a truncated one looks complete.
             raise NoAnswer(f"no answer within {most_s:g} s")
     return HttpAnswer(status=answer.status_code, headers=answer.headers, body=body)
 
@@ -175,7 +171,7 @@ def _read(answer: httpx.Response, most_bytes: int) -> bytes:
 
 
 def json_object(body: bytes) -> dict[str, object]:
-    """Return the JSON object in a body. Raises `NoAnswer` for another body."""
+    """Parse a body as a JSON object. Raises `NoAnswer` for another body."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -187,7 +183,7 @@ def json_object(body: bytes) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    """Work that waits for a thread, its result, and the share that it counts to."""
+    """Work that waits for a thread, its result, and the share that its limits are counted by."""
 
     done: Future[object]
     work: Callable[[], object]
@@ -195,7 +191,7 @@ class _Waiting:
 
 
 class OwnThreads:
-    """Threads for what routes wait for outside, few of each kind. Safe to use from all threads."""
+    """Small thread pools, one per kind, for requests to other servers that routes wait for. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -205,12 +201,12 @@ class OwnThreads:
         self._once: dict[str, asyncio.Task[object]] = {}
 
     async def run(self, kind: str, work: Callable[[], T], *, share: str = "") -> T:
-        """Return the result of some work, done in a thread of its kind.
+        """Run some work in a thread of its kind and return the result.
 
-        `share` is the address, say, that it counts to; no share can take all threads or all places to wait.
+        Limits are counted by `share`, such as a client address; no share can take all threads or all queue places.
 
         Raises:
-            Unavailable: Too much of that kind or share waits, or it took too long.
+            Unavailable: Too much work of that kind or share waits, or it took too long.
         """
         done: Future[object] = Future()
         with self._lock:
@@ -222,31 +218,31 @@ class OwnThreads:
             if is_new := self._threads[kind] < MOST_THREADS:
                 self._threads[kind] += 1
         if is_new:
-            # Not waited for at the end: what hangs outside must not keep the process.
+            # Daemon threads: a server that hangs must not delay the end of the process.
             threading.Thread(target=self._serve, args=(kind,), name=f"outbound {kind}", daemon=True).start()
         result = asyncio.wrap_future(done)
         try:
             await asyncio.wait((result,), timeout=WAIT_S)
         finally:
-            # What no route waits for any more is not started; what has ended or is under way stays as it is.
+            # Work that no route waits for any more is not started; finished and running work is not changed.
             done.cancel()
         if not result.done():
             raise _busy(kind)
         return result.result()  # type: ignore[return-value]
 
     async def once(self, kind: str, work: Callable[[], T]) -> T:
-        """Return the result of some work; concurrent callers of its kind share one. Raises as `run`."""
+        """As `run`, but concurrent callers of a kind share one call and its result."""
         task = self._once.get(kind)
         if task is None:
             task = self._once[kind] = asyncio.ensure_future(self.run(kind, work))
             task.add_done_callback(lambda ended: self._ended(kind, ended))
-        # Shielded: a client that goes away does not end what others wait for.
+        # Shielded: a client that disconnects must not cancel work that others wait for.
         return cast("T", await asyncio.shield(task))
 
     def _ended(self, kind: str, task: asyncio.Task[object]) -> None:
         del self._once[kind]
         if not task.cancelled():
-            task.exception()  # where no client waits for it any more it is dropped
+            task.exception()  # retrieve the error if no client waits any more, or asyncio logs it
 
     def _serve(self, kind: str) -> None:
         while True:
@@ -268,7 +264,7 @@ class OwnThreads:
                         del self._running[kind, one.share]
 
     def _next(self, kind: str) -> _Waiting | None:
-        """Return the first work whose share has a thread left."""
+        """Return the first work whose share has a free thread, or None."""
         waiting = self._waiting[kind]
         for place, one in enumerate(waiting):
             if not one.share or self._running[kind, one.share] < MOST_OF_A_SHARE:

@@ -1,4 +1,4 @@
-"""The caller of the service, and the caller's roles, per site."""
+"""The caller of the service, with roles per site."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EVERYWHERE = "*"
 
 
 class Role(StrEnum):
-    """A role. Any role allows reading; no role includes another."""
+    """A role. Every role allows reading; no role includes another."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -22,7 +22,6 @@ class Role(StrEnum):
 
 WHOLE_ROLES = frozenset({Role.AUDITOR, Role.ADMIN})
 """Roles without sites, given everywhere or not at all."""
-
 ANY_ROLE = frozenset(Role)
 """All roles: each allows reading."""
 
@@ -40,13 +39,13 @@ class Via(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A role, and where: a site, or `*`."""
+    """A role at a site; `*`: at all sites."""
 
     role: Role
     site: str = EVERYWHERE
 
     def within(self, other: Grant) -> Grant | None:
-        """Return the intersection with another grant; None if there is none."""
+        """Return the intersection with another grant; None if it is empty."""
         if self.role is not other.role or (self.site != other.site and EVERYWHERE not in (self.site, other.site)):
             return None
         return other if self.site == EVERYWHERE else self
@@ -54,7 +53,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """A caller: name, authentication, address (empty if unknown), grants."""
+    """A caller; `address` is empty if unknown."""
 
     name: str
     via: Via
@@ -62,12 +61,12 @@ class Actor:
     grants: frozenset[Grant] = frozenset()
 
     def has(self, roles: Iterable[Role]) -> bool:
-        """Return whether it has one of some roles, anywhere."""
+        """Return whether the caller has one of the roles at any site."""
         requested = frozenset(roles)
         return any(grant.role in requested for grant in self.grants)
 
     def may(self, roles: Iterable[Role], sites: Iterable[str]) -> bool:
-        """Return whether it has one of some roles at each of some sites; without a site: everywhere."""
+        """Return whether the caller has one of the roles at each of the sites; no sites: at all sites."""
         requested = frozenset(roles)
         his = {grant.site for grant in self.grants if grant.role in requested}
         return EVERYWHERE in his or (bool(names := set(sites)) and names <= his)
@@ -75,6 +74,5 @@ class Actor:
 
 ANONYMOUS = "anonymous"
 """Name of unidentified callers in the audit; no account has it."""
-
 SYSTEM = Actor(name="system", via=Via.SYSTEM)
 """The service itself, as it is named in the audit."""

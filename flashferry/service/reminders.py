@@ -1,14 +1,13 @@
-"""Reminders: devices left changed, every hour; a late run, once; also for runs started from a shell.
+"""Reminders of devices left changed (hourly) and of late runs (once), also for runs started from a shell.
 
-The end of a job, and the recoveries after a death, announce their run first; only what they did not is announced here.
-Each announcement is stored under one key in its transaction: one notice, then a reminder each hour.
+The end of a job and the recoveries after a death send notices themselves first; reminders cover what they did not. Each
+notice is stored under one key in its transaction, so that it is sent once.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from flashferry.service.background import PeriodicTask
 from flashferry.service.jobs.supervisor import RECOVERY_PAUSES_S
 from flashferry.service.live.collect import Snapshot, SnapshotReader
 from flashferry.service.live.presenters import ActionItem, Urgency, action_items
@@ -20,7 +19,6 @@ from flashferry.store.service.hooks import forget_reminder, reminders
 LEFT_TO_JOBS = timedelta(seconds=2 * max(RECOVERY_PAUSES_S))
 """After the end of a run's newest job the next recovery announces first; it waits at most half of this."""
 
-_EVERY_S = 30.0
 _KINDS = {
     Urgency.NOT_RESTORED: NoticeKind.NOT_RESTORED,
     Urgency.DEAD: NoticeKind.NOT_RESTORED,
@@ -29,27 +27,27 @@ _KINDS = {
 
 
 class Reminding:
-    """Announces what is due; what was announced is in the tables."""
+    """Background task that sends due reminders; what was sent is in the tables."""
 
     def __init__(self) -> None:
         self._reader: tuple[Service, SnapshotReader] | None = None
 
     def __call__(self, service: Service) -> None:
-        """Announce what is due, and forget what is over."""
+        """Send due reminders, and delete keys of states that are over."""
         if self._reader is None or self._reader[0] is not service:
             self._reader = (service, SnapshotReader(service))
         snapshot = self._reader[1].read()
-        # What cannot be read is not over.
+        # An unreadable state does not count as over.
         if not snapshot.trouble:
             remind(service, snapshot)
 
 
 def remind(service: Service, snapshot: Snapshot) -> None:
-    """Announce what is due in a snapshot, and forget what is over, in one transaction."""
+    """Send the due reminders of a snapshot and delete the keys of states that are over, in one transaction."""
     items = {item.key: item for item in action_items(snapshot) if item.urgency in _KINDS}
     with service.database.reading() as database:
         details = reminders(database)
-    # What was announced after the snapshot is not over because it is missing there.
+    # A state announced after the snapshot is missing from it, but not over.
     over = [key for key, at in details.items() if key not in items and at <= moment(snapshot.read_at)]
     due = [item for item in items.values() if _is_due(service, snapshot, item, details.get(item.key))]
     if not due and not over:
@@ -68,7 +66,7 @@ def remind(service: Service, snapshot: Snapshot) -> None:
 
 
 def _is_due(service: Service, snapshot: Snapshot, item: ActionItem, announced_at: str | None) -> bool:
-    """Return whether an item is to be announced now; the transaction checks again."""
+    """Return whether an item seems due for a reminder; the transaction checks again."""
     now = service.now()
     if announced_at is not None:
         return item.urgency.is_red and not _is_within(now - moment_of(announced_at), AGAIN_AFTER)
@@ -76,19 +74,19 @@ def _is_due(service: Service, snapshot: Snapshot, item: ActionItem, announced_at
     if job is None or item.urgency is Urgency.LATE:
         return True
     if job.ended_at is None:
-        # The job announces it at its end, unless that takes too long.
+        # The job sends the notice itself at its end, unless that takes too long.
         return not _is_within(now - moment_of(job.created_at), AGAIN_AFTER)
     return not _is_within(now - moment_of(job.ended_at), LEFT_TO_JOBS)
 
 
 def _sites_of(snapshot: Snapshot, item: ActionItem) -> frozenset[str]:
-    """Return the sites of the item's run; empty if unknown."""
+    """Return the sites of an item's run; empty if unknown."""
     found = snapshot.run(_run_of(item))
     return frozenset() if found is None else frozenset(device.site for device in found.devices)
 
 
 def _is_within(since: timedelta, limit: timedelta) -> bool:
-    """Return whether a time is recent; one in the future is not: the clock was set back."""
+    """Return whether an age is below a limit; a negative age (the clock was set back) is not."""
     return timedelta(0) <= since < limit
 
 
@@ -98,6 +96,3 @@ def _run_of(item: ActionItem) -> str:
 
 def _sentence(item: ActionItem) -> str:
     return f"{item.what}: {item.sentence}"
-
-
-TASK = PeriodicTask(name="reminders", every_s=_EVERY_S, run=Reminding())

@@ -1,11 +1,12 @@
-"""Which runs and jobs a caller may see: those at the caller's sites, limited to their devices.
+"""Visibility of runs and jobs: a caller sees those at the caller's sites, limited to devices there.
 
-One rule for pages, API, streams, reports and jobs. Output of a job cannot be split, so it needs all its sites; so does
-steering, with the role at each.
+One rule for pages, API, streams, reports and jobs. A job's output cannot be split by site, so reading it needs all its
+sites; so does steering, with the role at each.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import NOT_DONE, RunState, phase_of
 from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.principal import ANY_ROLE, EVERYWHERE, Actor
-from flashferry.store.service.jobs import Job
+from flashferry.store.service.jobs import Job, job_of, latest_jobs
 from flashferry.store.status import RunStatus
 from flashferry.store.stored_run import StoredRun, read_run
 
@@ -22,38 +23,38 @@ Sites = frozenset[str] | None
 
 
 def sites_of(actor: Actor) -> Sites:
-    """Return the sites that a caller may see."""
+    """Return the sites that a caller may see; None: all."""
     sites = frozenset(grant.site for grant in actor.grants if grant.role in ANY_ROLE)
     return None if EVERYWHERE in sites else sites
 
 
 def is_visible(site: str | None, sites: Sites) -> bool:
-    """Return whether something at a site, or at none, is visible to a caller of some sites."""
+    """Return whether an object at a site (None: at none) is visible to a caller of `sites`."""
     return sites is None or (bool(site) and site in sites)
 
 
 def sites_of_run(run: StoredRun | RunStatus) -> tuple[str, ...]:
-    """Return the sites of a run's devices; an empty name for devices without one."""
+    """Return the sites of a run's devices, with an empty name for devices without one."""
     return tuple(sorted({device.site or "" for device in run.devices})) or ("",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenRun:
-    """A run limited to the caller's sites, and the whole run, whose sites steering needs."""
+    """A run limited to the caller's sites, and the whole run, whose sites decide on steering."""
 
     run: StoredRun
     whole: StoredRun
 
     @property
     def is_part(self) -> bool:
-        """Return whether it has devices that the caller may not see."""
+        """Return whether the run has devices that the caller may not see."""
         return len(self.run.devices) != len(self.whole.devices)
 
 
 def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = False) -> SeenRun:
-    """Return a run, by its whole identifier, limited to the caller's sites.
+    """Return a run by its complete identifier, limited to the caller's sites. Raises `NotFound`.
 
-    `with_transfers` reads all copies, as reports need them. Raises `NotFound`, also for a run at other sites.
+    `with_transfers` reads all copies, as reports need them.
     """
     try:
         run = read_run(state, run_id, with_transfers=with_transfers)
@@ -66,13 +67,13 @@ def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = F
     if len(seen) == len(run.devices):
         return SeenRun(run=run, whole=run)
     mine = {device.host for device in seen}
-    # Those that name a device begin with it.
+    # A damage report about a device starts with its name.
     damaged = tuple(line for line in run.damaged if ": " not in line or line.partition(": ")[0] in mine)
     return SeenRun(run=replace(run, devices=seen, damaged=damaged), whole=run)
 
 
 def unfinished_devices(state: Path, actor: Actor, run_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the devices of a run that are not done, and their sites. Raises `NotFound`; `Conflict` without any."""
+    """Return the unfinished devices of a run, and their sites. Raises `NotFound`; `Conflict` if there are none."""
     run = seen_run(state, run_id, actor).run
     rest = [
         device
@@ -87,7 +88,7 @@ def unfinished_devices(state: Path, actor: Actor, run_id: str) -> tuple[tuple[st
 
 
 def status_seen(run: RunStatus, actor: Actor) -> RunStatus | None:
-    """Return a run of a list, limited to the caller's sites; None if it touches none."""
+    """Return a run in a list, limited to the caller's sites; None if it has no device there."""
     sites = sites_of(actor)
     if sites is None:
         return run
@@ -96,9 +97,9 @@ def status_seen(run: RunStatus, actor: Actor) -> RunStatus | None:
 
 
 def job_seen(actor: Actor, job: Job) -> Job | None:
-    """Return a job, limited to the caller's sites; None if it touches none and is another user's.
+    """Return a job limited to the caller's sites; None if it touches none of them and is another user's.
 
-    A limited one has no sentence: it may be about a device of another site.
+    A limited job has no sentence, which could name a device at another site.
     """
     if sees_all_of(actor, job):
         return job
@@ -108,5 +109,23 @@ def job_seen(actor: Actor, job: Job) -> Job | None:
 
 
 def sees_all_of(actor: Actor, job: Job) -> bool:
-    """Return whether a caller may see all of a job: at each of its sites, or as its requester."""
+    """Return whether a caller may see all of a job: as its requester, or with a role at each of its sites."""
     return actor.may(ANY_ROLE, job.sites) or actor.name == job.requested_by
+
+
+def seen_job(database: sqlite3.Connection, actor: Actor, job_id: str) -> Job:
+    """Return a job that the caller may see, with all its sites. Raises `NotFound`."""
+    job = job_of(database, job_id)
+    if job is None or job_seen(actor, job) is None:
+        raise NotFound(
+            f"job: expected one that you may see, found {job_id[:60]!r}",
+            hint="The pages of plans and runs show their jobs",
+        )
+    return job
+
+
+def latest_seen(database: sqlite3.Connection, actor: Actor, most: int, before: str | None) -> tuple[list[Job], str]:
+    """Return the newest `most` jobs that the caller may see, and the time before which there are more."""
+    found = latest_jobs(database, most, before=before)
+    seen = [one for job in found if (one := job_seen(actor, job)) is not None]
+    return seen, found[-1].created_at if len(found) == most else ""

@@ -1,10 +1,10 @@
-"""Serving: listener, application, background tasks, and an end within three seconds.
+"""Service process: listener, application, background tasks, and shutdown within three seconds.
 
 Facts
 -----
-- uvicorn waits for streaming connections before it ends, and installs signal handlers of its own. Here the loop takes
-  signals: `Service.stopping` is set, so that streams end, and what is open a second later is cut.
-- The port is bound first: a port in use costs nothing but its message.
+* uvicorn waits for streaming connections before it ends, and installs signal handlers of its own. Here the event loop
+  handles signals: they set `Service.stopping`, so that streams end; connections open a second later are cut.
+* The port is bound first: if it is in use, nothing else was started.
 """
 
 from __future__ import annotations
@@ -45,21 +45,19 @@ from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.people import active_admins
 
-TASKS: tuple[PeriodicTask, ...] = (
-    supervisor.TASK,
-    scheduler.TASK,
-    planning.TASK,
-    deciding.TASK,
-    delivery.TASK,
-    reading.TASK,
-    reminders.TASK,
-    lifecycle.TASK,
-    tidying.TASK,
+TASKS = (
+    PeriodicTask(name="jobs", every_s=0.5, run=supervisor.Supervisor().run_once),
+    PeriodicTask(name="scheduler", every_s=scheduler.EVERY_S, run=scheduler.run_once),
+    PeriodicTask(name="plans", every_s=2.0, run=planning.PlanJobs().run_once),
+    PeriodicTask(name="waves", every_s=2.0, run=deciding.run_once),
+    PeriodicTask(name="notices", every_s=2.0, run=delivery.Delivery()),
+    PeriodicTask(name="audit-head", every_s=60.0, run=reading.announce_head),
+    PeriodicTask(name="reminders", every_s=30.0, run=reminders.Reminding()),
+    PeriodicTask(name="images", every_s=30.0, run=lifecycle.reconcile_folder),
+    PeriodicTask(name="job-folders", every_s=3600.0, run=tidying.tidy),
 )
-"""Of all subjects."""
-
+"""The background tasks of all subjects, with their intervals in seconds."""
 _LOG = logging.getLogger("flashferry.service")
-
 LOCK = "service.lock"
 _GRACE_S = 1
 _TASKS_GRACE_S = 0.5
@@ -77,19 +75,14 @@ def serve(
     background_tasks: Sequence[PeriodicTask] | None = None,
     handed: int | None = None,
 ) -> None:
-    """Serve until a signal; runs are processes of their own and continue.
+    """Serve until a signal arrives; runs are processes of their own and continue.
 
-    Args:
-        state: The state folder.
-        settings: From the configuration.
-        report: Receives the address once it is listened on, and other lines for people.
-        background_tasks: None: those of all subjects.
-        handed: Descriptor of a listening socket, instead of address and port.
+    `report` is called with the address once it is listened on, and with other lines for the user. `background_tasks`
+    None: those of all subjects. `handed` is the descriptor of a listening socket, instead of address and port.
 
     Raises:
         ConfigInvalid: Settings conflict, the port is in use, the descriptor is not such a socket, the log cannot be
-            opened,
-            another service has the state folder, or its database cannot be used.
+            opened, another service uses the state folder, or its database cannot be used.
     """
     with ExitStack() as held:
         if handed is None:
@@ -126,7 +119,7 @@ def serve(
 
 
 def _report_missing_admin(service: Service, report: Callable[[str], None]) -> None:
-    """Report that there is no admin, unless roles come from a provider or proxy."""
+    """Report that there is no admin, unless roles come from a provider or a proxy."""
     oidc, proxy = service.settings.oidc, service.settings.proxy
     if (oidc is not None and oidc.roles) or (proxy.user_header and proxy.roles):
         return
@@ -136,7 +129,7 @@ def _report_missing_admin(service: Service, report: Callable[[str], None]) -> No
 
 
 def check_listening(settings: ServiceSettings) -> None:
-    """Refuse to be reachable by others without TLS or a proxy; check the certificate.
+    """Refuse addresses other than loopback without TLS or a proxy; check the certificate.
 
     Raises:
         ConfigInvalid: Passwords would cross a network in clear text, or the certificate is not valid.
@@ -168,7 +161,7 @@ def url_of(settings: ServiceSettings, *, path: str = "/") -> str:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, ended by the service instead of its own signals."""
+    """uvicorn server that is ended by the service, not by its own signal handlers."""
 
     def __init__(self, service: Service, app: FastAPI, ready: Callable[[], None]) -> None:
         settings = service.settings
@@ -192,7 +185,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Let the loop take signals while it serves."""
+        """Handle signals in the event loop while the server runs."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self.end)
@@ -208,16 +201,16 @@ class _Server(uvicorn.Server):
         self._ready()
 
     def end(self) -> None:
-        """End within `_GRACE_S`."""
+        """Shut down within `_GRACE_S`."""
         self._service.stopping.set()
         self._end_streams()
         self.should_exit = True
-        # What is cut now would fill the log with traces of its cutting.
+        # Connections cut now would fill the log with tracebacks.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 
 
 def _in_our_words(record: logging.LogRecord) -> bool:
-    """Return whether a log line of uvicorn stays; one that any client can cause is replaced."""
+    """Log filter: replace uvicorn's line about a request that is not HTTP, which any client can cause, by our own."""
     if record.msg != _NO_HTTP:
         return True
     _LOG.info("a request was refused that is no HTTP: TLS spoken to a port without it, say")
@@ -225,13 +218,10 @@ def _in_our_words(record: logging.LogRecord) -> bool:
 
 
 def handed_listener(number: int) -> socket.socket:
-    """Return the listening socket of an inherited descriptor.
+    """Return the listening socket of an inherited file descriptor.
 
     It allows ports below 1024 without privileges; systemd passes the socket of a socket unit as descriptor 3
-    (sd_listen_fds(3)).
-
-    Raises:
-        ConfigInvalid: It is not a listening TCP socket.
+    (sd_listen_fds(3)). Raises `ConfigInvalid` if it is not a listening TCP socket.
     """
     try:
         listener = socket.socket(fileno=number)
@@ -244,7 +234,7 @@ def handed_listener(number: int) -> socket.socket:
         listener.close()
         raise _not_handed(number, "one that is not listening")
     listener.setblocking(False)
-    # Processes that the service starts have no use for it, and would keep the port.
+    # Child processes must not inherit the socket: they would keep the port in use.
     listener.set_inheritable(False)
     return listener
 
@@ -258,11 +248,11 @@ def _not_handed(number: int, found: str) -> ConfigInvalid:
 
 @contextmanager
 def _listener(settings: ServiceSettings, state: Path) -> Iterator[socket.socket]:
-    """Yield a listening socket. Raises `ConfigInvalid` if the port is in use or not allowed."""
+    """Open the listening socket. Raises `ConfigInvalid` if the port is in use or not allowed."""
     where = f"{settings.address} port {settings.port}"
     family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
-        # As after every restart: connections of the last one may still be closing.
+        # After a restart, old connections may still be in TIME_WAIT.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((settings.address, settings.port))
@@ -301,7 +291,7 @@ def _alone(state: Path) -> Iterator[None]:
 
 
 def _is_served(state: Path) -> bool:
-    """Return whether a service runs in a state folder."""
+    """Return whether a service runs on a state folder."""
     try:
         with open_private(state / LOCK, "r") as probe:
             return not lock(probe, is_shared=True)

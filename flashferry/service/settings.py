@@ -1,4 +1,4 @@
-"""Settings of the service, as values in seconds and bytes, and its secrets, read when needed."""
+"""Settings of the service, in seconds and bytes; secrets are read when needed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from inventory.selection import SAMPLE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretFrom:
-    """Where a secret is read from; neither configuration nor database holds one.
+    """Source of a secret; configuration and database hold none.
 
     Attributes:
-        command: Program that prints it, run without a shell; empty: none.
+        command: Program that prints the secret, run without a shell; empty: none.
         credential: Name in systemd's `LoadCredential=`; empty: none.
     """
 
@@ -27,7 +27,7 @@ class SecretFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookSettings:
-    """Secret of a hook, and certificates, PEM, to trust for its receiver; None: the system's."""
+    """Secret of a hook, and certificates (PEM) to trust for its receiver; None: the system's."""
 
     secret: SecretFrom = field(default_factory=SecretFrom)
     ca: Path | None = None
@@ -35,7 +35,7 @@ class HookSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailSettings:
-    """The mail server."""
+    """Mail server."""
 
     host: str
     port: int = 25
@@ -47,7 +47,7 @@ class MailSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcSettings:
-    """OpenID Connect."""
+    """OpenID Connect provider."""
 
     issuer: str
     client_id: str
@@ -58,7 +58,7 @@ class OidcSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
-    """A proxy in front, and which of its headers are trusted."""
+    """Reverse proxies, and which of their headers are trusted."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     user_header: str = ""
@@ -68,7 +68,7 @@ class ProxySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleSettings:
-    """Local accounts, tokens, and limits on guessing."""
+    """Local accounts, tokens, and limits on password guessing."""
 
     least_password: int = 12
     argon2_rounds: int = 3
@@ -83,7 +83,7 @@ class PeopleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """How runs are started."""
+    """Inventory, images and options of runs."""
 
     inventory: str | None = None
     images: Path | None = None
@@ -96,7 +96,7 @@ class RunSettings:
 
     @property
     def inventory_trouble(self) -> str:
-        """Return why jobs on devices will be refused or fail: no inventory is named, or none is there; or empty."""
+        """Return why jobs on devices would fail: no inventory is configured or present; empty if there is one."""
         if self.inventory is None:
             return "the service has no inventory, so jobs on devices are refused: set inventory under [runs]"
         if self.inventory == SAMPLE or Path(self.inventory).exists():
@@ -106,7 +106,7 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageSettings:
-    """The image store."""
+    """Image store."""
 
     most_bytes: int = 8 * 10**9
     reserve_bytes: int = 10**9
@@ -115,7 +115,7 @@ class ImageSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSettings:
-    """Networks that may scrape without a token, and the folder of backups, or None."""
+    """Networks that can scrape without a token, and the folder of backups (None: not watched)."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     backups: Path | None = None
@@ -132,7 +132,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """The settings of the service."""
+    """All settings of the service."""
 
     address: str = "127.0.0.1"
     port: int = 8020
@@ -163,20 +163,19 @@ class ServiceSettings:
 
     @property
     def is_secure(self) -> bool:
-        """Return whether browsers use HTTPS, so that cookies can be limited to it."""
+        """Return whether browsers use HTTPS, so that cookies are limited to it."""
         return self.certificate is not None or self.url.startswith("https://")
 
 
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
-
 """Where systemd puts the credentials of a unit (systemd.exec(5), CREDENTIALS)."""
 
 
 def secret_of(source: SecretFrom, named: str) -> str:
-    """Return a secret, without its line end; `named` is its section for messages, such as `[hooks.operations]`.
+    """Return a secret, without its line end. `named` is its section in messages, such as `[hooks.operations]`.
 
     Raises:
-        ConfigInvalid: There is none, or it cannot be read.
+        ConfigInvalid: There is no secret, or it cannot be read.
     """
     found = _from_command(source, named) if source.command else _from_credential(source, named)
     secret = found.decode("utf-8", "replace").strip("\r\n")
@@ -190,7 +189,7 @@ def secret_of(source: SecretFrom, named: str) -> str:
 
 
 def _from_command(source: SecretFrom, named: str) -> bytes:
-    # Late: it comes with what logs in to devices, and the service starts without that.
+    # Late: it imports the device login, which would slow the service's start.
     from flashferry.devices.credentials import printed_by
 
     def wrong(what: str) -> ConfigInvalid:

@@ -1,6 +1,6 @@
-"""The centre of sites in the service's state folder, limited to the caller's sites. Contacts no agent.
+"""Read access to the centre of sites in the state folder, limited to the caller's sites. Contacts no agent.
 
-Its settings are `sites.toml`, its ledger is written by `flashferry sites listen` and `stage --sites`.
+Settings are in `sites.toml`; `flashferry sites listen` and `stage --sites` write the ledger.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STOPPED = "it was stopped for a reason that concerns other sites, too"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenSiteRun:
-    """A run of sites, limited to the caller's, and its devices that ended without proof of a restore."""
+    """A run across sites, limited to the caller's, and its devices that ended without proof of a restore."""
 
     run: RunOverview
     unrestored: tuple[str, ...]
@@ -36,7 +36,7 @@ class CentreSeen:
 
     Attributes:
         settings: None: the state folder has no `sites.toml`.
-        runs: Running ones, the newest first, then the last ended one.
+        runs: Running ones, newest first, then the one that ended last.
     """
 
     settings: CentreSettings | None
@@ -46,12 +46,12 @@ class CentreSeen:
 
 
 def has_centre(state: Path) -> bool:
-    """Return whether a state folder has settings or ledger of a centre."""
+    """Return whether a state folder has settings or a ledger of a centre."""
     return (state / USUAL_NAME).is_file() or (state / FILE).is_file()
 
 
 def centre_seen(service: Service, actor: Actor) -> CentreSeen:
-    """Return the centre; nothing is created.
+    """Return the centre; creates nothing.
 
     Raises:
         ConfigInvalid: Its settings are not valid, or its ledger cannot be used.
@@ -70,7 +70,7 @@ def centre_seen(service: Service, actor: Actor) -> CentreSeen:
 
 
 def _site_filter(settings: CentreSettings | None, mine: Sites) -> Callable[[str], bool]:
-    """Return whether the caller may see a site, by the names that sites have in inventories."""
+    """Return a function that says whether the caller may see a site, by its name in inventories."""
 
     def is_mine(name: str) -> bool:
         known = settings.sites.get(name) if settings is not None else None

@@ -1,9 +1,9 @@
-r"""Types of texts, lists and numbers in bodies and forms, so that they can be stored, shown and sent on.
+r"""Types of texts, lists and numbers in bodies and forms, safe to store, show and forward.
 
 Facts
 -----
-* JSON's `"\ud800"` is a lone surrogate: a text to Python, but not to UTF-8, SQLite or clients.
-* SQLite takes signed integers of 64 bits; Python's `json` takes any.
+* JSON's `"\ud800"` is a lone surrogate: valid in Python, but not in UTF-8, SQLite or clients.
+* SQLite stores signed 64-bit integers; Python's `json` accepts any size.
 * Bidi controls change how a name is shown: `gpj.exe` for another file (Unicode Standard Annex 9, 2).
 """
 
@@ -24,12 +24,11 @@ LONGEST_PASSWORD = 1024
 MOST_NAMES = 10_000
 """Entries of a list."""
 LARGEST = 2**63 - 1
-
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def why_unfit(text: str, *, is_name: bool = False) -> str:
-    """Return what makes a text unacceptable; empty for nothing. A name is one line without bidi controls."""
+    """Return why a text is not acceptable; empty if it is. A name is one line without bidi controls."""
     if "\0" in text:
         return "NUL"
     try:

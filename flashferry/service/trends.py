@@ -1,6 +1,6 @@
-"""Speeds of copies over time, as graphs and rows: a device, a site, the fleet. Pure.
+"""Copy speeds over time, as graphs and rows, of a device, a site or the fleet. Pure.
 
-Only copies that are representative count; speed tests, which do not write to flash, are kept apart.
+Only representative copies count; speed tests, which do not write to flash, are separate.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from flashferry.store.measurements import Measurement
 
 MOST_DAYS = 60
 """Days in the graph of the fleet."""
-
 MOST_COPIES = 60
 """Latest copies in a device's graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteSpeeds:
-    """Copies to flash at a site: devices, copies, median speeds tuned and not, and the most frequent limit."""
+    """Copies to flash at a site: number of devices and copies, median speeds tuned and untuned, most frequent limit."""
 
     site: str
     devices: int
@@ -33,14 +32,14 @@ class SiteSpeeds:
 
     @property
     def gain(self) -> float | None:
-        """Return how many times as fast tuned copies were; None if unknown."""
+        """Return the ratio of tuned to untuned speed; None if unknown."""
         if self.tuned_bytes_per_s is None or not self.as_is_bytes_per_s:
             return None
         return self.tuned_bytes_per_s / self.as_is_bytes_per_s
 
 
 def device_graph(copies: Sequence[Measurement]) -> Graph:
-    """Return the graph of a device's copies, the oldest first."""
+    """Return a graph of a device's copies, oldest first."""
     shown = [one for one in copies if one.counts][-MOST_COPIES:]
     kinds = (
         ("tuned", Stroke.SOLID, [one.tuned and not one.to_null for one in shown]),
@@ -60,7 +59,7 @@ def device_graph(copies: Sequence[Measurement]) -> Graph:
 
 
 def fleet_graph(copies: Iterable[Measurement]) -> Graph:
-    """Return the graph of daily medians of copies to flash, tuned and not."""
+    """Return a graph of daily median speeds of copies to flash, tuned and untuned."""
     by_day: dict[str, list[Measurement]] = defaultdict(list)
     for one in copies:
         if one.counts and not one.to_null:
@@ -91,7 +90,7 @@ def _graph(title: str, names: Sequence[str], lines: tuple[Line, ...], readings: 
 
 
 def site_speeds(copies: Iterable[Measurement], site_of: Mapping[str, str]) -> tuple[SiteSpeeds, ...]:
-    """Return speeds by site; copies of devices without a site in `site_of` are left out."""
+    """Return speeds by site; devices that `site_of` lacks are left out."""
     by_site: dict[str, list[Measurement]] = defaultdict(list)
     for one in copies:
         if one.counts and not one.to_null and one.host in site_of:

@@ -179,6 +179,11 @@ class StoredDevice:
     activation: str | None = None
     applet: str | None = None
 
+    def status(self) -> dict[str, Any]:
+        """Return site, wave, image and state as JSON types, as the service and site agents report them."""
+        names = ("host", "site", "wave", "image", "state", "attempt", "is_held")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun:

@@ -1,4 +1,4 @@
-"""Templates, style sheet and scripts of the service's pages.
+"""Templates, style sheet and scripts of the service's pages, rendered by `flashferry.service.pages.frame`.
 
-`flashferry.service.pages.frame` renders them; `base.html` is the frame of all pages, `parts.html` has shared parts.
+`base.html` is the frame of all pages, `parts.html` has shared macros.
 """

@@ -4,7 +4,7 @@
 function streamHub() {
   const SILENT_MS = 8000, AGAIN_MS = 3000;
   const tabs = new Map();
-  let source = null, url = "", boards = {}, heardAt = 0, again = null;
+  let source = null, url = "", boards = {}, lastMessageAt = 0, again = null;
 
   function wanted() {
     const runs = [...new Set([...tabs.values()].flatMap((tab) => tab.runs))].sort();
@@ -19,7 +19,7 @@ function streamHub() {
     if (!tabs.size) return;
     url = wanted();
     boards = {};
-    heardAt = Date.now();
+    lastMessageAt = Date.now();
     source = new EventSource(url);
     source.addEventListener("whole", take);
     source.addEventListener("news", take);
@@ -30,7 +30,7 @@ function streamHub() {
   }
 
   function take(event) {
-    heardAt = Date.now();
+    lastMessageAt = Date.now();
     const said = JSON.parse(event.data);
     said.kind = event.type;
     keep(said);
@@ -57,7 +57,7 @@ function streamHub() {
 
   // A stream that hangs without an error, as behind a proxy that went away, is started again.
   setInterval(() => {
-    if (tabs.size && !again && Date.now() - heardAt > SILENT_MS) connect();
+    if (tabs.size && !again && Date.now() - lastMessageAt > SILENT_MS) connect();
   }, 2000);
 
   return {
@@ -65,7 +65,7 @@ function streamHub() {
       tabs.set(id, {runs, show});
       if (!source || url !== wanted()) connect();
       else for (const board of Object.values(boards)) {
-        if (Date.now() - heardAt < 2500 && (board.group === "tonight" || runs.includes(board.group))) show(board);
+        if (Date.now() - lastMessageAt < 2500 && (board.group === "tonight" || runs.includes(board.group))) show(board);
       }
     },
     leave(id) {

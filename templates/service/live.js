@@ -118,7 +118,7 @@
   function alone() {
     const LOST_MS = 3000, me = Math.random().toString(36).slice(2), others = new BroadcastChannel(name);
     const wants = new Map();
-    let hub = null, heardAt = Date.now(), leader = "";
+    let hub = null, lastMessageAt = Date.now(), leader = "";
     const hello = () => others.postMessage({from: me, hello: runs});
 
     function lead() {
@@ -147,7 +147,7 @@
         if (hub) follow();
         // Who leads now was not there when we said which runs we show.
         if (data.from !== leader) { leader = data.from; hello(); }
-        heardAt = Date.now();
+        lastMessageAt = Date.now();
         if (data.said) take(data.said);
       } else if (data.hello && hub) {
         wants.set(data.from, data.hello);
@@ -159,15 +159,15 @@
     const script = document.createElement("script");
     script.src = worker;
     script.onload = () => {
-      heardAt = Date.now() - LOST_MS + 500 + 500 * Math.random();
+      lastMessageAt = Date.now() - LOST_MS + 500 + 500 * Math.random();
       hello();
       setInterval(() => {
         if (hub) others.postMessage({from: me, leads: true});
-        else if (Date.now() - heardAt > LOST_MS) lead();
+        else if (Date.now() - lastMessageAt > LOST_MS) lead();
       }, 500);
     };
     document.head.append(script);
-    join = () => { heardAt = Date.now(); hello(); };
+    join = () => { lastMessageAt = Date.now(); hello(); };
     leave = () => { if (hub) { hub.leave(me); hub = null; } else others.postMessage({from: me, leaves: true}); };
   }
 })();

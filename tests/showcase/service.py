@@ -19,7 +19,6 @@ from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_text
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.service.auditing import note, note_refusal
 from flashferry.service.configuration.reading import load_settings
 from flashferry.service.hooks.managing import HookSpec, add_hook
 from flashferry.service.images import golden
@@ -142,7 +141,7 @@ def showcase(state: Path, *, names: Sequence[str] = ()) -> Iterator[Showcase]:
     clock.now = now - timedelta(minutes=35)
     title = names[0][:99].replace("\n", " ") if names else "Campus, December"
     draft = offer(service, ANNA, _plan(state, clock.now, now + timedelta(hours=9), names, 31), title)[0]
-    note_refusal(service, ANNA, "plan.approve", f"plan:{draft.digest}", "she made it herself")
+    service.note_refusal(ANNA, "plan.approve", f"plan:{draft.digest}", "she made it herself")
     schedule = _schedules(service, approved.digest, clock, now)
     lab_nights(state, now)
     centre(state, now, names=names)
@@ -192,7 +191,7 @@ def _people(service: Service, names: Sequence[str]) -> None:
                 role, _, site = word.partition("@")
                 given = rows.GivenGrant(role=role, site=site or "*", given_by="root", given_at=moment(service.now()))
                 rows.insert_grant(database, name, given)
-            note(service, database, ROOT, "user.added", f"user:{name}", after={"grants": list(grants)})
+            service.note(database, ROOT, "user.added", f"user:{name}", after={"grants": list(grants)})
         rows.set_state(database, "piet", "disabled")
         for number, (person, what) in enumerate((("anna", "status on the bus"), ("root", names[0] if names else "CI"))):
             token = TokenRow(
@@ -238,7 +237,7 @@ def _images(service: Service, said: str, names: Sequence[str]) -> tuple[str, str
                 approved_by="root" if state is ImageState.APPROVED else None,
             )
             add_image(database, image)
-            note(service, database, ANNA, "image.uploaded", f"image:{name}", after={"state": state.value})
+            service.note(database, ANNA, "image.uploaded", f"image:{name}", after={"state": state.value})
     folder = service.images / ".arriving"
     folder.mkdir(mode=0o700)
     with (folder / f"{arriving}.part").open("wb") as part:
@@ -309,7 +308,7 @@ def _notices(service: Service, hook: str, runs: Runs) -> None:
         first, second = notices_of(database, hook, most=2)
         delivered(database, first.notice_id, moment(service.now()))
         not_delivered(database, second.notice_id, next_at=None, sentence="tickets.example.net answered 403")
-        note(service, database, OLGA, "run.approve", f"run:{runs.good}", reason="canaries are well", after={"wave": 1})
+        service.note(database, OLGA, "run.approve", f"run:{runs.good}", reason="canaries are well", after={"wave": 1})
 
 
 def _jobs(service: Service, runs: Runs, digest: str, now: datetime, names: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from flashferry.model.fleet_plan import Action
 from flashferry.model.plan_file import plan_from
 from flashferry.model.states import RunState
 from flashferry.monitor.progress import Expected, Roster
-from flashferry.service.client.client import ApprovalWanted, ServiceClient, ServiceRefused, ServiceUnusable
+from flashferry.service.client.client import ApprovalNeeded, ServiceClient, ServiceRefused, ServiceUnusable
 from flashferry.service.client.stream import MOST_DEVICES, PATIENCE_S, run_events
 
 if TYPE_CHECKING:
@@ -286,12 +286,12 @@ def approved(client: ServiceClient, plan: RemotePlan, *, waits: bool) -> RemoteP
     """Return the plan once it is approved.
 
     Raises:
-        ApprovalWanted: It is not approved, and `waits` is false.
-        ConfigInvalid: It was denied or withdrawn, or cannot start for another reason.
+        ApprovalNeeded: It is not approved yet, and is not to be waited for.
+        ConfigInvalid: It was denied or withdrawn, or cannot be started for another reason.
     """
     if plan.is_draft:
         if not waits:
-            raise ApprovalWanted(
+            raise ApprovalNeeded(
                 f"plan {_short(plan)} waits for approval; nothing was started",
                 hint=f"{_approver(client, plan)}; then '{command(f'stage --plan {plan.digest}')}' starts it, "
                 "and --wait waits for it",

@@ -1,1 +1,1 @@
-"""The service for programs: `/api/v1`, JSON, errors as RFC 9457 problems. Each file is one subject."""
+"""JSON API below `/api/v1`; errors are RFC 9457 problems. One file per subject."""

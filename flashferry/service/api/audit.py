@@ -1,4 +1,4 @@
-"""The audit for programs: listed, exported, verified. Nothing here changes it."""
+"""Audit API: list, export and verify entries. Read only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from flashferry.service.texts import LARGEST
 from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
-
 MOST = 1000
 _BATCH = 500
 
@@ -28,21 +27,21 @@ def requested(
     object_: Annotated[str, Query(alias="object", description="Of which object, or its kind: `run`.")] = "",
     outcome: Annotated[str, Query(description="`asked`, `done`, `refused` or `failed`.")] = "",
 ) -> AuditFilter:
-    """Return the filter of a query."""
+    """Return the audit filter that the query parameters describe."""
     return audit_filter(since=since, until=until, actor=actor, action=action, object_=object_, outcome=outcome)
 
 
-Wanted = Annotated[AuditFilter, Depends(requested)]
+FilterQuery = Annotated[AuditFilter, Depends(requested)]
 
 
 @router.get("")
 def list_entries(
     service: TheService,
-    requested: Wanted,
+    requested: FilterQuery,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="Only entries behind this number.")] = 0,
     most: Annotated[int, Query(ge=1, le=MOST)] = 100,
 ) -> dict[str, object]:
-    """List entries, the oldest first; `next` is the value of `after` for the following ones, or null."""
+    """List entries, oldest first; pass `next` as `after` to get the following ones (null: no more)."""
     with service.database.reading() as database:
         found = list(entries(database, matching=requested, after_seq=after, most=most + 1))
     more = len(found) > most
@@ -53,8 +52,8 @@ def list_entries(
 
 
 @router.get("/export", response_class=StreamingResponse)
-def export(service: TheService, requested: Wanted, form: ExportForm = ExportForm.JSONL) -> Response:
-    """Export entries, the oldest first: JSON lines, exact, or CSV without anything that a spreadsheet executes."""
+def export(service: TheService, requested: FilterQuery, form: ExportForm = ExportForm.JSONL) -> Response:
+    """Export entries, oldest first, as exact JSON lines, or as CSV in which no cell starts a spreadsheet formula."""
     headers = {"Content-Disposition": f'attachment; filename="flashferry-audit.{form.value}"'}
     return StreamingResponse(exported(_all(service, requested), form), headers=headers, media_type=form.media_type)
 
@@ -64,7 +63,7 @@ def verify_audit(
     service: TheService,
     head: Annotated[list[str] | None, Query(description="NUMBER:HASH that was kept elsewhere.")] = None,
 ) -> dict[str, object]:
-    """Check every entry: numbers without a gap, hashes, times, and heads that were kept elsewhere."""
+    """Check all entries for gaps in numbers, wrong hashes and times, and against heads kept elsewhere."""
     known = [parsed_head(one) for one in head or ()]
     with service.database.reading() as database:
         found = verify(database, known)
@@ -77,7 +76,7 @@ def verify_audit(
 
 
 def _all(service: Service, requested: AuditFilter) -> Iterator[ChainedEntry]:
-    """Yield entries in batches: a slow reader holds no transaction, which would make the WAL grow."""
+    """Yield entries in batches: a long transaction of a slow reader would let the WAL grow."""
     after = 0
     while True:
         with service.database.reading() as database:

@@ -1,4 +1,4 @@
-"""Dependencies of routes: the service and the caller."""
+"""FastAPI dependencies of routes: the service and the caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flashferry.service.service import Service
 
 
 def service_of(request: Request) -> Service:
-    """Return the service."""
+    """Return the service object."""
     service = request.app.state.service
     assert isinstance(service, Service)
     return service
@@ -27,7 +27,7 @@ def actor_of(request: Request) -> Actor:
 
 
 def csrf_of(request: Request) -> str:
-    """Return the value for the field `csrf` of forms; empty without a session."""
+    """Return the session's CSRF token for the form field `csrf`; empty without a session."""
     return str(getattr(request.state, "csrf", ""))
 
 
@@ -39,7 +39,7 @@ def identity_of(request: Request) -> Identity:
 
 
 def password_login_of(request: Request) -> PasswordLogin:
-    """Return the sign-in with passwords."""
+    """Return the object that signs users in by password."""
     password_login = request.app.state.password_login
     assert isinstance(password_login, PasswordLogin)
     return password_login

@@ -1,4 +1,4 @@
-"""The guard in front of each route: the table of access, and protection against cross-site requests."""
+"""Guard of each route: checks the access table and refuses cross-site requests."""
 
 from __future__ import annotations
 
@@ -28,25 +28,16 @@ from flashferry.service.people.identity import Identity, RequestAuth, anonymous,
 from flashferry.service.people.sign_in import DenialLog, network_of
 from flashferry.service.principal import Actor
 from flashferry.service.service import Service
-from flashferry.service.settings import ServiceSettings
 from flashferry.service.texts import LONGEST_PROSE, why_unfit
 
 FIELD = "csrf"
-
 """The field of every form that changes something."""
-
 HEADER = "x-csrf-token"
-
 """The same for scripts, which send no form."""
-
 _MOST_AHEAD_BYTES = 256 << 10
-
 _LONGEST_NEXT = 2000
-
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-
 _AGAIN = "Load the page again, and send it from there"
 
 
@@ -55,17 +46,15 @@ def changes_something(method: str) -> bool:
     return method not in _SAFE
 
 
-def check_same_site(request: Request, settings: ServiceSettings, *, is_demanded: bool) -> None:
-    """Check that a request was started by a page of this service.
+def check_same_site(request: Request, service: Service, *, is_demanded: bool) -> None:
+    """Check that a page of this service started the request.
 
-    Args:
-        request: The request.
-        settings: For the public URL.
-        is_demanded: Whether the browser must say so; else it is enough that it does not say otherwise.
+    With `is_demanded`, the browser's headers must prove it; otherwise a request without such headers passes.
 
     Raises:
-        Forbidden: It was started elsewhere, or that is unknown.
+        Forbidden: Another site started the request, or the origin is unknown.
     """
+    settings = service.settings
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     ours = _host(settings.url) if settings.url else _host(f"//{request.headers.get('host', '')}")
     if site is not None and site != "same-origin":
@@ -80,7 +69,7 @@ def check_same_site(request: Request, settings: ServiceSettings, *, is_demanded:
 
 
 async def check_token(request: Request, csrf: str) -> Receive:
-    """Check the session's token; return the receiver from which the route reads the body.
+    """Check the session's CSRF token in header or form; return a receiver from which the route reads the body again.
 
     Raises:
         Forbidden: The token is missing or wrong.
@@ -97,10 +86,10 @@ async def check_token(request: Request, csrf: str) -> Receive:
 
 
 async def check_token_ahead(request: Request, csrf: str) -> Receive:
-    """Check the session's token before a large file, without reading the file.
+    """Check the CSRF token at the start of a form with a large file, without reading the file.
 
     Raises:
-        Forbidden: The token is missing among the first bytes, or wrong.
+        Forbidden: The token is wrong, or not among the first bytes.
     """
     if HEADER in request.headers:
         return await check_token(request, csrf)
@@ -126,7 +115,7 @@ async def check_token_ahead(request: Request, csrf: str) -> Receive:
 
 
 def _host(url: str) -> str:
-    """Return host and port of a URL without the default ports, as browsers do; empty if invalid."""
+    """Return host and port of a URL, without a default port; empty if the URL is invalid."""
     try:
         split = urlsplit(url)
         port = split.port
@@ -187,9 +176,7 @@ def _refused(sentence: str) -> ServiceError:
 
 
 REFUSED = "access.refused"
-
 RECHECK_S = 15.0
-
 """How often access is checked again while an answer is streamed, seconds."""
 
 
@@ -200,10 +187,10 @@ def guarded(
     book: DenialLog,
     bodies: Bodies,
 ) -> list[BaseRoute]:
-    """Return copies of routes, each with its guard.
+    """Return copies of routes that check access before they answer.
 
     Raises:
-        LookupError: A route has no row, or cannot be guarded.
+        LookupError: A route has no row in the table, or is of a kind that cannot be guarded.
     """
     return [_guarded(route, table, service, book, bodies) for route in routes]
 
@@ -211,7 +198,7 @@ def guarded(
 def _guarded(
     route: BaseRoute, table: Mapping[tuple[str, str], Access], service: Service, book: DenialLog, bodies: Bodies
 ) -> BaseRoute:
-    if not isinstance(route, Route | Mount):  # a router within a router, say, of which FastAPI shows no route
+    if not isinstance(route, Route | Mount):  # such as a router inside a router, whose routes FastAPI does not list
         raise LookupError(f"expected a route that can be guarded, found {type(route).__name__}")  # noqa: TRY004
     methods = (route.methods or set()) if isinstance(route, Route) else {"GET"}
     rows: dict[str, Access] = {}
@@ -227,7 +214,7 @@ def _guarded(
 
 
 def _query_of(route: BaseRoute) -> frozenset[str] | None:
-    """Return the query parameters that a route of the API takes; None for pages, which ignore others."""
+    """Return the query parameters that an API route takes; None for a page, which ignores unknown ones."""
     if not isinstance(route, APIRoute) or not route.path.startswith("/api/"):
         return None
     return frozenset(_query_names(route.dependant))
@@ -240,7 +227,7 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
 
 
 class Guard:
-    """Admits callers to one route, by method."""
+    """ASGI application that admits callers to the methods of one route."""
 
     def __init__(
         self,
@@ -262,11 +249,7 @@ class Guard:
         self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer through the route.
-
-        Raises:
-            ServiceError: The caller may not.
-        """
+        """Check access and call the route. Raises `ServiceError` if the caller is refused."""
         request = Request(scope, receive)
         asked_for = self._rows.get(request.method, PUBLIC)
         if asked_for.is_large:
@@ -293,7 +276,7 @@ class Guard:
         try:
             if row.is_public:
                 if changes_something(method):
-                    check_same_site(request, self._service.settings, is_demanded=False)
+                    check_same_site(request, self._service, is_demanded=False)
             elif not (row.is_for_scrapers and is_scraper(request, asked, self._service.settings.metrics.networks)):
                 identity = await run_in_threadpool(identify, self._service, asked)
                 request.state.actor = actor = identity.actor
@@ -316,7 +299,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _watched(self, asked: RequestAuth, row: Access, actor: Actor, send: Send) -> Send:
-        """Return a sender that stops when the caller loses access: a stream lasts for minutes."""
+        """Return a `send` that stops a long stream once the caller loses access."""
         checked_s, is_cut = time.monotonic(), False
 
         async def sent(message: Message) -> None:
@@ -332,7 +315,7 @@ class Guard:
         return sent
 
     def _still(self, asked: RequestAuth, row: Access, actor: Actor) -> bool:
-        """Return whether the caller is admitted with the same grants as before."""
+        """Return whether the caller is still admitted, with the same grants as at the start."""
         try:
             now = identify(self._service, replace(asked, is_watch=True)).actor
             _check_roles(row, now)
@@ -347,19 +330,19 @@ class Guard:
                 f"expected a session that was used within {idle_min:.0f} min, found one that was left alone longer",
                 hint="Sign in again; until then the session may look and change nothing",
             )
-        check_same_site(request, self._service.settings, is_demanded=True)
+        check_same_site(request, self._service, is_demanded=True)
         check = check_token_ahead if row.is_large else check_token
         return await check(request, identity.csrf)
 
 
 def _owner(request: Request, *, is_public: bool) -> str:
-    """Return whom a body counts to: the user, or the address on a public route."""
+    """Return the key under which body bytes are counted: the user, or the address on a public route."""
     actor: Actor = request.state.actor
     return network_of(actor.address or "") if is_public else actor.name
 
 
 def _check_texts(request: Request) -> None:
-    """Refuse characters and lengths that no name in a path or word in a query may have."""
+    """Refuse invalid characters and excessive lengths in path names and query values."""
     path = [("path", str(value)) for value in request.path_params.values()]
     for where, text in [*path, *(("query", text) for pair in request.query_params.multi_items() for text in pair)]:
         found = why_unfit(text) or (f"{len(text):,} characters" if len(text) > LONGEST_PROSE else "")
@@ -390,7 +373,7 @@ def _check_roles(row: Access, actor: Actor) -> None:
 
 
 def _is_for_people(request: Request) -> bool:
-    """Return whether a browser asks for a page, so that it is redirected to the sign-in."""
+    """Return whether a browser asks for a page, so that the answer is a redirect to the sign-in."""
     path = request.url.path
     return (
         request.method in ("GET", "HEAD")

@@ -1,4 +1,4 @@
-"""Hooks for programs: created, changed, tested, removed; and their latest notices."""
+"""Hooks API: create, change, test and remove hooks; list their latest notices."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from flashferry.service.texts import Name, Names
 from flashferry.store.service import hooks as rows
 
 router = APIRouter(prefix="/api/v1/hooks", tags=["hooks"])
-
 MOST_NOTICES = 100
 
 
 class HookInput(BaseModel):
-    """A hook as it should be."""
+    """Body that describes a hook."""
 
     name: Name = Field(description="What people call it; no two of a name.")
     form: HookForm = Field(description="In which form it is sent notices.")
@@ -33,7 +32,7 @@ class HookInput(BaseModel):
     is_paused: bool = Field(False, description="Whether it is sent nothing for now.")
 
     def spec(self) -> HookSpec:
-        """Return it as the service takes it."""
+        """Return the hook specification."""
         return HookSpec(
             name=self.name,
             form=self.form.value,
@@ -47,7 +46,7 @@ class HookInput(BaseModel):
 
 @router.get("")
 def list_hooks(service: TheService) -> dict[str, object]:
-    """List hooks by name, with how many of their notices were given up."""
+    """List hooks by name, each with the number of its undelivered notices."""
     with service.database.reading() as database:
         dead = rows.dead_counts(database)
         return {"hooks": [hook_json(hook) | {"given_up": dead.get(hook.hook_id, 0)} for hook in rows.hooks(database)]}
@@ -55,7 +54,7 @@ def list_hooks(service: TheService) -> dict[str, object]:
 
 @router.post("", status_code=HTTPStatus.CREATED)
 def make_hook(service: TheService, actor: TheActor, response: Response, given: HookInput) -> dict[str, object]:
-    """Add a hook; it receives what happens from now on."""
+    """Add a hook; it receives notices from now on."""
     hook = managing.add_hook(service, actor, given.spec())
     response.headers["Location"] = f"{router.prefix}/{hook.hook_id}"
     return hook_json(hook)
@@ -63,14 +62,14 @@ def make_hook(service: TheService, actor: TheActor, response: Response, given: H
 
 @router.get("/{hook_id}")
 def read_hook(service: TheService, hook_id: str) -> dict[str, object]:
-    """Return a hook with its latest notices: sent, waiting, given up and why."""
+    """Return a hook with its latest notices: sent, waiting, or given up with the reason."""
     with service.database.reading() as database:
         return hook_json(managing.found(database, hook_id)) | {"notices": notices_json(database, hook_id)}
 
 
 @router.put("/{hook_id}")
 def change_hook(service: TheService, actor: TheActor, hook_id: str, given: HookInput) -> dict[str, object]:
-    """Replace a hook; notices that wait are sent to its new target."""
+    """Replace a hook; waiting notices are sent to the new target."""
     return hook_json(managing.change_hook(service, actor, hook_id, given.spec()))
 
 
@@ -94,7 +93,7 @@ def send_again(service: TheService, actor: TheActor, hook_id: str) -> dict[str, 
 
 
 def notices_json(database: sqlite3.Connection, hook_id: str) -> list[dict[str, object]]:
-    """Return the latest notices of a hook, the newest first."""
+    """Return the latest notices of a hook, newest first."""
     return [_notice_json(row) for row in rows.notices_of(database, hook_id, most=MOST_NOTICES)]
 
 

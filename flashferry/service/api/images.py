@@ -1,50 +1,38 @@
-"""Images for programs: announced, uploaded in pieces, verified, approved, removed; and the golden images.
+"""Images API: announce, upload, verify, approve and remove images; set golden images.
 
 Facts
 -----
 * Resuming an upload works as in tus 1.0.0: HEAD returns `Upload-Offset`, PATCH sends what follows.
-* A body is streamed into its file: a form would be written twice (300 MB: 4.2 s and 629 MB of disk, against 0.6 s
-  and 315 MB).
+* A body is streamed into its file: a form would be written twice (300 MB: 4.2 s and 629 MB of disk, against 0.6 s and
+  315 MB).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from http import HTTPStatus
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
-import anyio
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect
 
 from flashferry.core.codec import to_json
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.errors import TooLarge, TooSlow
 from flashferry.service.images import golden, lifecycle, upload
-from flashferry.service.images.lifecycle import ImportResult, image_details_json, image_json, left_out
+from flashferry.service.images.lifecycle import image_details_json, image_json, left_out
+from flashferry.service.images.receive import receive_published, receive_upload
 from flashferry.service.images.upload import NewImage, offset_of
-from flashferry.service.images.upload_sessions import UploadSession
-from flashferry.service.images.verification import MOST_PUBLISHED_BYTES
-from flashferry.service.principal import EVERYWHERE, Actor
-from flashferry.service.service import Service
+from flashferry.service.principal import EVERYWHERE
 from flashferry.service.texts import LARGEST, Name, Number, Prose
 from flashferry.store.service.images import StoredImage, golden_images
 from flashferry.store.service.images import images as stored_images
 
 router = APIRouter(prefix="/api/v1", tags=["images"])
-
-SILENCE_S = 60.0
-"""After so many seconds without a byte the sender is gone."""
-_GATHER_BYTES = 1 << 20
 _BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": {}}}}
 
 
 class AnnouncedImage(BaseModel):
-    """An image that will be uploaded."""
+    """Body that announces an upload."""
 
     name: Name = Field(description="Its file's name, as the vendor has it.")
     size_bytes: Number = Field(description="Its size.")
@@ -52,19 +40,19 @@ class AnnouncedImage(BaseModel):
 
 
 class Stated(BaseModel):
-    """What an image is compared with."""
+    """Body with a SHA-512 to compare an image with."""
 
     sha512: Name = Field("", description="The vendor's SHA-512; empty: what is known to be published alone.")
 
 
 class Reason(BaseModel):
-    """Why something is done."""
+    """Body with the reason of an action."""
 
     reason: Prose = Field(description="For the audit, and for who reads of the image.")
 
 
 class Chosen(BaseModel):
-    """The golden image of a model."""
+    """Body that sets the golden image of a model."""
 
     image: Name = Field(description="Its name.")
     site: Name = Field(EVERYWHERE, description="The site; '*': all that have none of their own.")
@@ -72,7 +60,7 @@ class Chosen(BaseModel):
 
 @router.get("/images")
 def list_images(service: TheService) -> dict[str, object]:
-    """List the images, also uploads and removed ones."""
+    """List all images, including uploads and removed ones."""
     with service.database.reading() as database:
         details = [image_json(service, image) for image in stored_images(database)]
     return {"images": details, "left_out": left_out(service)}
@@ -80,7 +68,7 @@ def list_images(service: TheService) -> dict[str, object]:
 
 @router.post("/images", status_code=HTTPStatus.CREATED)
 def announce(response: Response, service: TheService, actor: TheActor, new: AnnouncedImage) -> dict[str, object]:
-    """Announce an image, to be sent by PATCH; 200 with its offset if it was announced before."""
+    """Announce an image before its upload by PATCH; 200 with the present offset if it was announced before."""
     image, is_new = upload.announce_image(service, actor, NewImage(**new.model_dump()))
     response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     response.headers.update(_headers(service, image) | {"Location": f"{router.prefix}/images/{image.name}"})
@@ -89,7 +77,7 @@ def announce(response: Response, service: TheService, actor: TheActor, new: Anno
 
 @router.get("/images/{name}")
 def read(response: Response, service: TheService, name: str) -> dict[str, object]:
-    """Return all of an image: digests, state and why, and what refers to it."""
+    """Return an image: digests, state with its reason, and the objects that refer to it."""
     with service.database.reading() as database:
         image = upload.found(database, name)
         response.headers.update(_headers(service, image))
@@ -98,7 +86,7 @@ def read(response: Response, service: TheService, name: str) -> dict[str, object
 
 @router.head("/images/{name}", include_in_schema=False)
 def offset(service: TheService, name: str) -> Response:
-    """Return how much was uploaded: `Upload-Offset`, of `Upload-Length`."""
+    """Return how many bytes were uploaded: `Upload-Offset`, of `Upload-Length`."""
     with service.database.reading() as database:
         image = upload.found(database, name)
     return Response(headers=_headers(service, image) | {"Cache-Control": "no-store"})
@@ -113,9 +101,9 @@ async def send(
     name: str,
     upload_offset: Annotated[int, Header(ge=0, le=LARGEST, description="From where this goes on.")],
 ) -> dict[str, object]:
-    """Send what follows the offset, all or a piece; the answer has the new offset and the state.
+    """Upload bytes from an offset to the end, or a part of them; the answer has the new offset and the state.
 
-    409 with `offset` if it is another one, or if another client is sending.
+    409 with the right `offset` if it differs, or if another client is uploading.
     """
     turn = await run_in_threadpool(upload.go_on, service, actor, name, upload_offset, _length_of(request))
     image = await receive_upload(service, actor, turn, request.stream())
@@ -125,11 +113,11 @@ async def send(
 
 @router.post("/images/{name}/verify")
 def verify(service: TheService, actor: TheActor, name: str, stated: Stated) -> dict[str, object]:
-    """Read an image again and compare it with published digests, and with the given SHA-512."""
+    """Hash an image again and compare it with published digests, and with the given SHA-512."""
     return image_json(service, lifecycle.verify(service, actor, name, stated.sha512))
 
 
-# An operation's id is the method's name in generated clients, so it stays.
+# Generated clients name their methods by the operation id, so path and id stay.
 @router.post("/images/{name}/vouch", operation_id="vouch_api_v1_images__name__vouch_post")
 def approve_unpublished(service: TheService, actor: TheActor, name: str, said: Reason) -> dict[str, object]:
     """Approve an image that the vendor did not publish."""
@@ -140,7 +128,7 @@ def approve_unpublished(service: TheService, actor: TheActor, name: str, said: R
 def take_away(
     service: TheService, actor: TheActor, name: str, reason: Annotated[str, Query(description="For the audit.")] = ""
 ) -> None:
-    """Remove an image, which can be restored for a while; an upload is abandoned.
+    """Remove an image, which can be restored for some time; an unfinished upload is deleted.
 
     409 with `named_by` if a plan, a schedule, a job or a golden image refers to it.
     """
@@ -155,29 +143,8 @@ def restore(service: TheService, actor: TheActor, name: str, said: Reason) -> di
 
 @router.post("/published", openapi_extra=_BODY, operation_id="take_in_published_api_v1_published_post")
 async def import_published(request: Request, service: TheService, actor: TheActor) -> dict[str, object]:
-    """Import the vendor's file of published hashes, whose signature is checked; all images are verified again."""
+    """Import the vendor's signed file of published hashes; all images are then verified again."""
     return dict(to_json(await receive_published(service, actor, request.stream())))
-
-
-async def receive_published(service: Service, actor: Actor, pieces: AsyncIterator[bytes]) -> ImportResult:
-    """Store the vendor's file as it arrives and import it.
-
-    Raises:
-        TooLarge: Larger than any of the vendor's files. Others as `publishing.import_published`.
-    """
-    with TemporaryDirectory(dir=service.state, prefix="published.") as folder:
-        path = Path(folder) / "file"
-        size_bytes = 0
-        with path.open("xb") as file:
-            async for piece in pieces:
-                size_bytes += len(piece)
-                if size_bytes > MOST_PUBLISHED_BYTES:
-                    raise TooLarge(
-                        f"published hashes: expected at most {MOST_PUBLISHED_BYTES:,} bytes, found more",
-                        hint="Send the file as the vendor has it, packed",
-                    )
-                await run_in_threadpool(file.write, piece)
-        return await run_in_threadpool(lifecycle.import_published, service, actor, path)
 
 
 @router.get("/golden")
@@ -195,7 +162,7 @@ def read_golden(service: TheService, model: str, site: str = EVERYWHERE) -> dict
 
 @router.put("/golden/{model:path}")
 def choose(service: TheService, actor: TheActor, model: str, chosen: Chosen) -> dict[str, object]:
-    """Set the golden image of a model; one of another platform is refused."""
+    """Set the golden image of a model; an image for another platform is refused."""
     return dict(to_json(golden.choose(service, actor, model, chosen.site, chosen.image)))
 
 
@@ -205,61 +172,11 @@ def unchoose(service: TheService, actor: TheActor, model: str, site: str = EVERY
     golden.unchoose(service, actor, model, site)
 
 
-async def receive_upload(
-    service: Service, actor: Actor, turn: UploadSession, pieces: AsyncIterator[bytes]
-) -> StoredImage:
-    """Write what arrives, end the session in any case, and verify the image when it is complete.
-
-    Raises:
-        TooSlow: Nothing arrived for too long. Others as `upload.take_in` and `upload.complete`.
-    """
-    try:
-        await _written(service, turn, pieces)
-    finally:
-        # Also if the request was cut: what arrived before is kept and stored.
-        with anyio.CancelScope(shield=True):
-            await run_in_threadpool(upload.keep, service, turn)
-    if turn.is_whole:
-        return await run_in_threadpool(upload.complete, service, actor, turn)
-    return await run_in_threadpool(_row, service, turn.name)
-
-
-async def _written(service: Service, turn: UploadSession, pieces: AsyncIterator[bytes]) -> None:
-    gathered, is_silent = bytearray(), False
-    try:
-        while True:
-            with anyio.fail_after(SILENCE_S):
-                piece = await anext(pieces, None)
-            if piece is None:
-                break
-            gathered += piece
-            if len(gathered) >= _GATHER_BYTES:
-                full, gathered = gathered, bytearray()
-                await run_in_threadpool(upload.take_in, service, turn, full)
-    except ClientDisconnect:
-        # No client is left to be answered; what it sent counts.
-        pass
-    except TimeoutError:
-        is_silent = True
-    if gathered:
-        await run_in_threadpool(upload.take_in, service, turn, gathered)
-    if is_silent:
-        raise TooSlow(
-            f"image {turn.name}: expected more of it within {SILENCE_S:.0f} s, found nothing",
-            hint="HEAD it, and continue from its Upload-Offset",
-        )
-
-
-def _row(service: Service, name: str) -> StoredImage:
-    with service.database.reading() as database:
-        return upload.found(database, name)
-
-
-def _headers(service: Service, image: StoredImage) -> dict[str, str]:
+def _headers(service: TheService, image: StoredImage) -> dict[str, str]:
     return {"Upload-Offset": str(offset_of(service, image)), "Upload-Length": str(image.size_bytes)}
 
 
 def _length_of(request: Request) -> int | None:
-    """Return the announced length of a body; None if it is chunked."""
+    """Return the Content-Length of a request; None for a chunked body."""
     text = request.headers.get("content-length", "")
     return int(text) if text.isascii() and text.isdigit() else None

@@ -1,4 +1,4 @@
-"""Jobs for programs: checks, probes and dry runs requested, and the state and result of any job."""
+"""Jobs API: request checks, probes and dry runs; read state and result of any job."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.jobs.processes import JobFolder
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import Forbidden, NotFound, Removed, invalid_from
-from flashferry.service.jobs.create import Devices, JobSpec, ask, latest_seen, once_of, seen_job
+from flashferry.service.jobs.job_spec import Devices, JobSpec
 from flashferry.service.jobs.results import is_removed
 from flashferry.service.jobs.serializers import JOBS, job_json
 from flashferry.service.jobs.steering import cancel
+from flashferry.service.jobs.submit import ask, once_of
 from flashferry.service.known_names import with_devices
 from flashferry.service.plans.planning import begin
 from flashferry.service.principal import EVERYWHERE, Actor, Role
-from flashferry.service.run_visibility import job_seen, sees_all_of
-from flashferry.service.service import Service
+from flashferry.service.run_visibility import job_seen, latest_seen, seen_job, sees_all_of
 from flashferry.service.texts import Name, Names, Prose
 from flashferry.store.service.jobs import Job, JobKind
 
@@ -35,7 +35,7 @@ _MOST = 200
 
 
 class DeviceSelection(BaseModel):
-    """The devices of a job."""
+    """Body that selects the devices of a job."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -49,26 +49,26 @@ class DeviceSelection(BaseModel):
 
 
 class Check(DeviceSelection):
-    """A check."""
+    """Body of a check."""
 
     reach: bool = Field(False, description="Whether each device fetches a tiny file to null, too.")
 
 
 class Probe(DeviceSelection):
-    """A speed test."""
+    """Body of a speed test."""
 
     how: Literal["both", "as-is", "tuned"] = Field("both", description="With the settings as they are, tuned, or both.")
     seconds: float = Field(8.0, ge=2, le=60, description="How long a copy should take.")
 
 
 class DryRun(DeviceSelection):
-    """What a run would do."""
+    """Body of a dry run."""
 
     plan: Name = Field("", description="The digest of a plan; else an image is named.")
 
 
 class Why(BaseModel):
-    """Why an operator acts."""
+    """Body with an operator's reason."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -79,7 +79,7 @@ class Why(BaseModel):
 def check(
     response: Response, service: TheService, actor: TheActor, requested: Check, idempotency_key: IdempotencyKey = None
 ) -> dict[str, object]:
-    """Check devices; nothing is changed."""
+    """Request a check of devices; nothing is changed on them."""
     words = ("--reach",) if requested.reach else ()
     spec = _spec(service, actor, JobKind.CHECK, requested, words)
     return accepted(response, ask(service, actor, spec, once_of(idempotency_key, "checks", requested.model_dump())))
@@ -89,7 +89,7 @@ def check(
 def probe(
     response: Response, service: TheService, actor: TheActor, requested: Probe, idempotency_key: IdempotencyKey = None
 ) -> dict[str, object]:
-    """Time copies to null, untuned and tuned; each device is restored at once."""
+    """Request timed copies to `null:`, untuned and tuned; each device is restored right after its copies."""
     words = ("--seconds", str(requested.seconds), *(() if requested.how == "both" else (f"--{requested.how}",)))
     spec = _spec(service, actor, JobKind.PROBE, requested, words)
     return accepted(response, ask(service, actor, spec, once_of(idempotency_key, "probes", requested.model_dump())))
@@ -99,7 +99,7 @@ def probe(
 def dry_run(
     response: Response, service: TheService, actor: TheActor, requested: DryRun, idempotency_key: IdempotencyKey = None
 ) -> dict[str, object]:
-    """Show what would be sent to each device, by a plan in any state or for an image."""
+    """Request a list of the commands that a run would send, by a plan in any state or for an image."""
     once = once_of(idempotency_key, "dry-runs", requested.model_dump())
     if requested.plan:
         job = begin(service, actor, requested.plan, reason=requested.reason, rehearse=True, once=once)
@@ -115,7 +115,7 @@ def list_jobs(
     last: Annotated[int, Query(ge=1, le=_MOST, description="How many.")] = 50,
     before: Annotated[str | None, Query(max_length=40, description="Asked for before this time.")] = None,
 ) -> dict[str, object]:
-    """List the jobs that the caller may see, the newest first."""
+    """List the jobs that the caller may see, newest first."""
     with service.database.reading() as database:
         found, older = latest_seen(database, actor, last, before)
     return {"jobs": [job_json(job) for job in found], "before": older or None}
@@ -123,7 +123,7 @@ def list_jobs(
 
 @router.get("/jobs/{job_id}")
 def read_job(service: TheService, actor: TheActor, job_id: str) -> dict[str, object]:
-    """Return the state of a job and, once it ended, what its verb printed, up to a megabyte."""
+    """Return the state of a job and, once it ended, the document that it printed, up to 1 MB."""
     with service.database.reading() as database:
         job = seen_job(database, actor, job_id)
     is_visible_to_caller = not job.is_open and sees_all_of(actor, job)
@@ -139,7 +139,7 @@ def cancel_queued(service: TheService, actor: TheActor, job_id: str, why: Why) -
 
 @router.get("/jobs/{job_id}/result", response_class=FileResponse)
 def read_result(service: TheService, actor: TheActor, job_id: str) -> FileResponse:
-    """Return the document that the verb of a job printed, of any size."""
+    """Return the document that a job printed, of any size."""
     with service.database.reading() as database:
         job = seen_job(database, actor, job_id)
     if not sees_all_of(actor, job):
@@ -160,13 +160,15 @@ def read_result(service: TheService, actor: TheActor, job_id: str) -> FileRespon
 
 
 def accepted(response: Response, job: Job) -> dict[str, object]:
-    """Answer 202 with a job and where its state is."""
+    """Return a 202 answer with a job and the address of its state."""
     response.status_code = HTTPStatus.ACCEPTED
     response.headers["Location"] = f"{JOBS}/{job.job_id}"
     return job_json(job)
 
 
-def _spec(service: Service, actor: Actor, kind: JobKind, requested: DeviceSelection, words: tuple[str, ...]) -> JobSpec:
+def _spec(
+    service: TheService, actor: Actor, kind: JobKind, requested: DeviceSelection, words: tuple[str, ...]
+) -> JobSpec:
     """Return the specification of a job. Raises `InvalidRequest` for an unknown transport."""
     if requested.transport:
         words = (*words, "--transport", _checked_transport(requested.transport))
@@ -181,7 +183,7 @@ def _spec(service: Service, actor: Actor, kind: JobKind, requested: DeviceSelect
 
 
 def _operated(actor: Actor) -> tuple[str, ...]:
-    """Return the sites that the caller operates; empty: all. Raises `Forbidden` without any."""
+    """Return the sites at which the caller is operator; empty: all. Raises `Forbidden` if there are none."""
     sites = sorted({grant.site for grant in actor.grants if grant.role is Role.OPERATOR})
     if not sites:
         raise Forbidden("expected the role operator at a site, found none", hint="Ask an admin for the role")

@@ -1,4 +1,4 @@
-"""The journal for programs: where runs and devices stand, and copies over time."""
+"""Journal API: states of runs and devices, and their copies over time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import NotFound, ServiceError
-from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import is_visible, sites_of, status_seen
-from flashferry.service.service import Service
 from flashferry.store.fleet_view import device_runs, known_devices
 from flashferry.store.history import History
 
 router = APIRouter(prefix="/api/v1", tags=["runs"])
-
 MOST_OF_ONE = 2000
 """Copies of one device, the newest."""
 MOST_OF_EACH = 100
@@ -36,10 +33,10 @@ def status(
         int, Query(ge=1, le=_MOST_RUNS, description="How many runs; those that hold a device come on top.")
     ] = 5,
 ) -> dict[str, object]:
-    """Return runs, their devices and what is left to recover, as `flashferry status --json` does."""
+    """Return runs, their devices and the devices to be recovered, as `flashferry status --json` does."""
     found = api.status(last, state=service.state)
     runs = tuple(seen for run in found.runs if (seen := status_seen(run, actor)) is not None)
-    # Files beside the journal do not say at which site a device is.
+    # The files beside the journal do not have the sites of devices.
     lost = found.lost if sites_of(actor) is None else ()
     return {"status": to_json(replace(found, directory=Path(), runs=runs, lost=lost))}
 
@@ -51,7 +48,7 @@ def history(
     device: Annotated[str, Query(max_length=300, description="One device, by its name; empty: all.")] = "",
     last: Annotated[int, Query(ge=1, le=MOST_OF_ONE, description="How many of its copies `device` has.")] = 20,
 ) -> dict[str, object]:
-    """Return devices' timed copies; for one device also what the next copy should achieve."""
+    """Return timed copies of devices; for one device also the expected speed of its next copy."""
     found = History.read(service.state)
     if not device:
         copies = [copy for host in _seen(service, actor) for copy in found.of(host)[-MOST_OF_EACH:]]
@@ -70,13 +67,13 @@ def _no_copy(device: str) -> ServiceError:
     return NotFound(sentence, hint="GET /api/v1/history lists them")
 
 
-def _seen(service: Service, actor: Actor) -> tuple[str, ...]:
+def _seen(service: TheService, actor: TheActor) -> tuple[str, ...]:
     sites = sites_of(actor)
     return tuple(one.host for one in known_devices(service.state) if is_visible(one.site, sites))
 
 
-def _of_what_is_seen(service: Service, actor: Actor, found: History, device: str) -> History:
-    """Return a history without copies of a device at sites that the caller may not see."""
+def _of_what_is_seen(service: TheService, actor: TheActor, found: History, device: str) -> History:
+    """Return a device's history without copies at sites that the caller may not see."""
     sites = sites_of(actor)
     if sites is None:
         return found

@@ -1,4 +1,4 @@
-"""Limits on request bodies: in memory, per caller and in all; forms with one large file, parsed as they arrive."""
+"""Limits on request bodies: memory per caller and in total; parser of forms with one large file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MOST_FIELDS, LONGEST_FIELD = 20, 4096
 
 
 class FormPieces:
-    """A form with one file, fed piece by piece. Raises `BadForm` for another content type.
+    """Incremental parser of a form with one file. Raises `BadForm` for another content type.
 
     Attributes:
-        fields: Fields so far; those after the file may be missing.
-        file_name: Name of the file once it started, else None.
+        fields: Fields parsed so far; those after the file may still be missing.
+        file_name: Name of the file once its part started, else None.
         is_ended: Whether the form is complete.
     """
 
@@ -54,10 +54,10 @@ class FormPieces:
         )
 
     def feed(self, piece: bytes) -> bytearray:
-        """Parse the next bytes; return those of the file.
+        """Parse the next bytes of the body; return the file's bytes among them.
 
         Raises:
-            BadForm: Not a form, too many or too long fields, or a second file.
+            BadForm: The body is no form, has too many or too long fields, or a second file.
         """
         try:
             self._parser.write(piece)
@@ -110,35 +110,26 @@ def _no_form() -> ServiceError:
 
 
 MOST_PUBLIC_BYTES = 64 * 2**10
-
 """Limit for callers who are not signed in."""
-
 BODY_S = 30.0
-
 """Time for a body, plus a second for each `LEAST_RATE` bytes that arrived."""
-
 LEAST_RATE = 64 * 2**10
-
 """Bytes per second."""
-
 BYTES_PER_VALUE = 16
-
 """Limit of values: one per this many bytes of the byte limit; our own plans have some 18 bytes a value."""
-
 _VALUE_SIGNS = {b",": 1, b"[": 1, b"&": 1, b"{": 4}
-
 """Separators of values, and how many each counts for."""
-
 _PAUSE_S = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """Memory for bodies of one kind of caller.
+    """Memory limits for the bodies of one kind of caller, in bytes.
 
     Attributes:
-        share_bytes: Limit for one caller.
-        first_bytes: What a caller may hold even when the limit for all is reached.
+        most_bytes: Limit of all callers together.
+        share_bytes: Limit of one caller.
+        first_bytes: Guaranteed to each caller, even when the limit of all is reached.
     """
 
     most_bytes: int
@@ -147,27 +138,24 @@ class Quota:
 
 
 SIGNED_IN = Quota(most_bytes=64 * 2**20, share_bytes=MOST_PLAN_BYTES + 4 * 2**20, first_bytes=MOST_BODY_BYTES)
-
 """Signed-in users, each counted by name."""
-
 OTHERS = Quota(most_bytes=8 * 2**20, share_bytes=2**20)
-
 """All others, counted by address. The two quotas are apart, so that neither can block the other."""
 
 
 class Bodies:
-    """Bytes held at this moment. For one event loop."""
+    """Number of body bytes in memory. For one event loop."""
 
     def __init__(self) -> None:
         self._held: dict[Quota, Counter[str]] = {SIGNED_IN: Counter(), OTHERS: Counter()}
         self._all: Counter[Quota] = Counter()
 
     def held_bytes(self, quota: Quota) -> int:
-        """Return what is held in one quota, bytes."""
+        """Return the bytes held under a quota."""
         return self._all[quota]
 
     def hold(self, quota: Quota, owner: str, size_bytes: int) -> type[ServiceError] | None:
-        """Count more bytes of a caller (fewer below zero); return the error to refuse them with, or None."""
+        """Add bytes to a caller's count (negative: subtract); return the error to refuse them with, or None."""
         held = self._held[quota]
         self._all[quota] += size_bytes
         held[owner] += size_bytes
@@ -179,12 +167,12 @@ class Bodies:
         return Unavailable if is_full else None
 
     def counted(self, request: Request, most_bytes: int, *, quota: Quota, owner: Callable[[], str]) -> CountedBody:
-        """Return the body of a request; call `let_go` once it is answered."""
+        """Return a request's body, counted as it is read; call its `let_go` after the answer."""
         return CountedBody(self, request, most_bytes, quota=quota, owner=owner)
 
 
 class CountedBody:
-    """The body of one request, counted as it is read. The owner is asked for when reading starts."""
+    """The body of one request, counted as it is read. `owner` is called when reading starts."""
 
     def __init__(
         self, bodies: Bodies, request: Request, most_bytes: int, *, quota: Quota, owner: Callable[[], str]
@@ -199,20 +187,20 @@ class CountedBody:
         self._is_whole = False
 
     async def receive(self) -> Message:
-        """Return the next piece.
+        """Return the next ASGI message of the body.
 
         Raises:
-            BodyRefused: Too large, also by its Content-Length, or too many values (413); too slow (408); its caller
-                holds too much (429); no room (503).
+            BodyRefused: Too large or too many values (413), too slow (408), too much held by the caller (429), or
+                no memory left (503).
         """
-        if self._is_whole:  # what follows is the client's end, which has no time
+        if self._is_whole:  # what follows is the disconnect, which has no time limit
             return await self._receive()
         if self._began_s is None:
             self._began_s, self._owner = time.monotonic(), self._owner_of()
-            # One digit more than the limit has is enough to know.
+            # A number with more digits than the limit is too large.
             if self._announced.isascii() and self._announced.isdigit():
                 self._check(int(self._announced[:20]))
-                # Its whole size at once: many that come together would each have a part of it, and none all.
+                # Reserve the whole size at once: otherwise concurrent bodies could each hold a part and none complete.
                 self._hold(int(self._announced[:20]))
         message = await self._next(self._began_s)
         body = message.get("body", b"")
@@ -241,7 +229,7 @@ class CountedBody:
         )
 
     def let_go(self) -> None:
-        """Stop counting it."""
+        """Subtract the body from the count. Idempotent."""
         self._bodies.hold(self._quota, self._owner, -self._held_bytes)
         self._held_bytes = 0
 

@@ -1,4 +1,4 @@
-"""Live state as streams: the state of all once a second, and the events of a run from any offset."""
+"""Streams API: the live state once a second, and the events of a run from any offset."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from flashferry.service.live.stream import Place, Streams, tail
 from flashferry.service.run_visibility import sites_of
 
 router = APIRouter(prefix="/api/v1")
-
 _MOST_RUNS = 20
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 
 def snapshot_reader_of(request: Request) -> SnapshotReader:
-    """Return the reader that all routes and pages share."""
+    """Return the snapshot reader that all routes share."""
     found = request.app.state.reader
     assert isinstance(found, SnapshotReader)
     return found
@@ -31,9 +30,9 @@ def snapshot_reader_of(request: Request) -> SnapshotReader:
 async def live(
     request: Request, actor: TheActor, run: Annotated[list[str] | None, Query()] = None
 ) -> StreamingResponse:
-    """Stream the state of all once a second: `whole` first, then `news` (docs/service.md).
+    """Stream the live state once a second: first `whole`, then changes as `news` (docs/service.md).
 
-    With `run=ID`, repeatable, the devices of these runs too. A stream ends after five minutes; reconnect to continue.
+    `run=ID`, repeatable, adds the devices of these runs. A stream ends after five minutes; reconnect to continue.
     """
     streams = request.app.state.streams
     assert isinstance(streams, Streams)
@@ -50,10 +49,11 @@ def events(
     last_event_id: Annotated[str | None, Header()] = None,
     offset: Annotated[int, Query(ge=0, lt=1 << 60)] = 0,
 ) -> StreamingResponse:
-    """Stream the events of a run, each line of its file unchanged (docs/events.md), never a partial line.
+    """Stream a run's events as server-sent events, one per complete line of its event file, unchanged (docs/events.md).
 
-    The id of an event is the file's mark and the offset after the line; `Last-Event-ID` continues there without gap or
-    repeat. The file of a resumed run is sent from its start. `end` closes the events of a run that is over.
+    The event id is the file's identifier plus the byte offset after the line; a client that sends `Last-Event-ID`
+    continues there. The file of a resumed run is sent from its start. `end` follows the last event of a run that is
+    over.
     """
     reader, sites = snapshot_reader_of(request), sites_of(actor)
     found = reader.run(run_id)

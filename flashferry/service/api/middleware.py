@@ -1,4 +1,4 @@
-"""Around every answer: security headers, and one log line per request."""
+"""ASGI middleware: security headers, and one log line per request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ POLICY = (
     "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'self'; frame-ancestors 'none'; "
     "img-src 'self' data:"
 )
-
 """No inline scripts, no inline style."""
 
 ALWAYS = {
@@ -36,19 +35,18 @@ ALWAYS = {
 }
 
 TRANSPORT = "max-age=31536000"
-
 """How long browsers insist on HTTPS."""
 
 
 class SecurityHeaders:
-    """Adds the headers to every answer, errors too."""
+    """Adds security headers to every answer, including errors."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
         self._app = app
         self._headers = {**ALWAYS, **({"Strict-Transport-Security": TRANSPORT} if settings.is_secure else {})}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the headers."""
+        """Call the application and add the headers to its answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -68,24 +66,21 @@ class SecurityHeaders:
 
 
 LOG = logging.getLogger("flashferry.service.access")
-
 _TOKEN = re.compile(r"ffy_[A-Za-z0-9_-]+")
-
 _KEPT = "/:@!$&'()*+,;=~-._"
-
 _LONGEST = 400
 
 
 class AccessLog:
-    """Logs each request when it is over; a stream is over when its client leaves."""
+    """Logs each request after its answer; a stream is logged when its client disconnects."""
 
     def __init__(self, app: ASGIApp, *, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._app, self._clock_s = app, clock_s
-        # Each line is wanted, also where the log has warnings alone.
+        # Log every request, whatever the log's level.
         LOG.setLevel(logging.INFO)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer and log."""
+        """Call the application and log the request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -104,7 +99,7 @@ class AccessLog:
 
 
 def log_path(path: str) -> str:
-    """Return a path for a log line: URL characters only, tokens and known secrets masked, limited in length."""
+    """Return a path fit for a log line: URL characters only, secrets masked, limited in length."""
     found = quote(_TOKEN.sub(f"ffy_{MASK}", masked(path)), safe=_KEPT)
     return found if len(found) <= _LONGEST else f"{found[:_LONGEST]}..."
 
@@ -122,6 +117,6 @@ def _report(scope: Scope, status: int, took_ms: float) -> None:
         "ms": round(took_ms, 1),
     }
     words = (str(fields[key] or "-") for key in ("address", "actor", "method", "path", "status"))
-    # A blank would begin another word.
+    # A space would start another field of the log line.
     line = " ".join(quote(sanitize(word), safe=f"{_KEPT}%") for word in words)
     LOG.info("%s %.1f ms", line, took_ms, extra={FIELDS: fields})

@@ -1,4 +1,4 @@
-"""The OpenAPI document: kept in docs/openapi.json, where a test holds it, and served. It has the table of access."""
+"""The OpenAPI document with the access table; docs/openapi.json is a copy that a test compares."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def openapi(request: Request) -> Response:
 
 
 def openapi_text(routes: Iterable[BaseRoute]) -> str:
-    """Return the document as text with sorted keys, so that a difference is a change."""
+    """Return the document as text with sorted keys, so that any difference is a real change."""
     return json.dumps(document(routes), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
-    """Return the document of some routes."""
+    """Return the OpenAPI document of some routes."""
     made = get_openapi(
         title="flashferry staging service",
         version="1",
@@ -78,14 +78,14 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
 
 
 def written(path: str) -> str:
-    """Return a route's path as the document has it: without converters."""
+    """Return a route's path without converters, as OpenAPI writes it."""
     return path.replace(":path}", "}")
 
 
 def _complete(operation: dict[str, Any], access: Access) -> None:
-    """Add who may call, and the form of every error."""
+    """Add the roles and the error schema to an operation."""
     answers: dict[str, Any] = operation["responses"]
-    # FastAPI's own form of an error, which is never used.
+    # FastAPI's own error schema, which is never used.
     answers.pop("422", None)
     answers["default"] = {
         "description": "A problem",

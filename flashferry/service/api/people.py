@@ -1,4 +1,4 @@
-"""Users for admins: listed, added, given roles, disabled."""
+"""Users API, for admins: list, add and disable users; set roles and passwords."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from flashferry.service.texts import MOST_NAMES, Name, Password, Prose
 from flashferry.store.service import people as rows
 
 router = APIRouter(prefix="/api/v1/users", tags=["people"])
-
 Grants = Annotated[list[GrantBody], Field(max_length=MOST_NAMES)]
 
 
 class PersonBody(BaseModel):
-    """A user to be added."""
+    """Body that describes a new user."""
 
     name: Name
     display: Name = ""
@@ -32,20 +31,20 @@ class PersonBody(BaseModel):
 
 
 class PasswordBody(BaseModel):
-    """A new password."""
+    """Body with a new password."""
 
     password: Password
 
 
 class ReasonBody(BaseModel):
-    """Why something is done."""
+    """Body with the reason of an action."""
 
     reason: Prose = ""
 
 
 @router.get("")
 def people(service: TheService) -> list[dict[str, object]]:
-    """Return all users with their grants, disabled ones too."""
+    """Return all users with their grants, including disabled ones."""
     return people_json(service)
 
 
@@ -68,13 +67,13 @@ def enter(
 
 @router.get("/{name}")
 def person(name: str, service: TheService) -> dict[str, object]:
-    """Return a user with the grants."""
+    """Return a user with the user's grants."""
     return person_json(service, name)
 
 
 @router.put("/{name}/grants")
 def set_grants(name: str, given: Grants, service: TheService, actor: TheActor) -> dict[str, object]:
-    """Give a user these roles and no others; roles from groups stay."""
+    """Replace the roles of a user; roles that come from groups stay."""
     accounts.set_grants(service, actor, name, [one.grant for one in given])
     return person_json(service, name)
 
@@ -83,13 +82,13 @@ def set_grants(name: str, given: Grants, service: TheService, actor: TheActor) -
 def set_password(
     name: str, given: PasswordBody, service: TheService, actor: TheActor, password_login: ThePasswordLogin
 ) -> None:
-    """Set another password; the user's sessions end, and so does a lock."""
+    """Set a user's password; this ends the user's sessions and removes a lock."""
     accounts.set_password(service, actor, name, given.password, password_login.passwords)
 
 
 @router.post("/{name}/disable")
 def disable(name: str, given: ReasonBody, service: TheService, actor: TheActor) -> dict[str, object]:
-    """Disable a user; sessions and tokens are invalid from the next request on."""
+    """Disable a user; sessions and tokens are refused from the next request on."""
     accounts.set_active(service, actor, name, is_active=False, reason=given.reason)
     return person_json(service, name)
 
@@ -102,13 +101,13 @@ def enable(name: str, given: ReasonBody, service: TheService, actor: TheActor) -
 
 
 def people_json(service: Service) -> list[dict[str, object]]:
-    """Return all users as the API reports them."""
+    """Return all users as JSON types."""
     with service.database.reading() as database:
         return [_details(one, rows.grants_of(database, one.name)) for one in rows.people(database)]
 
 
 def person_json(service: Service, name: str) -> dict[str, object]:
-    """Return a user as the API reports one. Raises `NotFound`."""
+    """Return a user as JSON types. Raises `NotFound`."""
     with service.database.reading() as database:
         found = accounts.found_person(database, name)
         return _details(found, rows.grants_of(database, name))

@@ -1,4 +1,4 @@
-"""Plans for programs: offered, listed, read, compared, decided."""
+"""Plans API: offer, list, read, compare, approve, deny and withdraw plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, accepted
 from flashferry.service.chosen import WITH_THE_PLAN, chosen_in, with_settings
 from flashferry.service.errors import NotFound
-from flashferry.service.jobs.create import once_of
+from flashferry.service.jobs.submit import once_of
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import approve_wave
 from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in, start_obstacle
@@ -25,16 +25,14 @@ from flashferry.store.service.plans import plans as stored_plans
 from flashferry.store.service.plans import text_of
 
 router = APIRouter(prefix="/api/v1/plans", tags=["plans"])
-
 waves = APIRouter(prefix="/api/v1/runs", tags=["runs"])
 """Waves of runs, approved for the plan that was read."""
-
 _PLAN = {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
 @with_settings(WITH_THE_PLAN)
 class PlanAsked(BaseModel):
-    """A plan that the service should create."""
+    """Body that asks the service to create a plan."""
 
     title: Name = Field("", description="Title; plans of one title are compared with each other.")
     image: Name = Field("", description="An image of the service's folder for all; empty: by the inventory's rules.")
@@ -46,20 +44,20 @@ class PlanAsked(BaseModel):
 
 
 class Yes(BaseModel):
-    """An approval of a wave."""
+    """Body that approves a wave."""
 
     digest: Name = Field("", description="SHA-256 of the plan that was read; empty if the run has none.")
     comment: Prose = Field("", description="Shown in the audit and with the run.")
 
 
 class Comment(BaseModel):
-    """A comment on a decision."""
+    """Body with a comment on a decision."""
 
     comment: Prose = Field("", description="Shown in the audit and with the plan.")
 
 
 async def sent(request: Request) -> bytes:
-    """Return the body, read up to just above the limit of a plan."""
+    """Return the request body, read to just above the size limit of a plan."""
     content = bytearray()
     async for part in request.stream():
         content += part
@@ -76,7 +74,7 @@ def offer_plan(
     content: Annotated[bytes, Depends(sent)],
     title: Annotated[str, Query(description="Title; plans of one title are compared with each other.")] = "",
 ) -> dict[str, object]:
-    """Store the text that `flashferry plan --output FILE` wrote as a draft; 200 if it is stored already."""
+    """Store a file written by `flashferry plan --output` as a draft; 200 if it is stored already."""
     stored, is_new = offer(service, actor, content, title)
     response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     response.headers["Location"] = f"{router.prefix}/{stored.digest}"
@@ -91,7 +89,7 @@ def make(
     asked: PlanAsked,
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, object]:
-    """Create a plan by a job that checks the devices; the job's `digest` is then the plan's."""
+    """Create a plan by a job that checks the devices; once done, the job's `digest` names the plan."""
     lists = {name: tuple(getattr(asked, name)) for name in ("sites", "hosts", "groups")}
     spec = PlanSpec(
         title=asked.title,
@@ -107,7 +105,7 @@ def make(
 
 @router.get("")
 def list_plans(service: TheService, actor: TheActor, title: str | None = None) -> dict[str, object]:
-    """List the plans that the caller may see, the newest first, without checking their images."""
+    """List the plans that the caller may see, newest first; their images are not checked."""
     with service.database.reading() as database:
         seen = [one for one in stored_plans(database, title=title) if actor.may(ANY_ROLE, one.sites)]
         return {
@@ -117,7 +115,7 @@ def list_plans(service: TheService, actor: TheActor, title: str | None = None) -
 
 @router.get("/{digest}")
 def read_plan(service: TheService, actor: TheActor, digest: str) -> dict[str, object]:
-    """Return a plan: decisions, whether it can start now, and its content."""
+    """Return a plan: its content, its decisions, and whether it can start now."""
     with service.database.reading() as database:
         stored, content = found(database, digest, actor), plan_in(database, digest)
     return plan_json(stored, start_obstacle(service, digest)) | {"plan": plan_content_json(content)}
@@ -125,7 +123,7 @@ def read_plan(service: TheService, actor: TheActor, digest: str) -> dict[str, ob
 
 @router.get("/{digest}/file")
 def read_file(service: TheService, actor: TheActor, digest: str) -> Response:
-    """Return the plan's file as it was offered, for `flashferry stage --plan`."""
+    """Return the plan file as it was offered, for `flashferry stage --plan`."""
     with service.database.reading() as database:
         found(database, digest, actor)
         text = text_of(database, digest)
@@ -152,23 +150,23 @@ def compare(service: TheService, actor: TheActor, digest: str, against: str | No
 
 @router.post("/{digest}/approve")
 def approve(service: TheService, actor: TheActor, digest: str, said: Comment) -> dict[str, object]:
-    """Approve exactly this text; the maker may not."""
+    """Approve exactly this plan text; its maker is refused."""
     return plan_json(deciding.approve(service, actor, digest, said.comment))
 
 
 @router.post("/{digest}/deny")
 def deny(service: TheService, actor: TheActor, digest: str, said: Comment) -> dict[str, object]:
-    """Deny a plan for good, with a reason."""
+    """Deny a plan permanently, with a reason."""
     return plan_json(deciding.deny(service, actor, digest, said.comment))
 
 
 @router.post("/{digest}/withdraw")
 def withdraw(service: TheService, actor: TheActor, digest: str, said: Comment) -> dict[str, object]:
-    """Withdraw a plan for good, with a reason; a run of it continues."""
+    """Withdraw a plan permanently, with a reason; a run of it continues."""
     return plan_json(deciding.withdraw(service, actor, digest, said.comment))
 
 
 @waves.post("/{run_id}/waves/{wave}/approve")
 def approve_one(service: TheService, actor: TheActor, run_id: str, wave: Number, said: Yes) -> dict[str, object]:
-    """Approve the waves of a run up to this one: by an approver at its sites who did not make its plan."""
+    """Approve a run's waves up to this one, as an approver at its sites who did not make its plan."""
     return dict(to_json(approve_wave(service, actor, run_id, wave, digest=said.digest, comment=said.comment)))

@@ -1,4 +1,4 @@
-"""The one place that turns errors into answers: RFC 9457 problems for programs, pages for browsers."""
+"""Conversion of errors to answers: RFC 9457 problems for programs, pages for browsers."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ STATUSES: Mapping[type[ServiceError], HTTPStatus] = {
 
 
 def status_of(error: ServiceError) -> HTTPStatus:
-    """Return the HTTP status of a domain error; 500 for one that is not in the table."""
+    """Return the HTTP status of a domain error; 500 for an error without a row in the table."""
     return STATUSES.get(type(error), HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class BodyRefused(HTTPException):
-    """An error raised while a route reads its body; FastAPI hides all but HTTPException there."""
+    """Error while a route reads its body; an HTTPException, because FastAPI hides all others there."""
 
     def __init__(self, error: ServiceError) -> None:
         super().__init__(status_of(error).value)
@@ -56,7 +56,7 @@ class BodyRefused(HTTPException):
 
 
 def answer_problems(app: FastAPI) -> None:
-    """Let an application answer every error as a problem."""
+    """Register error handlers that answer every error as a problem."""
     app.add_exception_handler(ServiceError, problem_response)
     app.add_exception_handler(FlashferryError, _of_product_error)
     app.add_exception_handler(RequestValidationError, _of_validation)
@@ -79,7 +79,7 @@ def problem_document(request: Request, error: ServiceError, status: HTTPStatus) 
 
 
 async def problem_response(request: Request, error: Exception) -> Response:
-    """Answer with a domain error: a page where a browser asks for one, else JSON."""
+    """Return the answer for a domain error: a page for a browser, else JSON."""
     assert isinstance(error, ServiceError)
     return await _answer(request, error, status_of(error))
 
@@ -100,7 +100,7 @@ async def _answer(
 
 
 def _headers_of(error: ServiceError, status: HTTPStatus) -> dict[str, str]:
-    """Return when to retry, and that the connection closes where the body was not read to its end."""
+    """Return `Retry-After`, and `Connection: close` where the body was not read to its end."""
     after_s = error.more.get("retry_after_s")
     if after_s is None and status is HTTPStatus.TOO_MANY_REQUESTS:
         after_s = RETRY_AFTER_S
@@ -114,7 +114,7 @@ async def _of_product_error(request: Request, error: Exception) -> Response:
 
 
 async def _of_validation(request: Request, error: Exception) -> Response:
-    """Report where the input is wrong, without its value: it may be a password."""
+    """Return where the input is invalid, without the value, which may be a password."""
     assert isinstance(error, RequestValidationError)
     wrong = error.errors()
     is_no_json = any(one["type"] == "json_invalid" or tuple(one["loc"]) == ("body",) for one in wrong)
@@ -143,9 +143,9 @@ async def _of_http(request: Request, error: Exception) -> Response:
 
 
 async def _of_database(request: Request, error: Exception) -> Response:
-    """Report that nothing was written; the transaction is rolled back."""
+    """Return the answer for a database error; the transaction was rolled back."""
     is_full = "full" in str(error)
-    # The trace may show a fault of ours. A full disk is none, and logs fill disks.
+    # Log the traceback, except for a full disk, which a log would fill further.
     _LOG.error("%s %s: %s", request.method, request.url.path, error, exc_info=None if is_full else error)
     if is_full:
         hint = "Free space on the disk of the state folder, then try again; runs continue meanwhile"

@@ -1,4 +1,4 @@
-"""Runs for programs: started from an approved plan, listed, read, reported, steered, recovered and resumed."""
+"""Runs API: start, list, read, report, pause, stop, recover and resume runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.chosen import AT_THE_START, chosen_in, with_settings
 from flashferry.service.jobs import steering
-from flashferry.service.jobs.create import once_of
 from flashferry.service.jobs.serializers import device_json, run_json, run_row_json
+from flashferry.service.jobs.submit import once_of
 from flashferry.service.plans.planning import begin
 from flashferry.service.run_visibility import job_seen, seen_run, status_seen
 from flashferry.service.texts import Name, Prose
@@ -27,14 +27,13 @@ from flashferry.store.control_requests import SteerKind
 from flashferry.store.service.jobs import jobs_of_run
 
 router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
-
 _MOST = 200
 _PART = "devices at sites that the requester of this report may not see are left out"
 
 
 @with_settings(AT_THE_START)
 class NewRun(BaseModel):
-    """A run to be started."""
+    """Body that starts a run of a plan."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -48,7 +47,7 @@ class NewRun(BaseModel):
 
 
 class Form(StrEnum):
-    """Format of a report, by file name extension."""
+    """Format of a report; the value is its file name extension."""
 
     HTML = "html"
     JSON = "json"
@@ -65,7 +64,7 @@ class Form(StrEnum):
 def start(
     response: Response, service: TheService, actor: TheActor, requested: NewRun, idempotency_key: IdempotencyKey = None
 ) -> dict[str, object]:
-    """Start an approved plan; the job's run is known once its process started it."""
+    """Start an approved plan; the returned job names its run once the process has started it."""
     once = once_of(idempotency_key, "runs", requested.model_dump(mode="json"))
     job = begin(
         *(service, actor, requested.plan),
@@ -84,14 +83,14 @@ def list_runs(
     actor: TheActor,
     last: Annotated[int, Query(ge=1, le=_MOST, description="How many; those that hold a device are there too.")] = 50,
 ) -> dict[str, object]:
-    """List the runs that the caller may see, the newest first."""
+    """List the runs that the caller may see, newest first."""
     found = snapshot_reader_of(request).statuses(last)
     return {"runs": [run_row_json(seen) for run in found if (seen := status_seen(run, actor)) is not None]}
 
 
 @router.get("/{run_id}")
 def read(service: TheService, actor: TheActor, run_id: str) -> dict[str, object]:
-    """Return a run: state, operator actions and their reasons, and its jobs."""
+    """Return a run: its state, operator actions with their reasons, and its jobs."""
     run = seen_run(service.state, run_id, actor).run
     with service.database.reading() as database:
         jobs = [seen for job in jobs_of_run(database, run_id) if (seen := job_seen(actor, job)) is not None]
@@ -108,9 +107,9 @@ def devices(service: TheService, actor: TheActor, run_id: str) -> dict[str, obje
 def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Response:
     """Return the report of a run as a file: HTML, JSON (docs/report.md), CSV or JUnit XML.
 
-    Callers who may see some of its sites get those devices, and a note that there are others.
+    Callers who may see only some of its sites get the devices there, and a note that there are others.
     """
-    # Late: reports import what talks to devices; the service starts without it.
+    # Late: reports import transports and platforms, which would slow the service's start.
     from flashferry.reports.build import report_of
 
     seen = seen_run(service.state, run_id, actor, with_transfers=True)
@@ -118,14 +117,14 @@ def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Res
     if seen.is_part:
         found = replace(found, notes=(*found.notes, _PART))
     text = api.report_text(found, ReportFormat.JUNIT if form is Form.XML else ReportFormat(form.value))
-    # As a file: its page has style and graphs within, which no page of the service may have.
+    # As a download: the report has inline style and scripts, which the service's CSP forbids.
     headers = {"Content-Disposition": f'attachment; filename="{seen.run.run_id}.{form}"'}
     return Response(text, media_type=form.media_type, headers=headers)
 
 
 @router.post("/{run_id}/pause")
 def pause(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
-    """Start no further devices; running ones finish."""
+    """Start no further devices; devices being staged finish."""
     return asdict(steering.steer(service, actor, run_id, SteerKind.PAUSE, why.reason))
 
 
@@ -137,7 +136,7 @@ def continue_run(service: TheService, actor: TheActor, run_id: str, why: Why) ->
 
 @router.post("/{run_id}/stop")
 def stop(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
-    """Stop running devices, restore every device and report."""
+    """Stop the devices being staged, restore every device and write the report."""
     return asdict(steering.steer(service, actor, run_id, SteerKind.STOP, why.reason))
 
 
@@ -150,7 +149,7 @@ def resume(
     why: Why,
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, object]:
-    """Restore what a run left and resume it; its plan must still be approved."""
+    """Restore the devices that a run left changed, and resume it; its plan must still be approved."""
     once = once_of(idempotency_key, f"resume {run_id}", why.model_dump())
     return accepted(response, steering.go_on(service, actor, run_id, why.reason, once))
 
@@ -164,6 +163,6 @@ def recover(
     why: Why,
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, object]:
-    """Restore the devices that a dead run left tuned."""
+    """Restore the devices that a killed run left tuned."""
     once = once_of(idempotency_key, f"recover {run_id}", why.model_dump())
     return accepted(response, steering.restore(service, actor, run_id, why.reason, once))

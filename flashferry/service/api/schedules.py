@@ -1,4 +1,4 @@
-"""Schedules for programs: created, taken over, held, released, removed."""
+"""Schedules API: create, take over, hold, release and end schedules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/v1/schedules", tags=["schedules"])
 
 
 class NewSchedule(BaseModel):
-    """A schedule to be created."""
+    """Body that describes a new schedule."""
 
     kind: ScheduleKind = Field(ScheduleKind.PLAN, description="What it begins.")
     subject: Name = Field(description="The digest of a plan, or the path of a night's description in its folder.")
@@ -32,14 +32,14 @@ class NewSchedule(BaseModel):
 
 
 class Reason(BaseModel):
-    """Why something is done."""
+    """Body with the reason of an action."""
 
     reason: Prose = Field(description="For the audit, and for who reads the schedule.")
 
 
 @router.get("")
 def list_schedules(service: TheService, actor: TheActor, ended: bool = False) -> dict[str, object]:
-    """List the schedules that the caller may see, those due next first; with `ended=true` also ended ones."""
+    """List the schedules that the caller may see, next due first; `ended=true` includes ended ones."""
     with service.database.reading() as database:
         seen = [one for one in stored_schedules(database, with_ended=ended) if actor.may(ANY_ROLE, one.sites)]
         return {"schedules": [schedule_json(database, one, service.now()) for one in seen]}
@@ -47,7 +47,7 @@ def list_schedules(service: TheService, actor: TheActor, ended: bool = False) ->
 
 @router.post("", status_code=HTTPStatus.CREATED)
 def make(response: Response, service: TheService, actor: TheActor, requested: NewSchedule) -> dict[str, object]:
-    """Create a schedule, owned by the caller. Its plan may be approved later, up to the due time."""
+    """Create a schedule, owned by the caller. Its plan can be approved later, up to the due time."""
     made = scheduler.make_schedule(service, actor, ScheduleSpec(**requested.model_dump()))
     response.headers["Location"] = f"{router.prefix}/{made.schedule_id}"
     return _whole(service, actor, made.schedule_id)
@@ -55,13 +55,13 @@ def make(response: Response, service: TheService, actor: TheActor, requested: Ne
 
 @router.get("/{schedule_id}")
 def read(service: TheService, actor: TheActor, schedule_id: str) -> dict[str, object]:
-    """Return a schedule: next due times, and the outcome of past ones."""
+    """Return a schedule with its next due times and past outcomes."""
     return _whole(service, actor, schedule_id)
 
 
 @router.post("/{schedule_id}/own")
 def own(service: TheService, actor: TheActor, schedule_id: str, said: Reason) -> dict[str, object]:
-    """Take over a schedule: its runs are started on behalf of the new owner."""
+    """Take over a schedule; its runs are then started on behalf of the new owner."""
     return _step(service, actor, schedule_id, Step.OWN, said.reason)
 
 
@@ -84,7 +84,7 @@ def remove(
     schedule_id: str,
     reason: Annotated[str, Query(description="For the audit.")] = "",
 ) -> dict[str, object]:
-    """End a schedule for good; what it started continues, and its history stays readable."""
+    """End a schedule permanently; jobs that it started continue, and its history stays readable."""
     return _step(service, actor, schedule_id, Step.REMOVE, reason)
 
 

@@ -1,4 +1,4 @@
-"""Signing in and out, and the caller's own tokens and password."""
+"""Sign-in API: sessions, and the caller's own tokens and password."""
 
 from __future__ import annotations
 
@@ -10,49 +10,46 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from flashferry.service.api.depends import TheActor, TheIdentity, ThePasswordLogin, TheService
-from flashferry.service.auditing import note
 from flashferry.service.errors import Forbidden
 from flashferry.service.people.accounts import demand_person, is_good, make_token, set_password, take_back
 from flashferry.service.people.identity import Identity, auth_of, cookie_name, drop_cookie, set_cookie
 from flashferry.service.people.provisioning import grant_json
 from flashferry.service.people.sign_in import PasswordLogin, SignIn
 from flashferry.service.principal import Actor, Grant, Role
-from flashferry.service.service import Service
 from flashferry.service.texts import MOST_NAMES, Name, Password
-from flashferry.store.service.database import moment
 from flashferry.store.service.people import TokenRow, all_tokens, end_session, tokens_of
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
 
 
 class Credentials(BaseModel):
-    """Name and password of a local account."""
+    """Body with name and password of a local account."""
 
     name: Name
     password: Password
 
 
 class PasswordChange(BaseModel):
-    """The caller's present password and the new one."""
+    """Body with the caller's present and new password."""
 
     old: Password
     new: Password
 
 
 class GrantBody(BaseModel):
-    """A role and where: a site's name, or `*`."""
+    """A role at a site; `*` for all sites."""
 
     role: Role
     site: Name = "*"
 
     @property
     def grant(self) -> Grant:
-        """Return it as a grant."""
+        """Return the grant."""
         return Grant(role=self.role, site=self.site)
 
 
 class TokenBody(BaseModel):
-    """A token to be created."""
+    """Body that describes a new token."""
 
     name: Name = Field(description="What it is for.")
     days: float = Field(90, description="How long it lasts.")
@@ -65,7 +62,7 @@ class TokenBody(BaseModel):
 def login(
     given: Credentials, request: Request, response: Response, service: TheService, password_login: ThePasswordLogin
 ) -> dict[str, str]:
-    """Sign in with a local account: sets a cookie; changes made with it send `X-CSRF-Token`."""
+    """Sign in with a local account: sets a session cookie; later changes must send `X-CSRF-Token`."""
     session = password_login.sign_in(sign_in_of(request, service, given.name, given.password))
     set_cookie(response, service.settings, session.session_id)
     return {"name": given.name, "csrf": session.csrf}
@@ -80,7 +77,7 @@ def logout(response: Response, service: TheService, identity: TheIdentity) -> No
 
 @router.get("/me")
 def me(identity: TheIdentity) -> dict[str, object]:
-    """Return the caller and the roles."""
+    """Return the caller with roles."""
     return me_json(identity)
 
 
@@ -98,7 +95,7 @@ def tokens(
     actor: TheActor,
     everybodys: Annotated[bool, Query(alias="all", description="Everybody's; for admins.")] = False,
 ) -> list[dict[str, object]]:
-    """Return the caller's tokens, or all; without the secret."""
+    """Return the caller's tokens, or all tokens, without their secrets."""
     if everybodys and not actor.has({Role.ADMIN}):
         raise Forbidden("expected an admin, for everybody's tokens", hint="Leave out 'all'")
     with service.database.reading() as database:
@@ -108,7 +105,7 @@ def tokens(
 
 @router.post("/tokens", status_code=HTTPStatus.CREATED)
 def new_token(given: TokenBody, response: Response, service: TheService, actor: TheActor) -> dict[str, object]:
-    """Create a token; `token` is returned this once."""
+    """Create a token; its secret, `token`, is returned only in this answer."""
     limits = None if given.grants is None else [one.grant for one in given.grants]
     made = make_token(service, actor, name=given.name, days=given.days, limits=limits)
     response.headers["Location"] = f"{router.prefix}/tokens/{made.row.token_id}"
@@ -121,8 +118,8 @@ def revoke(token_id: str, service: TheService, actor: TheActor) -> None:
     take_back(service, actor, token_id)
 
 
-def sign_in_of(request: Request, service: Service, name: str, password: str) -> SignIn:
-    """Return a sign-in attempt with its address and the previous session."""
+def sign_in_of(request: Request, service: TheService, name: str, password: str) -> SignIn:
+    """Return the sign-in attempt of a request, with its address and the browser's previous session."""
     asked = auth_of(request, service)
     return SignIn(
         name=name,
@@ -132,17 +129,17 @@ def sign_in_of(request: Request, service: Service, name: str, password: str) -> 
     )
 
 
-def end(service: Service, identity: Identity) -> None:
-    """End a session, with its audit entry."""
+def end(service: TheService, identity: Identity) -> None:
+    """End a session and write the audit entry."""
     if not identity.session:
         return
     with service.database.writing() as database:
         if end_session(database, identity.session):
-            note(service, database, identity.actor, "logout", f"user:{identity.actor.name}")
+            service.note(database, identity.actor, "logout", f"user:{identity.actor.name}")
 
 
 def change_own_password(
-    service: Service, identity: Identity, password_login: PasswordLogin, *, old: str, new: str
+    service: TheService, identity: Identity, password_login: PasswordLogin, *, old: str, new: str
 ) -> None:
     """Change the caller's password.
 
@@ -157,7 +154,7 @@ def change_own_password(
 
 
 def me_json(identity: Identity) -> dict[str, object]:
-    """Return the caller as the API reports it."""
+    """Return the caller as JSON types."""
     actor = identity.actor
     return {
         "name": actor.name,
@@ -169,8 +166,8 @@ def me_json(identity: Identity) -> dict[str, object]:
     }
 
 
-def token_json(service: Service, row: TokenRow) -> dict[str, object]:
-    """Return a token as the API reports it, without the secret."""
+def token_json(service: TheService, row: TokenRow) -> dict[str, object]:
+    """Return a token as JSON types, without its secret."""
     limits = None if row.grants is None else [{"role": role, "site": site} for role, site in json.loads(row.grants)]
     return {
         "token_id": row.token_id,
@@ -181,5 +178,5 @@ def token_json(service: Service, row: TokenRow) -> dict[str, object]:
         "expires_at": row.expires_at,
         "last_used_at": row.last_used_at,
         "revoked_at": row.revoked_at,
-        "is_good": is_good(row, moment(service.now())),
+        "is_good": is_good(row, service.moment()),
     }

@@ -1,4 +1,4 @@
-"""Sites with agents, for programs, from the centre's ledger and settings; no agent is contacted."""
+"""Sites API: sites with agents, read from the centre's ledger and settings; no agent is contacted."""
 
 from __future__ import annotations
 

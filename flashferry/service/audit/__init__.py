@@ -1,1 +1,1 @@
-"""The audit read, verified and exported. Entries are written by `flashferry.service.auditing`."""
+"""Read, verify and export the audit. `Service.note` writes entries."""

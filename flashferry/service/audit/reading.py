@@ -1,4 +1,4 @@
-"""The audit filtered, exported and verified."""
+"""Filter, export and verification of audit entries."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from enum import StrEnum
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
 from flashferry.reports.as_csv import safe
-from flashferry.service.auditing import note
-from flashferry.service.background import PeriodicTask
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
@@ -36,12 +34,11 @@ from flashferry.store.service.database import moment
 from flashferry.store.service.hooks import forget_delivered
 
 OUTCOMES = ("asked", "done", "refused", "failed")
-
 COLUMNS = ("seq", *(one.name for one in fields(AuditEntry)), "previous", "hash")
 
 
 class ExportForm(StrEnum):
-    """Format of an export."""
+    """File format of an export."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -53,13 +50,13 @@ class ExportForm(StrEnum):
 
 
 def facts_of(chained: ChainedEntry) -> dict[str, object]:
-    """Return an entry as JSON types."""
+    """Return an audit entry as JSON types."""
     values = {one.name: getattr(chained.entry, one.name) for one in fields(AuditEntry)}
     return {"seq": chained.seq, **values, "previous": chained.previous, "hash": chained.hash}
 
 
 def exported(found: Iterable[ChainedEntry], form: ExportForm) -> Iterator[str]:
-    """Yield entries line by line, each with its line end."""
+    """Yield the lines of an export, each with its line end."""
     if form is ExportForm.JSONL:
         for chained in found:
             yield json.dumps(facts_of(chained), separators=(",", ":")) + "\n"
@@ -78,12 +75,12 @@ def _row(cells: Iterable[str]) -> str:
 def audit_filter(
     *, since: str = "", until: str = "", actor: str = "", action: str = "", object_: str = "", outcome: str = ""
 ) -> AuditFilter:
-    """Return a filter; empty values match all.
+    """Return a filter of audit entries; empty arguments match all.
 
     Args:
         since: ISO 8601; UTC without an offset.
-        until: Likewise, exclusive; a date alone includes its day.
-        actor: User.
+        until: Likewise, exclusive; a date without time includes that day.
+        actor: Name of a user.
         action: Action, or its subject: `plan` is every `plan.…`.
         object_: Object, or its kind: `run` is every `run:…`.
         outcome: `asked`, `done`, `refused` or `failed`.
@@ -106,7 +103,7 @@ def audit_filter(
 
 
 def _moment(text: str, what: str, *, is_end: bool = False) -> str:
-    """Return a time as the tables store it; empty for none."""
+    """Return a time in the format of the tables; empty for an empty text."""
     if not text:
         return ""
     try:
@@ -122,19 +119,16 @@ def _moment(text: str, what: str, *, is_end: bool = False) -> str:
 
 
 MOST_FAULTS = 20
-
 ACTION = "audit.head"
 
-_EVERY_S = 60.0
 
 _DAY = len("2026-11-22")
-
 _OUTBOX_KEPT = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """Number and hash of an entry, which stand for all before it."""
+    """Number and hash of an entry; the hash covers all entries before it."""
 
     seq: int
     hash: str
@@ -145,7 +139,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """Result of a verification: number of entries, the last one, and the first `MOST_FAULTS` faults."""
+    """Result of a verification: number of entries, last entry, and the first `MOST_FAULTS` faults."""
 
     count: int
     head: Head | None
@@ -153,12 +147,12 @@ class Verified:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether there is no fault."""
+        """Return whether no fault was found."""
         return not self.faults
 
 
 def parsed_head(text: str) -> Head:
-    """Return the head in `NUMBER:HASH`. Raises `ConfigInvalid` for another text."""
+    """Parse `NUMBER:HASH`. Raises `ConfigInvalid` if the text is not valid."""
     number, _, digest = text.strip().partition(":")
     is_hash = len(digest) == len(FIRST) and set(digest) <= set("0123456789abcdef")
     if not number.isascii() or not number.isdecimal() or not is_hash:
@@ -170,9 +164,9 @@ def parsed_head(text: str) -> Head:
 
 
 def verify(database: sqlite3.Connection, heads: Iterable[Head] = ()) -> Verified:
-    """Check every row and every definition of the audit, in the caller's transaction.
+    """Check every row and table definition of the audit, in the caller's transaction.
 
-    What cannot be read is a fault, never an exception. Entries of `heads`, kept elsewhere, must exist unchanged.
+    Unreadable rows count as faults and raise nothing. The entries of `heads`, kept elsewhere, must exist unchanged.
     """
     kept = {head.seq: head for head in heads}
     count, head = 0, None
@@ -213,7 +207,7 @@ def _faults(before: ChainedEntry | None, chained: ChainedEntry) -> Iterator[str]
 
 
 def announce_head(service: Service) -> None:
-    """Record and announce the head once a day in UTC, if something happened since the last one."""
+    """Record and announce the last entry's hash once a day (UTC), if there were entries since the last announcement."""
     with service.database.reading() as database:
         if _requested(service, database) is None:
             return
@@ -222,19 +216,16 @@ def announce_head(service: Service) -> None:
         if newest is None:
             return
         head: dict[str, object] = {"seq": newest.seq, "hash": newest.hash}
-        note(service, database, SYSTEM, ACTION, "audit", after=head)
+        service.note(database, SYSTEM, ACTION, "audit", after=head)
         sentence = f"the audit has {newest.seq} entries; the last one's hash is {newest.hash}"
         announce(service, database, NoticeKind.AUDIT_HEAD, "audit", sentence, head, path="/audit")
-        forget_delivered(database, moment(service.now() - _OUTBOX_KEPT))
+        forget_delivered(database, service.moment(-_OUTBOX_KEPT))
 
 
 def _requested(service: Service, database: sqlite3.Connection) -> ChainedEntry | None:
-    """Return the last entry if it is to be announced today."""
+    """Return the last entry if it is due to be announced today, else None."""
     newest, announced = last(database), newest_of(database, ACTION)
     if newest is None or newest.entry.action == ACTION:
         return None
-    is_announced_today = announced is not None and announced.entry.at[:_DAY] == moment(service.now())[:_DAY]
+    is_announced_today = announced is not None and announced.entry.at[:_DAY] == service.moment()[:_DAY]
     return None if is_announced_today else newest
-
-
-TASK = PeriodicTask(name="audit-head", every_s=_EVERY_S, run=announce_head)

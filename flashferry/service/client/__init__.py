@@ -1,4 +1,4 @@
-"""The client of a remote service. Imports nothing of the service itself, so that the command line starts without it.
+"""Client of a remote service. Imports nothing of the service itself, so that the command line starts quickly.
 
-Answers are untrusted: limited in size, checked in form; a wrong one is reported in one sentence.
+Answers are untrusted: limited in size and checked; an invalid one is reported in one sentence.
 """

@@ -1,4 +1,4 @@
-"""Requests to a remote service, and its answers, untrusted: limited in size, checked in form."""
+"""HTTP client of a remote service; its answers are limited in size and checked."""
 
 from __future__ import annotations
 
@@ -25,27 +25,18 @@ from flashferry.service.client.values import RemoteDevice, RemoteJob, RemotePlan
 from flashferry.store.control import ControlRequest
 
 T = TypeVar("T")
-
 MOST_BYTES = 16 << 20
-
 """Largest answer."""
-
 MOST_DOCUMENT_BYTES = 256 << 20
-
 """Largest document of a verb: a run of hundreds of devices has its samples in it."""
 
 PASSING = frozenset(
     {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 )
-
 """Statuses that may be over in a moment."""
-
 _MOST_WORDS = 600
-
 _OTHER_RELEASE = "Is that a flashferry service, and of the same release as this command line?"
-
 _PROBLEM = "application/problem+json"
-
 _ENCODED = "content-encoding"
 
 
@@ -65,15 +56,15 @@ class ServiceUnusable(FlashferryError):
     """Whether it may be over in a moment, as where the service is restarted behind a proxy."""
 
 
-class ApprovalWanted(FlashferryError):
-    """A plan needs an approval at a remote service; nothing was started."""
+class ApprovalNeeded(FlashferryError):
+    """A plan needs an approval at the remote service before it can start; nothing was started."""
 
     kind: ClassVar[Kind] = Kind.APPROVAL_NEEDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A complete answer; `what` is the method and path that it answers."""
+    """A complete HTTP answer; `what` is the method and path of its request."""
 
     what: str
     status: int
@@ -97,17 +88,13 @@ class Answer:
 
     @property
     def retry_after_s(self) -> float:
-        """Return how many seconds it asks to wait; 0 without a header."""
+        """Return the seconds of `Retry-After`; 0 without that header."""
         word = self.headers.get("retry-after", "")
         return float(word) if word.isascii() and word.isdigit() and len(word) < 5 else 0.0
 
 
 def as_agreed(kind: type[T], data: object) -> T:
-    """Return data of a service as a value of ours; unknown members are ignored.
-
-    Raises:
-        ServiceUnusable: It does not have the expected form.
-    """
+    """Convert JSON data of a service to a type; unknown members are ignored. Raises `ServiceUnusable`."""
     try:
         return decode(kind, data)
     except (CodecError, RecursionError) as error:
@@ -116,7 +103,7 @@ def as_agreed(kind: type[T], data: object) -> T:
 
 
 def report_in(body: bytes) -> Report:
-    """Return the report in a body. Raises `ServiceUnusable` for another body."""
+    """Parse a JSON body as a report. Raises `ServiceUnusable` if it is none."""
     document = Answer(what="the report", status=HTTPStatus.OK, body=body).json()
     try:
         return report_of(document)
@@ -126,7 +113,7 @@ def report_in(body: bytes) -> Report:
 
 
 def check_form(response: httpx.Response, what: str) -> None:
-    """Check an answer before its body is read. Raises `ServiceUnusable` for a redirect or a compressed body."""
+    """Refuse a redirect or a compressed body before it is read. Raises `ServiceUnusable`."""
     if response.is_redirect:
         where = response.headers.get("location", "")[:200]
         raise ServiceUnusable(
@@ -141,12 +128,12 @@ def check_form(response: httpx.Response, what: str) -> None:
 
 
 def too_much(what: str, most_bytes: int) -> ServiceUnusable:
-    """Return the error for an answer above the limit."""
+    """Return the error for an answer above its size limit."""
     return ServiceUnusable(f"{what}: expected at most {most_bytes:,} bytes, found more", hint=_OTHER_RELEASE)
 
 
 def error_of(answer: Answer, url: str) -> FlashferryError:
-    """Return the error for an unsuccessful answer, with the service's own sentence and hint if there are any."""
+    """Return the error for an unsuccessful answer, with the service's own sentence and hint where it has them."""
     is_refusal = 400 <= answer.status < 500 and answer.status != HTTPStatus.TOO_MANY_REQUESTS
     details = _problem_in(answer)
     if is_refusal:
@@ -160,7 +147,7 @@ def error_of(answer: Answer, url: str) -> FlashferryError:
 
 
 def unreachable(error: httpx.HTTPError | httpx.InvalidURL, url: str) -> ServiceUnusable:
-    """Return the error for a service that was not reached."""
+    """Return the error for a service that cannot be reached."""
     if (wrong := _untrusted(error)) is not None:
         return ServiceUnusable(
             f"the service at {url}: its certificate is not trusted: {wrong}",
@@ -180,12 +167,12 @@ def unreachable(error: httpx.HTTPError | httpx.InvalidURL, url: str) -> ServiceU
 
 
 def _untrusted(error: BaseException) -> str | None:
-    """Return why a certificate was refused; None if that is not the cause."""
+    """Return why the TLS certificate was refused; None if that is not the cause of an error."""
     return next((one.verify_message for one in _causes(error) if isinstance(one, ssl.SSLCertVerificationError)), None)
 
 
 def _speaks_http(error: BaseException) -> bool:
-    """Return whether a server answered a TLS handshake with something else."""
+    """Return whether a server answered the TLS handshake with something that is not TLS."""
     return any(isinstance(one, ssl.SSLError) and one.reason == "WRONG_VERSION_NUMBER" for one in _causes(error))
 
 
@@ -217,7 +204,7 @@ def _hint_of(answer: Answer, details: dict[str, Any], url: str) -> str:
 
 
 def _has_no_route(answer: Answer, detail: str) -> bool:
-    """Return whether the service has no such call, as with another release."""
+    """Return whether the service lacks the requested route, as a service of another release may."""
     return answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED) and " here: " in detail
 
 
@@ -245,48 +232,26 @@ def _status(answer: Answer) -> str:
 
 
 PREFIX = "/api/v1"
-
 PATIENCE_S = 30.0
-
 """How long a request is repeated where that is safe."""
-
 _FIRST_PATIENCE_S = 3.0
-
 """Until a service has answered once: the address may be wrong."""
-
 _CONNECT_S = 10.0
-
 _READ_S = 30.0
-
 _WHOLE_S = 300.0
-
 """Limit for a whole answer."""
-
 _SILENCE_S = 45.0
-
 """Limit for silence of a stream: a service sends something each 15 s."""
-
 _PAUSE_S = 0.5
-
 _LONGEST_PAUSE_S = 5.0
-
 _LAST = 200
-
 Query = Mapping[str, str | int | Sequence[str]]
 
 
 class ServiceClient:
-    """Client of a service.
+    """Client of a service; a failed request is retried for `patience_s` seconds. Raises `ConfigInvalid`.
 
-    Args:
-        place: Address and token.
-        transport: Carries requests; for tests.
-        patience_s: How long a request is repeated, seconds.
-        pause: Sleeps; for tests.
-        clock: Monotonic seconds; for tests.
-
-    Raises:
-        ConfigInvalid: The file of certificates cannot be used.
+    `transport`, `pause` (sleeps) and `clock` (monotonic seconds) are for tests.
     """
 
     def __init__(
@@ -314,11 +279,11 @@ class ServiceClient:
     # Jobs
 
     def begin(self, path: str, body: Mapping[str, object]) -> RemoteJob:
-        """Request a job once, also if the answer is lost and the request is repeated.
+        """Request a job. An idempotency key makes sure that retries start it only once.
 
         Raises:
-            ServiceRefused: The service does not start it.
-            ServiceUnusable: It cannot be reached, or its answer is not valid.
+            ServiceRefused: The service does not start the job.
+            ServiceUnusable: The service cannot be reached, or its answer is not valid.
         """
         headers = {"Idempotency-Key": str(uuid.uuid4())}
         answer = self._ask("POST", path, json=body, headers=headers, can_repeat=True)
@@ -329,13 +294,13 @@ class ServiceClient:
         return as_agreed(RemoteJob, self.read(f"/jobs/{_part(job_id)}"))
 
     def document(self, job: RemoteJob) -> dict[str, Any]:
-        """Return what the verb of an ended job printed; raises as `begin`."""
+        """Return the JSON document that an ended job printed; raises as `begin`."""
         return self._ask("GET", f"/jobs/{_part(job.job_id)}/result", most_bytes=MOST_DOCUMENT_BYTES).json()
 
     # Plans
 
     def offer(self, content: bytes, title: str) -> RemotePlan:
-        """Offer a plan's file; one that is stored already is returned. Raises as `begin`."""
+        """Offer a plan file and return its plan, also if it is stored already. Raises as `begin`."""
         answer = self._ask("POST", "/plans", content=content, params={"title": title}, can_repeat=True)
         return as_agreed(RemotePlan, answer.json())
 
@@ -344,17 +309,17 @@ class ServiceClient:
         return as_agreed(RemotePlan, self.read(f"/plans/{_part(digest)}"))
 
     def plans(self) -> tuple[RemotePlan, ...]:
-        """Return the visible plans, the newest first; raises as `begin`."""
+        """Return the visible plans, newest first; raises as `begin`."""
         return as_agreed(tuple[RemotePlan, ...], self.read("/plans").get("plans"))
 
     def plan_file(self, digest: str) -> bytes:
-        """Return a plan's file as it was offered; raises as `begin`."""
+        """Return a plan file as it was offered; raises as `begin`."""
         return self._ask("GET", f"/plans/{_part(digest)}/file").body
 
     # Runs
 
     def runs(self) -> tuple[RunWord, ...]:
-        """Return the latest visible runs, the newest first; raises as `begin`."""
+        """Return the latest visible runs, newest first; raises as `begin`."""
         return as_agreed(tuple[RunWord, ...], self.read("/runs", {"last": _LAST}).get("runs"))
 
     def run(self, run_id: str) -> RemoteRun:
@@ -379,18 +344,18 @@ class ServiceClient:
         """Return the report of a run as `json`, `html`, `csv` or `xml`; raises as `begin`."""
         return self._ask("GET", f"/runs/{_part(run_id)}/report.{form}", most_bytes=MOST_DOCUMENT_BYTES).body
 
-    # What all of these are made of
+    # Requests
 
     def read(self, path: str, query: Query | None = None) -> dict[str, Any]:
-        """Return an answer as JSON; raises as `begin`."""
+        """GET a path and return its JSON object; raises as `begin`."""
         return self._ask("GET", path, params=query, most_bytes=MOST_BYTES).json()
 
     @contextmanager
     def listening(self, path: str, headers: Mapping[str, str]) -> Iterator[Iterator[bytes]]:
-        """Yield a stream in pieces, as they arrive.
+        """Open a stream; yield an iterator over its bytes as they arrive.
 
         Raises:
-            ServiceRefused: The service refuses it.
+            ServiceRefused: The service refuses the stream.
             ServiceUnusable: The answer is not a stream.
             httpx.TransportError: The connection broke, or was silent for too long.
         """
@@ -408,7 +373,7 @@ class ServiceClient:
     def _ask(
         self, method: str, path: str, *, can_repeat: bool = False, most_bytes: int = MOST_BYTES, **words: Any
     ) -> Answer:
-        """Return the successful answer to a request, repeated as long as that is useful and safe."""
+        """Send a request, retry it while that is useful and safe, and return the successful answer."""
         patience_s = self._patience_s if self._has_answered else min(self._patience_s, _FIRST_PATIENCE_S)
         until_s, pause_s = self.clock() + patience_s, _PAUSE_S
         while True:
@@ -428,7 +393,7 @@ class ServiceClient:
     def _try(
         self, method: str, path: str, most_bytes: int, words: Mapping[str, Any], *, can_repeat: bool
     ) -> tuple[Answer | None, FlashferryError | None, bool]:
-        """Return an answer if any, an error if any, and whether to repeat the request."""
+        """Send a request once; return its answer or error, and whether to retry."""
         try:
             answer = self._answer(method, path, most_bytes, words)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -469,12 +434,12 @@ def _session(place: ServicePlace, transport: httpx.BaseTransport | None) -> http
         verify=place.trust(),
         timeout=httpx.Timeout(_READ_S, connect=_CONNECT_S),
         follow_redirects=False,
-        # Neither a proxy nor a login of the environment: what goes there has a token.
+        # Ignore proxies and netrc of the environment: requests carry a token.
         trust_env=False,
         transport=transport,
     )
 
 
 def _part(name: str) -> str:
-    """Return a name quoted as one part of a path."""
+    """Return a name, percent-encoded as one segment of a path."""
     return quote(name, safe="")

@@ -22,11 +22,11 @@ _MAKE_ONE = "Make a token on the page of your name at the service, {url}/me"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePlace:
-    """A remote service.
+    """Address and credentials of a remote service.
 
     Attributes:
-        url: Its checked address, without a slash at its end.
-        ca: Certificates to trust, PEM; None: those of this host.
+        url: Checked address, without a slash at its end.
+        ca: File of certificates to trust, PEM; None: those of this host.
     """
 
     url: str
@@ -36,7 +36,7 @@ class ServicePlace:
     def trust(self) -> ssl.SSLContext:
         """Return the TLS context. Raises `ConfigInvalid` if the certificates cannot be used."""
         if self.ca is None and self.url.startswith("http://"):
-            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # of no use there, and made in no time
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used over plain HTTP, and cheap to create
         try:
             return ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
         except (OSError, ValueError) as error:
@@ -48,12 +48,12 @@ class ServicePlace:
 
 
 def of_no_number(words: str) -> str:
-    """Return a library's error text without number, symbol and C source line: `Connection refused`."""
+    """Shorten an OpenSSL or errno message to its words, such as `Connection refused`."""
     return _NUMBER.sub("", words)
 
 
 def checked_url(text: str) -> str:
-    """Return the address of a service that a token may be sent to. Raises `ConfigInvalid` for another one."""
+    """Check that a token can be sent to an address, and return the address. Raises `ConfigInvalid`."""
     parts, host, port = _parts(text.strip())
     is_plain = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username or parts.password)
     if parts.scheme not in ("https", "http") or not host or not is_plain or not text.strip().isprintable():
@@ -68,7 +68,7 @@ def checked_url(text: str) -> str:
 
 
 def checked_token(text: str, url: str) -> str:
-    """Return a token, masked from now on. Raises `ConfigInvalid` for another text."""
+    """Check a token and return it; logs mask it from now on. Raises `ConfigInvalid`."""
     token = text.strip()
     keep_secret(token, is_random=True)
     if not token or not token.isascii() or not token.isprintable() or " " in token or len(token) > _MOST_TOKEN:
@@ -80,10 +80,10 @@ def checked_token(text: str, url: str) -> str:
 
 
 def token_in(path: Path, url: str) -> str:
-    """Return the token in a file that only its owner can read.
+    """Read a token from a file.
 
     Raises:
-        ConfigInvalid: The file cannot be read, others can read it, or it holds no token.
+        ConfigInvalid: The file cannot be read, other users can read it, or it holds no token.
     """
     try:
         with open(descriptor_of(path), encoding="ascii", errors="replace") as file:  # noqa: PTH123 -- a descriptor
@@ -107,7 +107,7 @@ def _check_mode(path: Path, mode: int) -> None:
 
 
 def _parts(text: str) -> tuple[SplitResult, str, int | None]:
-    """Return the parts of an address, its host and port; without a host if it is not valid."""
+    """Split an address into its parts, host and port; the host is empty if the address is invalid."""
     try:
         parts = urlsplit(text)
         port = parts.port

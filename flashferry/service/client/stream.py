@@ -1,6 +1,6 @@
-"""Events of a run at a remote service, without gap or repeat, across broken connections and restarts.
+"""Events of a run at a remote service, without gap or repeat across broken connections and restarts.
 
-The service names each event by its file and the offset after it; a reconnect sends the last name and continues there.
+Each event id names the event file and the offset after the event; a reconnect sends the last id and continues there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ MOST_LINE_BYTES = 1 << 20
 """Limit of a line; an event has some hundred bytes."""
 MOST_DEVICES = 50_000
 """More devices than any run has."""
-
 _MOST_ID = 200
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 _IN_PASSING = 1
@@ -31,7 +30,7 @@ _IN_PASSING = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A server-sent event. `id` resumes after it; empty if it has none."""
+    """A server-sent event. A stream can continue after its `id`; empty if it has none."""
 
     kind: str
     id: str
@@ -39,17 +38,17 @@ class Said:
 
 
 def server_sent(parts: Iterable[bytes], most_bytes: int = MOST_LINE_BYTES) -> Iterator[Said]:
-    """Yield the server-sent events of a stream, without an incomplete last one.
+    """Parse a stream into server-sent events; an incomplete last one is dropped.
 
     Raises:
-        ServiceUnusable: A line or an event is above the limit.
+        ServiceUnusable: A line or an event is above the size limit.
     """
     fields: dict[bytes, bytes] = {}
     for line in _lines(parts, most_bytes):
         if line:
             name, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
-            # Ours have one line of data each; another one's lines belong together.
+            # Our events have one data line each; join several as the specification says.
             fields[name] = fields[name] + b"\n" + value if name == b"data" and name in fields else value
             if len(fields.get(b"data", b"")) > most_bytes or len(fields) > 8:
                 raise _too_long(most_bytes)
@@ -68,15 +67,11 @@ def run_events(
 ) -> Iterator[WrittenEvent]:
     """Yield the events of a run until it is over, each once.
 
-    Args:
-        client: The client.
-        run_id: The run.
-        report: Receives a line for people when the connection breaks and when it is back.
-        patience_s: How long a silent service is tried again, seconds.
+    `report` is called with a line for the user when the connection breaks and when it is back.
 
     Raises:
-        ServiceRefused: The run may not be read, or writes no events.
-        ServiceUnusable: The service was silent for too long, or the answer is not a stream of events.
+        ServiceRefused: The caller may not read the run, or it writes no events.
+        ServiceUnusable: No answer for `patience_s` seconds, or the answer is not a stream of events.
     """
     contact = _Contact(client, report, patience_s)
     while not contact.is_over:
@@ -93,7 +88,7 @@ def run_events(
 
 
 class _Contact:
-    """State of the connection: what was reported of it, and for how long it is tried again."""
+    """Connection state of `run_events`: last event id, retry times, and what was reported to the user."""
 
     def __init__(self, client: ServiceClient, report: Callable[[str], None], patience_s: float) -> None:
         self._client, self._report, self._patience_s = client, report, patience_s
@@ -102,7 +97,7 @@ class _Contact:
         self._breaks, self._has_events = 0, False
 
     def events(self, run_id: str) -> Iterator[WrittenEvent]:
-        """Yield the events after the last one, until the stream ends or breaks."""
+        """Open the stream and yield the events after the last one, until the stream ends or breaks."""
         headers = {"Last-Event-ID": self._last} if self._last else {}
         with self._client.listening(f"/runs/{quote(run_id, safe='')}/events", headers) as parts:
             for said in server_sent(self._noting_contact(parts)):
@@ -114,7 +109,7 @@ class _Contact:
                     yield event
 
     def _noting_contact(self, parts: Iterable[bytes]) -> Iterator[bytes]:
-        """Pass a stream on, and note that the service answers."""
+        """Yield the parts of a stream unchanged, and note that the service answers."""
         for part in parts:
             if self._breaks > _IN_PASSING:
                 self._report("the service answers again")
@@ -122,9 +117,9 @@ class _Contact:
             yield part
 
     def may_pass(self, error: ServiceUnusable | ServiceRefused) -> bool:
-        """Return whether an answer may be that of a service that is being restarted."""
+        """Return whether an error is temporary: a proxy answers so while the service restarts."""
         if isinstance(error, ServiceRefused):
-            # A run that just started may not be in the last snapshot.
+            # A run that just started may be missing from the last snapshot.
             return error.status == HTTPStatus.NOT_FOUND and self._breaks < len(_PAUSES_S)
         return error.passes
 
@@ -138,10 +133,10 @@ class _Contact:
         self._client.pause(_PAUSES_S[min(self._breaks, len(_PAUSES_S)) - 1])
 
     def ended(self) -> None:
-        """Wait a little before a stream that ended by itself is requested again.
+        """Wait before a stream that ended normally is requested again.
 
         Raises:
-            ServiceUnusable: It ends without an event, again and again.
+            ServiceUnusable: Streams ended without any event too many times in a row.
         """
         if self.is_over:
             return

@@ -1,4 +1,4 @@
-"""Values that a remote service sends, as far as the command line uses them."""
+"""JSON objects of a remote service, with the members that the command line uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flashferry.store.stored_run import StoredDevice, StoredRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteJob:
-    """A job of the service: see `flashferry.store.service.jobs.Job`."""
+    """A job; see `flashferry.store.service.jobs.Job`."""
 
     job_id: str
     kind: str
@@ -33,7 +33,7 @@ class RemoteJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemotePlan:
-    """A plan at the service; `why_not` is why it cannot start now, empty if it can or was not checked."""
+    """A plan; `why_not` is why it cannot start now, empty if it can or was not checked."""
 
     digest: str
     state: str
@@ -49,7 +49,7 @@ class RemotePlan:
 
     @property
     def is_draft(self) -> bool:
-        """Return whether it is undecided."""
+        """Return whether the plan is not yet approved or denied."""
         return self.state == "draft"
 
 
@@ -69,7 +69,7 @@ class RemoteDevice:
     updated_at: str = ""
 
     def stored(self) -> StoredDevice:
-        """Return it as the journal of this host would have it."""
+        """Convert to the type that the local journal returns."""
         record = {"outcome": self.outcome, "restored": self.restored}
         return StoredDevice(
             **{name: getattr(self, name) for name in ("host", "site", "wave", "image", "state", "attempt", "is_held")},
@@ -98,7 +98,7 @@ class RemoteRun:
     jobs: tuple[RemoteJob, ...] = ()
 
     def stored(self, devices: tuple[RemoteDevice, ...]) -> StoredRun:
-        """Return it as the journal of this host would have it."""
+        """Convert to the type that the local journal returns."""
         same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
         return StoredRun(
             **same,
@@ -114,7 +114,7 @@ _SAME = ("run_id", "verb", "state", "started_at", "finished_at", "resumed", "dam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWord:
-    """A run in a list: enough to find it by a part of its name."""
+    """A run in a list."""
 
     run_id: str
     verb: str
@@ -124,7 +124,7 @@ class RunWord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteSeries:
-    """A device's copies by one transport: see `flashferry.api.runs.TransportHistory`."""
+    """Copies of a device by one transport; see `flashferry.api.runs.TransportHistory`."""
 
     transport: str
     copies: int
@@ -135,7 +135,7 @@ class RemoteSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteHistory:
-    """A device's copies over time: see `flashferry.api.runs.DeviceHistory`."""
+    """Copies of a device over time; see `flashferry.api.runs.DeviceHistory`."""
 
     device: str
     measurements: tuple[Measurement, ...]
@@ -146,7 +146,7 @@ class RemoteHistory:
     damaged: int
 
     def history(self) -> DeviceHistory:
-        """Return it as the journal of this host would report it."""
+        """Convert to the type that the local journal returns."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         series = tuple(
             TransportHistory(**{one.name: getattr(each, one.name) for one in fields(each)})
@@ -157,11 +157,11 @@ class RemoteHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCopies:
-    """The copies of devices, the newest of each: see `flashferry.store.history.History`."""
+    """The newest copy of each device; see `flashferry.store.history.History`."""
 
     copies: tuple[Measurement, ...]
     damaged: int = 0
 
     def history(self) -> History:
-        """Return them as the history that they are."""
+        """Convert to the type that the local journal returns."""
         return History(self.copies, damaged=self.damaged)

@@ -1,1 +1,1 @@
-"""The service's configuration, `service.toml`: read and checked key by key, and a template."""
+"""The service's configuration, `service.toml`: reader, checks and template."""

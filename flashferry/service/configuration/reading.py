@@ -1,4 +1,4 @@
-"""Reading `service.toml`: every key is checked before anything starts."""
+"""Reader of `service.toml`; every key is checked before the service starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GB = 10**9
 
 
 def load_settings(path: Path) -> ServiceSettings:
-    """Return the settings of a file; relative paths start at its folder.
+    """Read the settings in a file; relative paths are relative to its folder.
 
     Raises:
         ConfigInvalid: The file cannot be read, is not TOML, or a key is unknown, missing or not valid.
@@ -59,20 +59,12 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def write_template(path: Path) -> bool:
-    """Write a commented configuration; return False if the file exists, which stays unchanged.
-
-    Raises:
-        ConfigInvalid: It cannot be written.
-    """
+    """Write a commented configuration; return False if the file exists. Raises `ConfigInvalid` on failure."""
     return write_new(path, files(__package__ or "").joinpath(TEMPLATE).read_text(encoding="utf-8"))
 
 
 def parsed_listen(given: str) -> tuple[str, int]:
-    """Return address and port of `[ADDRESS:]PORT`; IPv6 in brackets; an empty address if none is given.
-
-    Raises:
-        ConfigInvalid: It does not have that form.
-    """
+    """Parse `[ADDRESS:]PORT`, IPv6 in brackets; the address is empty if not given. Raises `ConfigInvalid`."""
     address, _, port = given.rpartition(":")
     address = address.removeprefix("[").removesuffix("]")
     try:

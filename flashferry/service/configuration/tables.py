@@ -1,4 +1,4 @@
-"""The keys of `service.toml` and their readers. docs/service.md is held against them; no key holds a secret."""
+"""The keys of `service.toml`, each with its reader and default; a test compares docs/service.md. No key is a secret."""
 
 from __future__ import annotations
 
@@ -37,13 +37,9 @@ from flashferry.service.settings import (
 )
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
 """Hosts that need no TLS."""
-
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
-
 _TEMPLATE = re.compile(r"[A-Za-z0-9:_.\\-]+@\.service")
-
 """A systemd template without an instance: systemd.unit(5)."""
 
 
@@ -57,7 +53,7 @@ def make_key(
     shown_default: str | None = None,
     is_required: bool = False,
 ) -> Key:
-    """Return a row of a table of keys; see `Key`."""
+    """Return a row of a key table; see `Key`."""
     return Key(
         name=name,
         read=read,
@@ -84,7 +80,7 @@ def url(place: Place) -> str:
     try:
         found = urlsplit(given)
         is_address = found.scheme in {"http", "https"} and bool(found.hostname) and found.port != 0
-    except ValueError:  # a port over 65535, a host that is no address of IPv6
+    except ValueError:  # a port above 65535, or an invalid IPv6 address
         is_address = False
     if not is_address or found.query or found.username:
         raise place.wrong(
@@ -136,7 +132,7 @@ def header(place: Place) -> str:
 
 
 def words(place: Place) -> tuple[str, ...]:
-    """Return a list of words, one argument each, without quoting."""
+    """Return a list of words, one argument each; no shell quoting."""
     if not isinstance(place.value, list) or not all(isinstance(one, str) for one in place.value):
         raise place.wrong("a list of texts", place.form.list_hint + ", one for each word")
     return tuple(place.value)
@@ -151,7 +147,7 @@ def command(place: Place) -> tuple[str, ...]:
 
 
 def roles(place: Place) -> dict[str, tuple[str, ...]]:
-    """Return roles by group, `role` or `role@SITE` each."""
+    """Return roles by group; each is written `role` or `role@SITE`."""
     return {group: tuple(_role(one) for one in below.entries()) for group, below in place.named()}
 
 
@@ -277,7 +273,7 @@ def metrics(place: Place) -> MetricsSettings:
 
 
 def log(place: Place) -> LogSettings:
-    """Return where the log goes."""
+    """Return the log settings."""
     values = read_section(place, LOG)
     return LogSettings(file=values["file"], is_json=values["format"] == "json", has_access=values["access"])
 
@@ -342,7 +338,7 @@ def _defaults(keys: Sequence[Key]) -> dict[str, Any]:
     return {key.name: key.default for key in keys}
 
 
-# The tables of keys.
+# Key tables
 
 LISTEN = (
     make_key(
@@ -552,5 +548,4 @@ SECTIONS: Mapping[str, Sequence[Key]] = {
     "metrics": METRICS,
     "log": LOG,
 }
-
 """All keys by section, for the documentation; `[sites]` maps a name to a text each."""

@@ -1,1 +1,1 @@
-"""Hooks: where notices are sent, in which form, and how delivery is retried."""
+"""Hooks: receivers of notices, with format, delivery and retries."""

@@ -1,8 +1,8 @@
-"""Delivery of notices: the outbox, hook by hook, and the audit to those that follow it, in order and without a gap.
+"""Background task that delivers notices to hooks, and audit entries to receivers of the audit, in order without gaps.
 
-A failed notice is retried after 10 s up to an hour, for a day; then it is given up, which is in the audit, until an
-admin sends it again. Later notices of the hook keep their order. Each hook has a thread of its own, which touches no
-table, so that a slow receiver delays no other.
+A failed notice is retried after 10 s, later up to hourly, for a day; then it is given up until an admin sends it again.
+Giving up is in the audit. Later notices of the hook wait for it. Each hook has a thread of its own without database
+access, so that a slow receiver delays no other.
 """
 
 from __future__ import annotations
@@ -16,19 +16,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from flashferry.service.audit.reading import facts_of
-from flashferry.service.auditing import note
-from flashferry.service.background import PeriodicTask
 from flashferry.service.hooks.sending import WHOLE_S, NotSent, Outgoing, send
 from flashferry.service.notices import Notice, NoticeKind
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
-from flashferry.service.settings import ServiceSettings
 from flashferry.store.service import hooks as rows
 from flashferry.store.service.audit import ChainedEntry, entries
 from flashferry.store.service.database import moment, moment_of
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S, GIVES_UP_AFTER_S = 10.0, 3600.0, 24 * 3600.0
-_EVERY_S = 2.0
 _MOST = 20
 """Notices of one hook in one pass: results are stored soon, in case the process ends."""
 _MOST_DUE = 500
@@ -37,7 +33,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one hook is sent in one pass, in order; entries of the audit have no row in the outbox."""
+    """Notices for one hook in one pass, in order; audit entries (`is_audit`) have no row in the outbox."""
 
     hook: rows.HookRow
     notices: tuple[Outgoing, ...]
@@ -46,7 +42,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """Result of one attempt; `failure` is None if it was accepted."""
+    """Result of one delivery; `failure` is None if the receiver accepted it."""
 
     batch: Batch
     outgoing: Outgoing
@@ -54,13 +50,13 @@ class Tried:
 
 
 class Delivery:
-    """Sends what is due; remembers which followers of the audit are unreachable, and until when they are left alone."""
+    """Sends what is due; keeps in memory which audit receivers are unreachable, and when to retry them."""
 
     def __init__(self) -> None:
         self._waits: dict[str, tuple[int, datetime]] = {}
 
     def __call__(self, service: Service) -> None:
-        """Send what is due now and store the results."""
+        """Send all due notices and store the results."""
         now = service.now()
         with service.database.reading() as database:
             known = rows.hooks(database)
@@ -89,11 +85,8 @@ class Delivery:
             self._waits[hook_id] = (failures, service.now() + pause(failures, failure.wait_s))
 
 
-TASK = PeriodicTask(name="notices", every_s=_EVERY_S, run=Delivery())
-
-
 def pause(attempts: int, wait_s: float | None = None) -> timedelta:
-    """Return how long to wait after `attempts` failures, at least one; longer if the receiver asks for it."""
+    """Return the time until the next try after `attempts` failures (>= 1); longer if the receiver asks for `wait_s`."""
     grown_s = FIRST_PAUSE_S * 2.0 ** min(attempts - 1, 20)
     return timedelta(seconds=min(max(grown_s, wait_s or 0.0), LONGEST_PAUSE_S))
 
@@ -131,13 +124,11 @@ def _of_entry(chained: ChainedEntry) -> Outgoing:
 
 
 def _sent(service: Service, batches: Sequence[Batch], now: datetime) -> Iterator[Tried]:
-    """Send batches in parallel; yield each result until all are done or the service ends."""
+    """Send batches in parallel; yield each result until all are done or the service stops."""
     results: queue.SimpleQueue[Tried | None] = queue.SimpleQueue()
     for batch in batches:
-        # Not waited for at the end: a receiver that hangs must not hold the process.
-        threading.Thread(
-            target=_send_batch, args=(service.settings, batch, now, results), name="hook", daemon=True
-        ).start()
+        # A daemon thread: a receiver that hangs must not delay the end of the process.
+        threading.Thread(target=_send_batch, args=(service, batch, now, results), name="hook", daemon=True).start()
     left = len(batches)
     while left and not service.stopping.is_set():
         try:
@@ -150,25 +141,23 @@ def _sent(service: Service, batches: Sequence[Batch], now: datetime) -> Iterator
             yield tried
 
 
-def _send_batch(
-    settings: ServiceSettings, batch: Batch, now: datetime, results: queue.SimpleQueue[Tried | None]
-) -> None:
-    """Send a hook its notices until one fails: the later ones keep their order."""
+def _send_batch(service: Service, batch: Batch, now: datetime, results: queue.SimpleQueue[Tried | None]) -> None:
+    """Send a hook's notices in order, until one fails."""
     until_s = time.monotonic() + WHOLE_S
     try:
         for outgoing in batch.notices:
-            failure = _try(settings, batch.hook, outgoing, now)
+            failure = _try(service, batch.hook, outgoing, now)
             results.put(Tried(batch=batch, outgoing=outgoing, failure=failure))
-            # A receiver that takes each one slowly has its turn again in the next look, beside the others.
+            # A slow receiver continues in the next pass, along with the others.
             if failure is not None or time.monotonic() > until_s:
                 break
     finally:
         results.put(None)
 
 
-def _try(settings: ServiceSettings, hook: rows.HookRow, outgoing: Outgoing, now: datetime) -> NotSent | None:
+def _try(service: Service, hook: rows.HookRow, outgoing: Outgoing, now: datetime) -> NotSent | None:
     try:
-        send(settings, hook, outgoing, now)
+        send(service.settings, hook, outgoing, now)
     except NotSent as failure:
         return failure
     except Exception as error:  # noqa: BLE001 -- one hook's trouble is a failed try, whatever it is
@@ -188,8 +177,7 @@ def _write_outbox(service: Service, tried: Tried) -> None:
         if next_at is not None:
             rows.hold_back(database, row.hook_id, next_at)
             return
-        note(
-            service,
+        service.note(
             database,
             SYSTEM,
             "notice.given_up",
@@ -201,7 +189,7 @@ def _write_outbox(service: Service, tried: Tried) -> None:
 
 
 def _next_at(row: rows.OutboxRow, failure: NotSent, now: datetime) -> str | None:
-    """Return when a notice is retried; None: never."""
+    """Return when to retry a notice; None: never."""
     at = now + pause(row.attempts + 1, failure.wait_s)
     is_over = at - moment_of(row.at) > timedelta(seconds=GIVES_UP_AFTER_S)
     return None if failure.is_final or is_over else moment(at)

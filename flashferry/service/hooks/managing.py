@@ -1,6 +1,6 @@
-"""Hooks added, changed, tested and removed by an admin; each change is in the audit.
+"""Add, change, test and remove hooks, for admins; each change is in the audit.
 
-No hook holds a secret. A Slack or Teams address is itself a secret: its target is the name of the channel, and the
+No hook stores a secret. A Slack or Teams address is itself a secret: the hook's target is the channel's name, and the
 address comes from the configuration.
 """
 
@@ -17,16 +17,13 @@ from urllib.parse import urlsplit
 
 from flashferry.core.redaction import sanitize
 from flashferry.core.value_description import control_character
-from flashferry.service.auditing import note, note_refusal
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address
 from flashferry.service.notices import Notice, NoticeKind
 from flashferry.service.principal import EVERYWHERE, Actor
 from flashferry.service.service import Service
-from flashferry.service.settings import ServiceSettings
 from flashferry.store.service import hooks as rows
 from flashferry.store.service.audit import AuditEntry, AuditFilter, entries, last
-from flashferry.store.service.database import moment
 
 _MOST_NAME, _MOST_TARGET = 60, 500
 _MOST_SITES = 200
@@ -36,7 +33,7 @@ _TESTED = "hook.tested"
 
 
 class HookForm(StrEnum):
-    """Form of the notices of a hook."""
+    """Format in which a hook's notices are sent."""
 
     WEBHOOK = "webhook"
     SLACK = "slack"
@@ -46,7 +43,7 @@ class HookForm(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """Return what its target is."""
+        """Return what the hook's target has to be."""
         return _TARGETS[self]
 
 
@@ -85,36 +82,27 @@ class HookSpec:
 
 
 def add_hook(service: Service, actor: Actor, spec: HookSpec) -> rows.HookRow:
-    """Add a hook; it receives what happens from now on.
-
-    Raises:
-        InvalidRequest: A value is not valid.
-        Conflict: The name is taken.
-    """
+    """Add a hook; it receives notices from now on. Raises `InvalidRequest`, or `Conflict` if its name is taken."""
     with _deciding(service, actor, "hook.made", spec.name) as database:
         newest = last(database)
         hook = _row(service, spec, hook_id=uuid.uuid4().hex[:12], audit_seq=newest.seq if newest else 0)
         _write(database, hook, is_new=True)
-        note(service, database, actor, "hook.made", _object(hook), after=hook_json(hook))
+        service.note(database, actor, "hook.made", _object(hook), after=hook_json(hook))
     return hook
 
 
 def change_hook(service: Service, actor: Actor, hook_id: str, spec: HookSpec) -> rows.HookRow:
-    """Change a hook; waiting notices are sent to its new target.
-
-    Raises:
-        NotFound, InvalidRequest, Conflict: As `add_hook`, or there is no such hook.
-    """
+    """Change a hook; waiting notices are sent to its new target. Raises `NotFound`, or as `add_hook`."""
     with _deciding(service, actor, "hook.changed", spec.name) as database:
         before = found(database, hook_id)
         newest = last(database)
-        # One that begins to follow the audit is sent what happens from now on.
+        # A new receiver of the audit gets the entries from now on.
         is_new_follower = NoticeKind.AUDIT_ENTRY not in before.kinds and newest is not None
         seq = newest.seq if is_new_follower and newest is not None else before.audit_seq
         hook = _row(service, spec, hook_id=hook_id, audit_seq=seq)
         _write(database, hook, is_new=False)
         rows.set_audit_seq(database, hook_id, seq)
-        note(service, database, actor, "hook.changed", _object(hook), before=hook_json(before), after=hook_json(hook))
+        service.note(database, actor, "hook.changed", _object(hook), before=hook_json(before), after=hook_json(hook))
     return hook
 
 
@@ -124,7 +112,7 @@ def pause_hook(service: Service, actor: Actor, hook_id: str, *, is_paused: bool)
     with service.database.writing() as database:
         hook = replace(found(database, hook_id), is_paused=is_paused)
         rows.change_hook(database, hook)
-        note(service, database, actor, action, _object(hook))
+        service.note(database, actor, action, _object(hook))
     return hook
 
 
@@ -133,17 +121,17 @@ def remove_hook(service: Service, actor: Actor, hook_id: str) -> None:
     with service.database.writing() as database:
         hook = found(database, hook_id)
         rows.remove_hook(database, hook_id)
-        note(service, database, actor, "hook.removed", _object(hook), before=hook_json(hook))
+        service.note(database, actor, "hook.removed", _object(hook), before=hook_json(hook))
 
 
 def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
-    """Send a test notice at once; return why it failed, empty if it was accepted. Raises `NotFound`."""
+    """Send a test notice; return why the receiver refused it, empty if it accepted. Raises `NotFound`."""
     with service.database.reading() as database:
         hook = found(database, hook_id)
     notice = Notice(
         notice_id=uuid.uuid4().hex,
         kind=NoticeKind.TEST,
-        at=moment(service.now()),
+        at=service.moment(),
         about=_object(hook),
         sentence=f"{actor.name} tests this hook of the staging service",
         facts={"hook": hook.name},
@@ -156,22 +144,22 @@ def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
         failure = error.sentence
     with service.database.writing() as database:
         outcome = "failed" if failure else "done"
-        note(service, database, actor, _TESTED, _object(hook), outcome=outcome, reason=failure)
+        service.note(database, actor, _TESTED, _object(hook), outcome=outcome, reason=failure)
     return failure
 
 
 def last_test(database: sqlite3.Connection, hook: rows.HookRow) -> AuditEntry | None:
-    """Return the audit entry of a hook's last test, whose reason is why the receiver refused it; None for no test."""
+    """Return the audit entry of a hook's last test, whose reason is why it failed; None: never tested."""
     matching = AuditFilter(action=_TESTED, object=_object(hook))
     return next((one.entry for one in entries(database, matching=matching, is_newest_first=True, most=1)), None)
 
 
 def send_again(service: Service, actor: Actor, hook_id: str) -> int:
-    """Retry given-up notices for another day; return how many. Raises `NotFound`."""
+    """Retry the notices that were given up, for another day; return their number. Raises `NotFound`."""
     with service.database.writing() as database:
         hook = found(database, hook_id)
-        count = rows.revive(database, hook_id, moment(service.now()))
-        note(service, database, actor, "hook.again", _object(hook), after={"notices": count})
+        count = rows.revive(database, hook_id, service.moment())
+        service.note(database, actor, "hook.again", _object(hook), after={"notices": count})
     return count
 
 
@@ -198,7 +186,7 @@ def hook_json(hook: rows.HookRow) -> dict[str, object]:
 
 
 def _row(service: Service, spec: HookSpec, *, hook_id: str, audit_seq: int) -> rows.HookRow:
-    """Return the row of a valid hook. Raises `InvalidRequest`."""
+    """Return the table row of a checked hook. Raises `InvalidRequest`."""
     if not 0 < len(spec.name.strip()) <= _MOST_NAME or control_character(spec.name):
         raise _wrong(f"name: expected 1 to {_MOST_NAME} characters in one line", "Give it a short name")
     if spec.form not in set(HookForm):
@@ -212,12 +200,12 @@ def _row(service: Service, spec: HookSpec, *, hook_id: str, audit_seq: int) -> r
             f"kinds: expected a webhook or syslog for {NoticeKind.AUDIT_ENTRY}, found {form}",
             "Choose other kinds for people; audit.head is one for each day",
         )
-    _check_secret(service.settings, form, spec)
+    _check_secret(service, form, spec)
     return rows.HookRow(
         hook_id=hook_id,
         name=spec.name.strip(),
         form=form.value,
-        target=_target(service.settings, form, spec.target.strip()),
+        target=_target(service, form, spec.target.strip()),
         secret_name=spec.secret_name or None,
         kinds=kinds,
         sites=_sites(spec.sites, kinds),
@@ -227,7 +215,7 @@ def _row(service: Service, spec: HookSpec, *, hook_id: str, audit_seq: int) -> r
 
 
 def _sites(given: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the sites that a hook is limited to. Raises `InvalidRequest`."""
+    """Check and return the sites that a hook is limited to. Raises `InvalidRequest`."""
     sites = tuple(dict.fromkeys(site.strip() for site in given))
     if len(sites) > _MOST_SITES or not all(0 < len(site) <= _MOST_NAME for site in sites) or _odd(sites):
         raise _wrong(
@@ -246,19 +234,19 @@ def _odd(sites: tuple[str, ...]) -> bool:
     return any(site == EVERYWHERE or control_character(site) for site in sites)
 
 
-def _check_secret(settings: ServiceSettings, form: HookForm, spec: HookSpec) -> None:
+def _check_secret(service: Service, form: HookForm, spec: HookSpec) -> None:
     name, is_tls = spec.secret_name, form is HookForm.SYSLOG and spec.target.strip().startswith("tls:")
     takes = is_tls or form in (HookForm.WEBHOOK, HookForm.SLACK, HookForm.TEAMS)
     if name and not takes:
         raise _wrong(f"secret_name: {form} takes none", "Leave it out")
-    if name and name not in settings.hooks:
-        known = ", ".join(sorted(settings.hooks)) or "none"
+    if name and name not in service.settings.hooks:
+        known = ", ".join(sorted(service.settings.hooks)) or "none"
         raise _wrong(
             f"secret_name: expected a section [hooks.NAME] of the configuration ({known}), "
             f"found {sanitize(name[:40])!r}",
             "Name there a program or a credential that has the secret, and restart the service",
         )
-    if name and is_tls and settings.hooks[name].ca is None:
+    if name and is_tls and service.settings.hooks[name].ca is None:
         raise _wrong(
             f"secret_name: expected a section with 'ca' for syslog by TLS, found [hooks.{name}] without",
             "Leave it out to use the system's certificates",
@@ -270,8 +258,8 @@ def _check_secret(settings: ServiceSettings, form: HookForm, spec: HookSpec) -> 
         )
 
 
-def _target(settings: ServiceSettings, form: HookForm, target: str) -> str:
-    """Return a valid target for a form. Raises `InvalidRequest`."""
+def _target(service: Service, form: HookForm, target: str) -> str:
+    """Check and return a target for a form. Raises `InvalidRequest`."""
     hint = form.meaning[0].upper() + form.meaning[1:]
     if not 0 < len(target) <= _MOST_TARGET or control_character(target):
         raise _wrong(f"target: expected 1 to {_MOST_TARGET} characters in one line", hint)
@@ -287,7 +275,7 @@ def _target(settings: ServiceSettings, form: HookForm, target: str) -> str:
         addresses = [address for _, address in getaddresses([target])]
         if not addresses or not all("@" in address for address in addresses):
             raise _wrong("target: expected mail addresses, comma-separated, found something else", hint)
-        if settings.mail is None:
+        if service.settings.mail is None:
             raise _wrong("the configuration names no server for mail", "Add a section [mail] and restart the service")
     elif "://" in target:
         raise _wrong("target: expected the name of the channel, found an address, which is a secret", hint)
@@ -295,7 +283,7 @@ def _target(settings: ServiceSettings, form: HookForm, target: str) -> str:
 
 
 def _is_address(target: str) -> bool:
-    """Return whether a webhook can be sent to an address."""
+    """Return whether a text is a URL that a webhook can be sent to."""
     try:
         parts = urlsplit(target)
         port = parts.port
@@ -307,12 +295,12 @@ def _is_address(target: str) -> bool:
 
 @contextmanager
 def _deciding(service: Service, actor: Actor, action: str, name: str) -> Iterator[sqlite3.Connection]:
-    """Yield the database in one transaction; a refusal rolls it back and is in the audit."""
+    """Open a transaction; a refusal rolls it back and is written to the audit."""
     try:
         with service.database.writing() as database:
             yield database
     except ServiceError as problem:
-        note_refusal(service, actor, action, f"hook:{sanitize(name[:_MOST_NAME])}", problem.sentence)
+        service.note_refusal(actor, action, f"hook:{sanitize(name[:_MOST_NAME])}", problem.sentence)
         raise
 
 

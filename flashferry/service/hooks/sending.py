@@ -43,15 +43,10 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
 SIGNATURE = "X-Flashferry-Signature"
-
 TIMESTAMP = "X-Flashferry-Timestamp"
-
 APP_NAME = "flashferry"
-
 _FACILITY_AUDIT, _FACILITY_LOCAL0 = 13, 16
-
 _ERROR, _WARNING, _INFORMATIONAL = 3, 4, 6
-
 _ERRORS = frozenset({NoticeKind.RUN_DEAD, NoticeKind.NOT_RESTORED})
 
 _WARNINGS = frozenset(
@@ -64,9 +59,7 @@ _WARNINGS = frozenset(
 )
 
 _LONGEST_FACT = 200
-
 _LONGEST_SUBJECT = 150
-
 _SHOWN_FACTS = 10
 
 
@@ -79,10 +72,10 @@ class Post:
 
 
 def webhook(notice: Notice, notice_id: str, secret: str | None, now: datetime) -> Post:
-    """Return a notice for a webhook, signed if there is a secret.
+    """Return the POST of a notice for a webhook, signed if there is a secret.
 
-    `notice_id` is the idempotency key, equal for each attempt. The signature covers the time `now`: receivers refuse
-    old ones, so that none can be replayed.
+    `notice_id` is the idempotency key, equal in all attempts. The signature covers the time `now`, so that receivers
+    can refuse replayed notices.
     """
     body = notice.to_json().encode()
     stamp = str(int(now.timestamp()))
@@ -93,19 +86,19 @@ def webhook(notice: Notice, notice_id: str, secret: str | None, now: datetime) -
 
 
 def signature(secret: str, stamp: str, body: bytes) -> str:
-    """Return HMAC-SHA256 in hexadecimal over time stamp, a dot, and body."""
+    """Return the hexadecimal HMAC-SHA256 over time stamp, a dot, and body."""
     return hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
 
 
 def slack(notice: Notice) -> Post:
-    """Return a notice as a message for an incoming webhook of Slack or a compatible receiver."""
+    """Return the POST of a notice for an incoming webhook of Slack or a compatible receiver."""
     link = f"\n<{_for_slack(notice.link)}|Open it>" if notice.link else ""
     lines = [f"*{_for_slack(sanitize(notice.sentence))}*", *(_for_slack(line) for line in _facts(notice))]
     return _json_post({"text": "\n".join(lines) + link})
 
 
 def teams(notice: Notice) -> Post:
-    """Return a notice as an adaptive card for a Teams workflow that is started by a webhook."""
+    """Return the POST of a notice as an adaptive card, for a Teams workflow that a webhook starts."""
     runs = [{"type": "TextRun", "text": sanitize(notice.sentence), "weight": "Bolder"}]
     blocks = [runs, *([{"type": "TextRun", "text": line}] for line in _facts(notice))]
     card: dict[str, object] = {
@@ -121,7 +114,7 @@ def teams(notice: Notice) -> Post:
 
 
 def mail(notice: Notice, notice_id: str, *, sender: str, to: str) -> EmailMessage:
-    """Return a notice as mail."""
+    """Return the mail message of a notice."""
     message = EmailMessage(policy=SMTP)
     message["Subject"] = f"[flashferry] {sanitize(notice.sentence)}"[:_LONGEST_SUBJECT]
     message["From"] = sender
@@ -135,7 +128,7 @@ def mail(notice: Notice, notice_id: str, *, sender: str, to: str) -> EmailMessag
 
 
 def syslog_line(notice: Notice, *, hostname: str, process: int, most_bytes: int | None = None) -> bytes:
-    """Return a notice as a syslog message; above `most_bytes` its facts are left out, and it says so."""
+    """Return the syslog message of a notice; one longer than `most_bytes` omits the facts and says so."""
     stamp = datetime.fromisoformat(notice.at).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     name = "".join(sign for sign in hostname if "!" <= sign <= "~")[:255] or "-"
     head = f"<{_priority(notice)}>1 {stamp} {name} {APP_NAME} {process} {notice.kind.value[:32]} - "
@@ -148,7 +141,7 @@ def syslog_line(notice: Notice, *, hostname: str, process: int, most_bytes: int 
 
 
 def framed(line: bytes) -> bytes:
-    """Return a syslog message with its length in front, as over TCP."""
+    """Return a syslog message with its length in front, as TCP requires (RFC 6587 3.4.1)."""
     return str(len(line)).encode() + b" " + line
 
 
@@ -161,7 +154,7 @@ def _priority(notice: Notice) -> int:
 
 
 def _facts(notice: Notice) -> list[str]:
-    """Return the first facts as lines for people."""
+    """Return the first facts of a notice as text lines."""
     lines = []
     for key, value in list(notice.facts.items())[:_SHOWN_FACTS]:
         text = value if isinstance(value, str) else json.dumps(value)
@@ -179,35 +172,23 @@ def _json_post(document: Mapping[str, object]) -> Post:
 
 
 CONNECT_S, ANSWER_S = 5.0, 10.0
-
 WHOLE_S = 30.0
-
 """Limit of one attempt by HTTP or mail."""
-
 MOST_MAIL_BYTES = 65_536
-
 """Limit of a mail server's answers in one connection."""
-
 REFUSAL_S = 0.5
-
 """How long a TLS receiver has for an alert; most send nothing."""
-
 SYSLOG_PORTS = {"udp": 514, "tcp": 601, "tls": 6514}
-
 MOST_UDP_BYTES = 8192
-
 _AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
-
 _REDIRECTS = range(300, 400)
 
 
 class NotSent(Exception):
-    """A receiver did not accept a notice.
+    """A receiver did not accept a notice; the sentence has no secrets.
 
-    Args:
-        sentence: Why, without any secret.
-        wait_s: How long the receiver asks to wait, seconds, or None.
-        is_final: Whether no later attempt can succeed.
+    `wait_s` is the wait that the receiver asks for, seconds, or None; `is_final` says that no later attempt can
+    succeed.
     """
 
     def __init__(self, sentence: str, *, wait_s: float | None = None, is_final: bool = False) -> None:
@@ -219,18 +200,14 @@ class NotSent(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A notice being sent, with the idempotency key of all attempts."""
+    """A notice to be sent, with the idempotency key of all attempts."""
 
     notice_id: str
     notice: Notice
 
 
 def send(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:
-    """Send a notice to a hook's receiver once.
-
-    Raises:
-        NotSent: It was not accepted, or that is unknown.
-    """
+    """Send a notice to a hook's receiver once. Raises `NotSent` if it was not accepted, or that is unknown."""
     try:
         _SENDERS[hook.form](settings, hook, outgoing, now)
     except ConfigInvalid as error:
@@ -245,10 +222,10 @@ def secret_for(settings: ServiceSettings, hook: HookRow) -> str | None:
 
 
 def syslog_address(target: str) -> tuple[str, str, int]:
-    """Return scheme, host or path, and port of `udp://HOST[:PORT]`, `tcp://…`, `tls://…` or `unix:///PATH`.
+    """Parse `udp://HOST[:PORT]`, `tcp://…`, `tls://…` or `unix:///PATH` into scheme, host or path, and port.
 
     Raises:
-        ValueError: Another address.
+        ValueError: The address is not valid.
     """
     parts = urlsplit(target)
     if parts.scheme == "unix" and not parts.netloc and parts.path.startswith("/"):
@@ -271,7 +248,8 @@ def _send_teams(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, no
 
 
 def _post(url: str, post: Post) -> None:
-    """Post to an address. Raises `NotSent` unless the answer is a success."""
+    """Send a POST. Raises `NotSent` unless the answer is a success."""
+    # Late: httpx is slow to import.
     import httpx
 
     headers = {
@@ -280,7 +258,7 @@ def _post(url: str, post: Post) -> None:
         **post.headers,
     }
     limits = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
-    # No proxy and no login of this host.
+    # Ignore proxies and netrc of this host.
     client = httpx.Client(timeout=limits, trust_env=False, follow_redirects=False, verify=_trusted())
     request = HttpRequest(method="POST", url=url, headers=headers, content=post.body)
     try:
@@ -292,7 +270,7 @@ def _post(url: str, post: Post) -> None:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Return the system's trust store; reading it takes longer than sending."""
+    """Return the system's trusted certificates, cached: reading them takes longer than sending."""
     return ssl.create_default_context()
 
 
@@ -301,7 +279,7 @@ def _check_status(status: int, wait: str) -> None:
         return
     if status in _REDIRECTS:
         raise NotSent(f"expected an answer of 200 to 299, found {status}; redirects are not followed")
-    # No other refusal is final: an administrator may mend the receiver while we try on.
+    # Other refusals are retried: an administrator may repair the receiver meanwhile.
     raise NotSent(
         f"expected an answer of 200 to 299, found {status}",
         wait_s=float(wait) if wait.isascii() and wait.isdecimal() and status in (*_AGAIN, 503) else None,
@@ -346,14 +324,14 @@ def _hand_over(settings: MailSettings, message: EmailMessage) -> None:
 
 
 class _MailServer(smtplib.SMTP):
-    """A mail server whose connections are watched by a deadline and whose answers are counted."""
+    """SMTP connection limited by a deadline and by a number of answered bytes."""
 
     def __init__(self, deadline: Deadline, *given: Any, **named: Any) -> None:
         self._deadline = deadline
         super().__init__(*given, **named)
 
     def getreply(self) -> tuple[int, bytes]:
-        """Read one answer, of counted lines."""
+        """Read one answer within the limits."""
         if self.file is None and self.sock is not None:
             self._deadline.watch(self.sock)
             self.file = _CountedLines(self.sock)
@@ -361,11 +339,11 @@ class _MailServer(smtplib.SMTP):
 
 
 class _TlsMailServer(_MailServer, smtplib.SMTP_SSL):
-    """The same by TLS from the first byte."""
+    """The same over TLS from the first byte."""
 
 
 class _CountedLines:
-    """The lines of a mail server, up to `MOST_MAIL_BYTES`."""
+    """Reader of a mail server's lines, limited to `MOST_MAIL_BYTES` in all."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._file = connection.makefile("rb")
@@ -409,7 +387,7 @@ def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, n
 def _send_datagram(host: str, port: int, line: bytes) -> None:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as sender:
-        # Connected, so that a closed port may be reported; without an answer it is unknown.
+        # A connected UDP socket reports a closed port; without an answer the delivery is unknown.
         sender.connect(address)
         sender.send(line)
 
@@ -417,7 +395,7 @@ def _send_datagram(host: str, port: int, line: bytes) -> None:
 def _send_stream(host: str, port: int, message: bytes) -> None:
     with closing(socket.create_connection((host, port), timeout=CONNECT_S)) as sender:
         sender.sendall(message)
-        # A receiver that ends the connection in order has read it; one that keeps it open may have, too.
+        # A receiver that closes the connection has read the message; one that keeps it open may have.
         sender.shutdown(socket.SHUT_WR)
         sender.settimeout(ANSWER_S)
         with suppress(TimeoutError):
@@ -425,26 +403,26 @@ def _send_stream(host: str, port: int, message: bytes) -> None:
 
 
 def _send_tls(host: str, port: int, message: bytes, trusted: ssl.SSLContext) -> None:
-    """Send over TLS, framed as over TCP (RFC 5425, 4.3), to a verified host."""
+    """Send a framed syslog message over TLS (RFC 5425 4.3); the host's certificate is verified."""
     with (
         closing(socket.create_connection((host, port), timeout=CONNECT_S)) as line,
         closing(trusted.wrap_socket(line, server_hostname=host)) as sender,
     ):
         sender.sendall(message)
-        # A refusal comes after the handshake (TLS 1.3: our certificate is missing, say), and only who reads hears it:
-        # to say that we are through would take it for an end in order.
+        # In TLS 1.3 a refusal (such as a missing client certificate) arrives after the handshake, so it must be read:
+        # a close_notify sent first would make it look like a normal end.
         sender.settimeout(REFUSAL_S)
         with suppress(TimeoutError):
             sender.recv(1)
             return
         sender.settimeout(ANSWER_S)
-        # Nothing was said against it; how it ends is its own way.
+        # No refusal arrived; any other end of the connection is normal.
         with suppress(TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
             sender.unwrap()
 
 
 def _trusted_by(settings: ServiceSettings, hook: HookRow) -> ssl.SSLContext:
-    """Return the trust store of a hook's section, else the system's. Raises `NotSent` if it cannot be read."""
+    """Return the certificates to trust for a hook: its own, else the system's. Raises `NotSent`."""
     ca = settings.hooks.get(hook.secret_name or "", HookSettings()).ca
     if ca is None:
         return _trusted()

@@ -1,5 +1,5 @@
-"""Images: uploaded in pieces, hashed on arrival, compared with what the vendor published, chosen as golden.
+"""Image store: upload, verification against the vendor's published hashes, golden images, removal.
 
-Plans may use only published images, and those that an admin approved. The tables decide; files follow them: uploads,
-removed and mismatching files are kept in folders that no file server reads.
+Plans can use only images that are published or approved by an admin. The database decides and files follow: uploads,
+removed and mismatching files are in folders that no file server reads.
 """

@@ -1,17 +1,17 @@
-"""The vendor's file of published hashes: Cisco's Bulk Hash file, read after its signature was checked.
+"""Reader of Cisco's Bulk Hash file of published hashes, which checks its signature first.
 
 Facts
 -----
-* The file is a zip or a tar with `BulkHash.tar`, `BulkHash.tar.signature` and `BULKHASH-CCO_RELEASE.cer`, and a script
-  that checks them, `cisco_x509_verify_release.py -e BULKHASH-CCO_RELEASE.cer -i BulkHash.tar -s BulkHash.tar.signature
-  -v dgst -sha512`: the signature is over the inner tar, with SHA-512 and the key of the certificate, which is issued by
-  Cisco's subordinate and root certificates. The inner tar holds a CSV with MD5 and SHA-512 of all images (Cisco,
-  "Secure Software Publishing - Bulk Hash File Download Center", and the README in the file).
+* The file is a zip or a tar with `BulkHash.tar`, `BulkHash.tar.signature` and `BULKHASH-CCO_RELEASE.cer`, and a
+  script that checks them, `cisco_x509_verify_release.py -e BULKHASH-CCO_RELEASE.cer -i BulkHash.tar -s
+  BulkHash.tar.signature -v dgst -sha512`: the signature is over the inner tar, with SHA-512 and the key of the
+  certificate, which is issued by Cisco's subordinate and root certificates. The inner tar holds a CSV with MD5 and
+  SHA-512 of all images (Cisco, "Secure Software Publishing - Bulk Hash File Download Center", and the README in the
+  file).
 * The CSV's columns are documented nowhere: a row counts if one cell is a SHA-512 and one can be a file name.
-* A certificate in the file proves nothing by itself: it must be one of those that the configuration names, or be issued
-  by one of them.
+* A certificate in the file proves nothing by itself: the configuration must name it or its issuer.
 
-Never tried on Cisco's own file, which was not available: tests make one of the same form.
+Never tried on Cisco's own file, which was not available: tests build one of the same form.
 """
 
 from __future__ import annotations
@@ -43,16 +43,13 @@ _AGAIN = "Fetch the file again from the vendor, and send it as it is"
 
 
 def read_bulk(path: Path, vendor: Path, now: datetime, at: str) -> Iterator[Published]:
-    """Yield the published hashes, after the signature was checked.
+    """Check the signature and yield the published hashes.
 
-    Args:
-        path: The file as downloaded.
-        vendor: The vendor's certificates, PEM.
-        now: Certificates must be valid at this time.
-        at: The same, as the tables store times.
+    `vendor` has the vendor's certificates (PEM), which must be valid at `now`; `at` is that time in the format of the
+    tables.
 
     Raises:
-        ConfigInvalid: Not such a file, its certificate is not trusted, or the signature does not match.
+        ConfigInvalid: The file is of another kind, its certificate is not trusted, or the signature does not match.
     """
     parts = _parts(path)
     signer = _certificate(parts[_CERTIFICATE])

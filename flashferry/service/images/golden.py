@@ -1,4 +1,4 @@
-"""The golden image of a model, everywhere or at a site; only one for its platform."""
+"""Golden images: the image that a model should run, at all sites or at one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import sqlite3
 from collections.abc import Collection, Mapping
 
 from flashferry.images.image_platform_match import Fits, Platform, image_fit
-from flashferry.service.auditing import deciding, note
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError
 from flashferry.service.images.upload import found
 from flashferry.service.images.verification import why_not_usable, why_not_what_it_says
 from flashferry.service.principal import EVERYWHERE, Actor
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
-from flashferry.store.service.database import moment
 from flashferry.store.service.images import Golden, StoredImage
 
 _MODEL = re.compile(r"[A-Za-z0-9][\w./+-]{0,63}", re.ASCII)
@@ -23,15 +21,15 @@ _LONGEST_SITE = 100
 
 
 def choose(service: Service, actor: Actor, model: str, site: str, image: str) -> Golden:
-    """Set the golden image of a model; `site` `*` is for all sites without one of their own.
+    """Set the golden image of a model at a site; `*` is for all sites without one of their own.
 
     Raises:
         NotFound: There is no such image.
-        Conflict: It may not be used, is for another platform, or its name contradicts the name inside the file.
+        Conflict: The image is not usable, is for another platform, or contradicts the name inside its file.
     """
     model, site = checked_model(model), checked_site(site)
-    new = Golden(model=model, site=site, image=image, by=actor.name, at=moment(service.now()))
-    with deciding(service, actor, "golden.set", object_of(model, site)) as database:
+    new = Golden(model=model, site=site, image=image, by=actor.name, at=service.moment())
+    with service.deciding(actor, "golden.set", object_of(model, site)) as database:
         why = why_not_usable(database, image)
         if why := why or why_not_for(found(database, image), model):
             raise Conflict(
@@ -41,7 +39,7 @@ def choose(service: Service, actor: Actor, model: str, site: str, image: str) ->
         before = store.golden_of(database, model, site)
         store.set_golden(database, new)
         was = None if before is None else {"image": before.image}
-        note(service, database, actor, "golden.set", object_of(model, site), before=was, after={"image": image})
+        service.note(database, actor, "golden.set", object_of(model, site), before=was, after={"image": image})
     return new
 
 
@@ -53,11 +51,11 @@ def unchoose(service: Service, actor: Actor, model: str, site: str) -> None:
         if before is None:
             raise _nothing(model, site)
         store.remove_golden(database, model, site)
-        note(service, database, actor, "golden.removed", object_of(model, site), before={"image": before.image})
+        service.note(database, actor, "golden.removed", object_of(model, site), before={"image": before.image})
 
 
 def golden_for(service: Service, model: str, site: str) -> Golden:
-    """Return the golden image of a model at a site: the site's own, else that of all sites. Raises `NotFound`."""
+    """Return the golden image of a model at a site, else the one for all sites. Raises `NotFound`."""
     model, site = checked_model(model), checked_site(site)
     with service.database.reading() as database:
         golden = store.golden_of(database, model, site) or store.golden_of(database, model, EVERYWHERE)
@@ -67,12 +65,13 @@ def golden_for(service: Service, model: str, site: str) -> Golden:
 
 
 def golden_rules(database: sqlite3.Connection, sites: Collection[str]) -> str:
-    """Return the golden images as image rules, which `flashferry plan --image-rules` takes.
+    """Return the golden images as image rules for `flashferry plan --image-rules`.
 
-    Rules know no site, so a model must have the same golden image at all planned sites (none: all).
+    Rules cannot name a site, so each model must have the same golden image at all planned `sites` (empty: all).
 
     Raises:
-        Conflict: No model has one there, one has several, or none at some of the sites, or an image may not be used.
+        Conflict: No model has a golden image there, a model has several or lacks one at some sites, or one is not
+            usable.
     """
     of_model: dict[str, dict[str, str]] = {}
     for one in store.golden_images(database):
@@ -88,9 +87,9 @@ def golden_rules(database: sqlite3.Connection, sites: Collection[str]) -> str:
 
 
 def _one_of(model: str, images: Mapping[str, str], sites: Collection[str]) -> str | None:
-    """Return the one image of a model at all of some sites; None if it has none at any."""
+    """Return the image that a model has at all given sites; None if it has none at any."""
     for_all = images.get(EVERYWHERE)
-    # Of all sites there are, those that have none of their own are one more.
+    # The sites without a golden image of their own count as one more site.
     at = {site: images.get(site, for_all) for site in sites or {*images, EVERYWHERE}}
     if len(set(at.values())) > 1:
         details = ", ".join(f"{image or 'none'} at {site}" for site, image in sorted(at.items()))
@@ -107,7 +106,7 @@ def _no_rules(why: str) -> ServiceError:
 
 
 def why_not_for(image: StoredImage, model: str) -> str:
-    """Return why an image is not for a model; empty if it is, or if that is unknown."""
+    """Return why an image does not fit a model; empty if it fits or that is unknown."""
     if why := why_not_what_it_says(image.name, image.inside):
         return why
     fit = image_fit(image.name, image.inside, Platform(models=(model,)))
@@ -115,12 +114,12 @@ def why_not_for(image: StoredImage, model: str) -> str:
 
 
 def object_of(model: str, site: str) -> str:
-    """Return the object of audit entries."""
+    """Return the audit object of a golden image."""
     return f"golden:{model}@{site}"
 
 
 def checked_model(model: str) -> str:
-    """Return a model in capitals. Raises `InvalidRequest`."""
+    """Check a model name and return it in capitals. Raises `InvalidRequest`."""
     if not _MODEL.fullmatch(model):
         raise InvalidRequest(
             "model: expected one as devices print it, of at most 64 letters, digits and '. _ / + -', "
@@ -131,7 +130,7 @@ def checked_model(model: str) -> str:
 
 
 def checked_site(site: str) -> str:
-    """Return the name of a site, or `*`. Raises `InvalidRequest`."""
+    """Check and return the name of a site, or `*`. Raises `InvalidRequest`."""
     if not 1 <= len(site) <= _LONGEST_SITE or not site.isprintable():
         raise InvalidRequest(
             f"site: expected the name of one, of at most {_LONGEST_SITE} signs, or '*', found {site[:110]!r}",

@@ -1,4 +1,4 @@
-"""Images in the store: verified, approved, removed, restored; hashes imported; the folder kept in step."""
+"""Images in the store: verify, approve, remove, restore; import published hashes; reconcile folder and table."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from flashferry.images.image import Digests
 from flashferry.images.image_platform_match import family_of_image
 from flashferry.images.manifest import Contents
 from flashferry.images.safe_open import FileIdentity
-from flashferry.service.auditing import deciding, note, note_refusal
-from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from
 from flashferry.service.images.upload import checked_sha512, facts_of, found, give_up, offset_of, whole
 from flashferry.service.images.verification import (
@@ -37,22 +35,20 @@ from flashferry.service.images.verification import (
 from flashferry.service.principal import SYSTEM, Actor, Role
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
-from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.database import moment_of
 from flashferry.store.service.images import FOLDER, ImageState, Published, StoredImage
 
 LONGEST_REASON = 2000
-
 _AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.APPROVED, ImageState.MISMATCH)
-
 _Change = Callable[[sqlite3.Connection, StoredImage], StoredImage]
 
 
 def verify(service: Service, actor: Actor, name: str, sha512: str = "") -> StoredImage:
-    """Read an image's file again and compare it with published digests, and with a SHA-512 if given.
+    """Hash an image's file again and compare it with published digests, and with a SHA-512 if given.
 
     Raises:
         NotFound, Conflict: There is no such image, or it is an upload or removed.
-        InvalidRequest: Not a digest, or the file cannot be read.
+        InvalidRequest: The SHA-512 is not valid, or the file cannot be read.
     """
     stated = checked_sha512(sha512)
     with service.database.reading() as database:
@@ -69,10 +65,10 @@ def verify(service: Service, actor: Actor, name: str, sha512: str = "") -> Store
 
 
 def approve_unpublished(service: Service, actor: Actor, name: str, reason: str) -> StoredImage:
-    """Approve an unknown image, with a reason that is kept in the audit.
+    """Approve an image that the vendor did not publish; the reason is kept in the audit.
 
     Raises:
-        Conflict: It is not unknown; one that contradicts a published digest is never usable.
+        Conflict: The image is published, or contradicts a published digest and can never be used.
     """
     reason = checked_reason(reason)
 
@@ -84,13 +80,13 @@ def approve_unpublished(service: Service, actor: Actor, name: str, reason: str) 
 
 
 def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredImage | None:
-    """Remove an image; return it, or None if nothing of it stays.
+    """Remove an image, which can be restored for some time; return it, or None if nothing of it is kept.
 
-    It can be restored for a while. An upload is abandoned, and a mismatch is deleted.
+    An unfinished upload and a mismatching file are deleted at once.
 
     Raises:
-        Forbidden: The caller may not.
-        Conflict: Something refers to it.
+        Forbidden: The caller is not allowed to.
+        Conflict: A plan, schedule, job or golden image refers to it.
     """
     with service.database.reading() as database:
         image = found(database, name)
@@ -103,7 +99,7 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
             f"image {name}: expected an admin to remove a complete image",
             hint="Ask an admin; operators may only abandon an upload",
         )
-        note_refusal(service, actor, "image.hidden", object_of(name), problem.sentence)
+        service.note_refusal(actor, "image.hidden", object_of(name), problem.sentence)
         raise problem
     if image.state is ImageState.MISMATCH:
         with service.database.reading() as database:
@@ -114,9 +110,9 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
         return None
 
     def change(database: sqlite3.Connection, image: StoredImage) -> StoredImage:
-        if names := store.named_by(database, name, moment(service.now())):
+        if names := store.named_by(database, name, service.moment()):
             raise _named(name, names)
-        hidden_at = moment(service.now())
+        hidden_at = service.moment()
         return replace(
             image,
             state=ImageState.HIDDEN,
@@ -129,7 +125,7 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
 
 
 def bring_back(service: Service, actor: Actor, name: str, reason: str) -> StoredImage:
-    """Restore a removed image with its former state. Raises `Conflict` if it was not removed."""
+    """Restore a removed image in its former state. Raises `Conflict` if it is not removed."""
     reason = checked_reason(reason)
 
     def change(_: sqlite3.Connection, image: StoredImage) -> StoredImage:
@@ -142,7 +138,7 @@ def bring_back(service: Service, actor: Actor, name: str, reason: str) -> Stored
 
 
 def remove(service: Service, actor: Actor, image: StoredImage, reason: str) -> None:
-    """Delete an image that can no longer be restored, with its file; the audit keeps its facts.
+    """Delete an image past its time to be restored, with its file; the audit keeps its facts.
 
     Raises:
         Conflict: Its state changed meanwhile.
@@ -151,20 +147,20 @@ def remove(service: Service, actor: Actor, image: StoredImage, reason: str) -> N
     with service.database.writing() as database:
         if not store.remove_image(database, image.name, was=image.state):
             raise _conflict(image.name, "it is something else by now")
-        note(*(service, database, actor, "image.removed", object_of(image.name)), reason=reason, before=facts_of(image))
-        # Before the transaction ends: a row without a file says so, a file without a row would be an image again.
+        service.note(*(database, actor, "image.removed", object_of(image.name)), reason=reason, before=facts_of(image))
+        # Before the commit: a row without a file is reported, but a file without a row would be registered again.
         remove_files(service, image.name)
 
 
 def is_over(service: Service, image: StoredImage) -> bool:
-    """Return whether a removed image can no longer be restored."""
+    """Return whether the time to restore a removed image is over."""
     if image.hidden_at is None:
         return False
     return service.now() - moment_of(image.hidden_at) >= timedelta(seconds=service.settings.keep_hidden_images_s)
 
 
 def judged_anew(service: Service, database: sqlite3.Connection, image: StoredImage, contents: Contents) -> StoredImage:
-    """Return the row of an image that was read again. An approval holds for the content that was approved."""
+    """Return an image's row after its file was read again; an approval stays only for the approved content."""
     judged = whole(service, database, image, contents)
     is_same = image.sha512 == contents.digests.sha512
     if image.state is ImageState.APPROVED and is_same and judged.state is ImageState.UNKNOWN:
@@ -173,7 +169,7 @@ def judged_anew(service: Service, database: sqlite3.Connection, image: StoredIma
 
 
 def read_file(service: Service, image: StoredImage) -> Contents:
-    """Return the contents of an image's file, cached while the file is unchanged. Raises `InvalidRequest`."""
+    """Return size and digests of an image's file; cached until the file changes. Raises `InvalidRequest`."""
     try:
         read = api.image_catalogue(place_of(service, image.name, image.state), state=service.state).image(image.name)
     except FlashferryError as error:
@@ -182,7 +178,7 @@ def read_file(service: Service, image: StoredImage) -> Contents:
 
 
 def checked_reason(reason: str) -> str:
-    """Return a reason as it is stored. Raises `InvalidRequest` if it is empty or too long."""
+    """Check a reason and return it stripped. Raises `InvalidRequest` if it is empty or too long."""
     reason = reason.strip()
     if not 1 <= len(reason) <= LONGEST_REASON:
         raise InvalidRequest(
@@ -193,7 +189,7 @@ def checked_reason(reason: str) -> str:
 
 
 def image_json(service: Service, image: StoredImage) -> dict[str, object]:
-    """Return an image as JSON types, with its progress and family."""
+    """Return an image as JSON types, with upload progress and platform family."""
     family = (family_of_image(image.inside) if image.inside else None) or family_of_image(image.name)
     details = dict(to_json(image))
     del details["file_state"]
@@ -208,10 +204,10 @@ def image_json(service: Service, image: StoredImage) -> dict[str, object]:
 
 
 def image_details_json(service: Service, database: sqlite3.Connection, image: StoredImage) -> dict[str, object]:
-    """Return an image, and what refers to it."""
+    """Return an image as JSON types, with the objects that refer to it."""
     golden = [one for one in store.golden_images(database) if one.image == image.name]
     return image_json(service, image) | {
-        "named_by": store.named_by(database, image.name, moment(service.now())),
+        "named_by": store.named_by(database, image.name, service.moment()),
         "golden": [dict(to_json(one)) for one in golden],
     }
 
@@ -226,13 +222,13 @@ def _changed(
     of: tuple[ImageState, ...],
     reason: str = "",
 ) -> StoredImage:
-    with deciding(service, actor, action, object_of(name), unnoted=(NotFound,)) as database:
+    with service.deciding(actor, action, object_of(name), unnoted=(NotFound,)) as database:
         before = found(database, name)
         _check_state(before, action.partition(".")[2].replace("_", " "), of)
         after = change(database, before)
         store.set_image(database, after, was=before.state)
-        note(
-            *(service, database, actor, action, object_of(name)),
+        service.note(
+            *(database, actor, action, object_of(name)),
             reason=reason,
             before=facts_of(before),
             after=facts_of(after),
@@ -261,13 +257,12 @@ def _named(name: str, names: list[str]) -> ServiceError:
 
 
 _AT_ONCE = 10_000
-
 _OBJECT = "published:hashes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
-    """Result of an import: rows of the file, how many were new, and images whose state changed."""
+    """Result of an import: rows in the file, number of new ones, and images whose state changed."""
 
     rows: int
     new: int
@@ -275,17 +270,17 @@ class ImportResult:
 
 
 def import_published(service: Service, actor: Actor, path: Path) -> ImportResult:
-    """Import a file of published hashes whose signature is the vendor's.
+    """Import a file of published hashes that the vendor signed.
 
     Raises:
         Conflict: No vendor certificates are configured.
-        InvalidRequest: Not such a file, or not the vendor's.
+        InvalidRequest: The file is of another kind, or not signed by the vendor.
     """
-    # Late: who takes no such file in waits for no library of certificates to be imported.
+    # Late: the certificate library is slow to import and needed only here.
     from flashferry.service.images.bulk import read_bulk
 
     vendor = service.settings.images.vendor_certificates
-    at = moment(service.now())
+    at = service.moment()
     try:
         if vendor is None:
             raise Conflict(
@@ -294,10 +289,10 @@ def import_published(service: Service, actor: Actor, path: Path) -> ImportResult
             )
         rows, new = _entered(service, read_bulk(path, vendor, service.now(), at))
     except ConfigInvalid as error:
-        note_refusal(service, actor, "published.taken", _OBJECT, error.message)
+        service.note_refusal(actor, "published.taken", _OBJECT, error.message)
         raise invalid_from(error) from None
     except ServiceError as problem:
-        note_refusal(service, actor, "published.taken", _OBJECT, problem.sentence)
+        service.note_refusal(actor, "published.taken", _OBJECT, problem.sentence)
         raise
     with service.database.writing() as database:
         changed = []
@@ -305,14 +300,14 @@ def import_published(service: Service, actor: Actor, path: Path) -> ImportResult
             after = judged_anew(service, database, image, _contents(image)) if image.state in _AT_REST else image
             if after.state is not image.state:
                 store.set_image(database, after, was=image.state)
-                note(
-                    *(service, database, actor, "image.verified", object_of(image.name)),
+                service.note(
+                    *(database, actor, "image.verified", object_of(image.name)),
                     before=facts_of(image),
                     after=facts_of(after),
                 )
                 changed.append(after)
         details = {image.name: image.state.value for image in changed}
-        note(service, database, actor, "published.taken", _OBJECT, after={"rows": rows, "new": new, "changed": details})
+        service.note(database, actor, "published.taken", _OBJECT, after={"rows": rows, "new": new, "changed": details})
     for image in changed:
         settle(service, image)
     return ImportResult(rows=rows, new=new, changed=details)
@@ -333,19 +328,15 @@ def _contents(image: StoredImage) -> Contents:
 
 _LOG = logging.getLogger("flashferry.service.images")
 
-EVERY_S = 30.0
 
 REST_S = 10.0
-
 """A file is imported after so many seconds without a write: it may still be being copied."""
-
 _LEAST_QUIET_S = 86400.0
-
 _IN_FOLDER = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.APPROVED)
 
 
 def reconcile_folder(service: Service) -> None:
-    """Make one pass over the folder."""
+    """Compare the image folder with the table once: register new files, read changed ones, delete expired ones."""
     make_folder(service.images)
     with service.database.reading() as database:
         known = {image.name: image for image in store.images(database)}
@@ -361,7 +352,7 @@ def reconcile_folder(service: Service) -> None:
 
 
 def left_out(service: Service) -> list[str]:
-    """Return names of files in the folder that are not images: invalid names, or not regular files."""
+    """Return the files in the folder that cannot be images: invalid names, or no regular files."""
     try:
         entries = sorted(os.scandir(service.images), key=lambda entry: entry.name)
     except OSError:
@@ -373,9 +364,6 @@ def left_out(service: Service) -> list[str]:
         and not entry.is_dir(follow_symlinks=False)
         and not (is_image_name(entry.name) and entry.is_file(follow_symlinks=False))
     ]
-
-
-TASK = PeriodicTask(name="images", every_s=EVERY_S, run=reconcile_folder)
 
 
 def _reconcile(service: Service, image: StoredImage) -> None:
@@ -391,7 +379,7 @@ def _reconcile(service: Service, image: StoredImage) -> None:
 
 
 def _reconcile_upload(service: Service, image: StoredImage) -> None:
-    """Abandon an upload without progress for as long as removed images are kept."""
+    """Delete an upload that made no progress for as long as removed images are kept."""
     events_view = moment_of(image.created_at)
     with suppress(FileNotFoundError):
         written_s = place_of(service, image.name, image.state).stat().st_mtime
@@ -401,7 +389,7 @@ def _reconcile_upload(service: Service, image: StoredImage) -> None:
 
 
 def _read_again(service: Service, image: StoredImage, file_state: str) -> None:
-    """Handle a file that was moved by us, or changed by hand."""
+    """Update the row of an image whose file was moved by the service or changed by hand."""
     contents = read_file(service, image)
     is_other = contents.digests.sha512 != image.sha512
     with service.database.writing() as database:
@@ -414,8 +402,8 @@ def _read_again(service: Service, image: StoredImage, file_state: str) -> None:
             changed = replace(after, size_bytes=size_bytes, received_bytes=size_bytes, source=FOLDER)
             after = judged_anew(service, database, changed, contents)
             _LOG.warning("image %s was changed by hand; it is %s now", image.name, after.state)
-            note(
-                *(service, database, SYSTEM, "image.changed", object_of(image.name)),
+            service.note(
+                *(database, SYSTEM, "image.changed", object_of(image.name)),
                 reason="its file was written to by hand",
                 before=facts_of(now),
                 after=facts_of(after),
@@ -440,7 +428,7 @@ def _import(service: Service, name: str) -> None:
         source=FOLDER,
         state=ImageState.UNKNOWN,
         uploaded_by=SYSTEM.name,
-        created_at=moment(service.now()),
+        created_at=service.moment(),
     )
     try:
         contents = read_file(service, new)
@@ -451,12 +439,12 @@ def _import(service: Service, name: str) -> None:
         image = whole(service, database, new, contents)
         if not store.add_image(database, image):
             return
-        note(service, database, SYSTEM, "image.found", object_of(name), after=facts_of(image))
+        service.note(database, SYSTEM, "image.found", object_of(name), after=facts_of(image))
     settle(service, image)
 
 
 def _state_of(service: Service, name: str) -> str | None:
-    """Return the identity of a file in the folder; None if it cannot be an image."""
+    """Return the stat identity of a file in the folder; None if it cannot be an image."""
     try:
         status = check_regular(place_of(service, name, ImageState.UNKNOWN), follow_links=False)
     except (NotRegular, OSError):

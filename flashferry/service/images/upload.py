@@ -1,6 +1,7 @@
-"""An image announced, uploaded in pieces, and verified when it is complete.
+"""Upload of an image: announced, received in pieces, and verified when complete.
 
-The table has how much is synced to disk; a restarted service continues from there. Any operator may continue an upload.
+The table stores how many bytes are synced to disk; a restarted service continues there. Any operator can continue an
+upload.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from dataclasses import dataclass, replace
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import published_digests as checked_digests
 from flashferry.images.manifest import Contents
-from flashferry.service.auditing import note, note_refusal
 from flashferry.service.errors import (
     Conflict,
     DiskFull,
@@ -28,7 +28,7 @@ from flashferry.service.errors import (
 from flashferry.service.images.upload_sessions import HeldByAnother, UploadSession
 from flashferry.service.images.verification import (
     Stated,
-    check_room,
+    check_free_space,
     checked_name,
     judged,
     make_folder,
@@ -39,21 +39,18 @@ from flashferry.service.images.verification import (
 from flashferry.service.principal import Actor
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
-from flashferry.store.service.database import moment
 from flashferry.store.service.images import ImageState, StoredImage
 
 MOST_AT_ONCE = 20
 """With so many uploads, a user who has one among them announces no other."""
-
 MOST_OF_A_PERSON = 5
 """Uploads of one user; together at most as many bytes as one image may have."""
-
 _AGAIN = "Continue from the offset in this answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewImage:
-    """An image to be uploaded; `size_bytes` of a form is an upper bound."""
+    """An image to be uploaded; for an upload by a form, `size_bytes` is an upper bound."""
 
     name: str
     size_bytes: int
@@ -61,7 +58,7 @@ class NewImage:
 
 
 def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[StoredImage, bool]:
-    """Register an upload; return it, and whether it is new: an existing upload is continued.
+    """Register an upload; return it, and False if it existed already.
 
     Raises:
         InvalidRequest, TooLarge: Name, size or digest is not valid.
@@ -85,15 +82,15 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
                 stated_sha512=stated or None,
                 stated_by=actor.name if stated else None,
                 uploaded_by=actor.name,
-                created_at=moment(service.now()),
+                created_at=service.moment(),
             )
             # Left by an abandoned upload whose file could not be deleted then.
             place_of(service, new.name, ImageState.UPLOADING).unlink(missing_ok=True)
             store.add_image(database, image)
             after = {"size_bytes": new.size_bytes, "sha512": stated}
-            note(service, database, actor, "image.announced", object_of(new.name), after=after)
+            service.note(database, actor, "image.announced", object_of(new.name), after=after)
     except ServiceError as problem:
-        note_refusal(service, actor, "image.announced", object_of(new.name), problem.sentence)
+        service.note_refusal(actor, "image.announced", object_of(new.name), problem.sentence)
         raise
     except OSError as error:
         raise _unwritable(error) from None
@@ -101,18 +98,11 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
 
 
 def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | None) -> UploadSession:
-    """Return a session that continues an upload at an offset.
-
-    Args:
-        service: The service.
-        actor: The sender.
-        name: The image.
-        offset: Where the sender wants to continue.
-        length: Bytes to follow, if known.
+    """Return a session that continues an upload at an offset; `length` is the number of bytes to follow, if known.
 
     Raises:
-        NotFound: It was not announced.
-        Conflict: Another offset, given as `offset`, or another sender.
+        NotFound: The image was not announced.
+        Conflict: The right offset is another one (member `offset`), or another client is sending.
         TooLarge, DiskFull: More than announced, or no space.
     """
     with service.database.reading() as database:
@@ -124,7 +114,7 @@ def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | 
         raise _too_much(image.name, image.size_bytes)
     place = place_of(service, name, ImageState.UPLOADING)
     try:
-        check_room(service, image.size_bytes - image.received_bytes, promised)
+        check_free_space(service, image.size_bytes - image.received_bytes, promised)
         turn = service.uploads.take(name, place, size_bytes=image.size_bytes, received_bytes=image.received_bytes)
     except HeldByAnother as held:
         raise _conflict(
@@ -134,16 +124,16 @@ def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | 
         raise _unwritable(error) from None
     if offset != turn.offset:
         keep(service, turn)
-        note_refusal(service, actor, "image.sent", object_of(name), f"offset is {turn.offset}, not {offset}")
+        service.note_refusal(actor, "image.sent", object_of(name), f"offset is {turn.offset}, not {offset}")
         raise _conflict(f"image {name}: offset is {turn.offset}, not {offset}", turn.offset, _AGAIN)
     return turn
 
 
 def take_in(service: Service, turn: UploadSession, data: bytes | bytearray) -> None:
-    """Write the next bytes of an image, synced now and then.
+    """Write the next bytes of an upload; sync from time to time.
 
     Raises:
-        Conflict: Another sender took over.
+        Conflict: Another client took over.
         TooLarge, DiskFull: More than announced, or no space.
     """
     if turn.offset + len(data) > turn.size_bytes:
@@ -151,7 +141,7 @@ def take_in(service: Service, turn: UploadSession, data: bytes | bytearray) -> N
     try:
         if turn.write(data):
             _keep_offset(service, turn.name, turn.sync())
-            check_room(service, 0, 0)
+            check_free_space(service, 0, 0)
     except HeldByAnother as held:
         raise _conflict(f"image {turn.name}: another client took over", held.offset, _AGAIN) from None
     except OSError as error:
@@ -159,7 +149,7 @@ def take_in(service: Service, turn: UploadSession, data: bytes | bytearray) -> N
 
 
 def keep(service: Service, turn: UploadSession) -> int:
-    """End a session; return how much is synced to disk. Raises `DiskFull` if the last bytes cannot be."""
+    """End a session; return the number of synced bytes. Raises `DiskFull` if the last bytes cannot be synced."""
     try:
         kept_bytes = turn.end()
     except OSError as error:
@@ -170,10 +160,10 @@ def keep(service: Service, turn: UploadSession) -> int:
 
 
 def complete(service: Service, actor: Actor, turn: UploadSession) -> StoredImage:
-    """Verify a complete image and move its file.
+    """Verify a complete upload and move its file.
 
     Raises:
-        Conflict: It was abandoned meanwhile.
+        Conflict: The upload was deleted meanwhile.
         DiskFull: The file cannot be moved yet; the service retries.
     """
     contents = turn.contents()
@@ -186,7 +176,7 @@ def complete(service: Service, actor: Actor, turn: UploadSession) -> StoredImage
             )
         image = whole(service, database, replace(before, size_bytes=turn.offset, received_bytes=turn.offset), contents)
         store.set_image(database, image, was=before.state)
-        note(service, database, actor, "image.uploaded", object_of(image.name), after=facts_of(image))
+        service.note(database, actor, "image.uploaded", object_of(image.name), after=facts_of(image))
     try:
         settle(service, image)
     except OSError as error:
@@ -195,20 +185,20 @@ def complete(service: Service, actor: Actor, turn: UploadSession) -> StoredImage
 
 
 def give_up(service: Service, actor: Actor, image: StoredImage) -> None:
-    """Abandon an upload and delete its file. Raises `Conflict` if it is complete by now."""
+    """Delete an upload and its file. Raises `Conflict` if it is complete by now."""
     with service.database.writing() as database:
         if not store.remove_image(database, image.name, was=ImageState.UPLOADING):
             raise _conflict(
                 f"image {image.name}: it is whole by now", image.size_bytes, "See its state on the page Images"
             )
         before = {"received_bytes": image.received_bytes, "size_bytes": image.size_bytes}
-        note(service, database, actor, "image.given_up", object_of(image.name), before=before)
+        service.note(database, actor, "image.given_up", object_of(image.name), before=before)
     service.uploads.cut(image.name)
     place_of(service, image.name, ImageState.UPLOADING).unlink(missing_ok=True)
 
 
 def whole(service: Service, database: sqlite3.Connection, image: StoredImage, contents: Contents) -> StoredImage:
-    """Return the row of an image with known contents, verified against published and pasted digests."""
+    """Return an image's row for known contents, compared with published and pasted digests."""
     digests = contents.digests
     stated = None
     if image.stated_sha512 and image.stated_by:
@@ -221,12 +211,12 @@ def whole(service: Service, database: sqlite3.Connection, image: StoredImage, co
         inside=contents.inside,
         state=verdict.state,
         state_reason=verdict.reason,
-        completed_at=image.completed_at or moment(service.now()),
+        completed_at=image.completed_at or service.moment(),
     )
 
 
 def found(database: sqlite3.Connection, name: str) -> StoredImage:
-    """Return an image. Raises `NotFound`."""
+    """Return the image of a name. Raises `NotFound`."""
     image = store.image_of(database, name)
     if image is None:
         raise NotFound(f"image: expected the name of one that is here, found {name[:130]!r}", hint=listed("images"))
@@ -234,14 +224,14 @@ def found(database: sqlite3.Connection, name: str) -> StoredImage:
 
 
 def offset_of(service: Service, image: StoredImage) -> int:
-    """Return how much of an image was uploaded, up to the moment."""
+    """Return how many bytes of an image were uploaded, including bytes not yet synced."""
     if image.state is not ImageState.UPLOADING:
         return image.size_bytes
     return service.uploads.offset_of(image.name) or image.received_bytes
 
 
 def checked_sha512(text: str) -> str:
-    """Return a pasted SHA-512 in lower case; empty for none. Raises `InvalidRequest`."""
+    """Check a pasted SHA-512 and return it in lower case; empty for an empty text. Raises `InvalidRequest`."""
     try:
         return checked_digests(sha512=text).sha512 if text.strip() else ""
     except ConfigInvalid as error:
@@ -284,17 +274,13 @@ def _check_size(service: Service, size_bytes: int) -> None:
 
 
 def check_share(person: str, uploads: Sequence[tuple[str, int]], size_bytes: int, most_bytes: int) -> None:
-    """Check that a user can announce another image; one without uploads always can.
+    """Check that a user can announce another upload; a user without uploads always can.
 
-    Args:
-        person: The user.
-        uploads: User and size of each upload.
-        size_bytes: Size of the new one.
-        most_bytes: Limit of one image, and of one user's uploads together.
+    `uploads` has user and size of each upload; `most_bytes` limits one image, and one user's uploads together.
 
     Raises:
-        TooMany: Too many uploads or bytes of the user.
-        Conflict: Too many uploads in all.
+        TooMany: The user has too many uploads or bytes.
+        Conflict: There are too many uploads in all.
     """
     sizes = [size for by, size in uploads if by == person]
     theirs = len(sizes)
@@ -324,7 +310,7 @@ def _check_free(service: Service, database: sqlite3.Connection, actor: Actor, ne
             f"image {new.name}: expected a name that is free, found a file in the image folder",
             hint="The service imports it within a minute; another file needs another name",
         )
-    check_room(service, new.size_bytes, store.outstanding_bytes(database))
+    check_free_space(service, new.size_bytes, store.outstanding_bytes(database))
 
 
 def _keep_offset(service: Service, name: str, kept_bytes: int) -> None:

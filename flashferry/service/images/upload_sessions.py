@@ -1,9 +1,10 @@
-"""An upload as bytes on disk: one sender at a time, hashed while written, synced now and then.
+"""Upload sessions: one sender at a time writes a file, which is hashed while written and synced from time to time.
 
 Facts
 -----
-* Written bytes survive a killed process, not a power cut: the synced offset is stored, and continued from.
-* A silent sender blocks no other: after `SILENT_S` the next one takes over, and the first one's late piece is refused.
+* Written bytes survive a killed process but not a power cut: the synced offset is stored, and an upload continues
+  there.
+* A silent sender blocks no other: after `SILENT_S` the next one takes over, and late bytes of the first are refused.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class HeldByAnother(Exception):
-    """Another sender is active; `offset` is its position."""
+    """Another sender is active; `offset` is how far it got."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(offset)
@@ -33,15 +34,9 @@ class HeldByAnother(Exception):
 
 
 class UploadSession:
-    """One sender's session with a file.
+    """A sender's session with one file of which `offset` bytes are valid; `size_bytes` is its final size.
 
-    Args:
-        name: The image.
-        place: Its file.
-        size_bytes: Final size.
-        offset: How much of the file is valid.
-        so_far: Its hashes; None: read it again.
-        clock: Monotonic seconds.
+    `so_far` has their hashes (None: read them again); `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -66,21 +61,21 @@ class UploadSession:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether it is complete."""
+        """Return whether all bytes were written."""
         return self.offset == self.size_bytes
 
     @property
     def is_held(self) -> bool:
-        """Return whether its sender is active and sent something lately."""
+        """Return whether the sender is active and sent bytes recently."""
         return not self._is_over and self._clock() - self._last_seen_s < SILENT_S
 
     @property
     def so_far(self) -> ContentsBuilder | None:
-        """Return the hashes for the next session; None if this one never opened."""
+        """Return the hash state for the next session; None if this one was never opened."""
         return self._so_far
 
     def open(self) -> None:
-        """Open the file, truncate it to the offset, and hash what is before it. May raise `OSError`."""
+        """Open the file, truncate it to the offset, and hash the bytes in it. Raises `OSError`."""
         with self._lock:
             self._descriptor = os.open(self._place, _FLAGS, 0o600)
             held = os.fstat(self._descriptor).st_size
@@ -95,7 +90,7 @@ class UploadSession:
 
         Raises:
             HeldByAnother: Another sender took over.
-            OSError: They cannot be written; the offset is unchanged.
+            OSError: The bytes cannot be written; the offset is unchanged.
         """
         with self._lock:
             if self._is_over or self._so_far is None:
@@ -110,7 +105,7 @@ class UploadSession:
             return at - self._synced >= SYNC_BYTES
 
     def sync(self) -> int:
-        """Sync to disk; return how much that is. May raise `OSError`."""
+        """Sync to disk; return the number of synced bytes. Raises `OSError`."""
         with self._lock:
             if self._descriptor >= 0:
                 os.fsync(self._descriptor)
@@ -118,7 +113,7 @@ class UploadSession:
             return self._synced
 
     def end(self) -> int:
-        """End the session; return how much is synced. May raise `OSError`."""
+        """End the session; return the number of synced bytes. Raises `OSError`."""
         with self._lock:
             self._is_over = True
             if self._descriptor < 0:
@@ -130,7 +125,7 @@ class UploadSession:
                 self._descriptor = -1
 
     def contents(self) -> Contents:
-        """Return the contents of the complete file; once."""
+        """Return size and digests of the complete file; callable once."""
         assert self._so_far is not None
         return self._so_far.end()
 
@@ -152,9 +147,9 @@ class UploadSessions:
         self._sessions: dict[str, UploadSession] = {}
 
     def take(self, name: str, place: Path, *, size_bytes: int, received_bytes: int) -> UploadSession:
-        """Return a session with an image.
+        """Return a new session for an image.
 
-        `received_bytes`, from the table, counts if this process knows nothing of the upload.
+        `received_bytes`, from the table, is the offset if this process has no session of the upload.
 
         Raises:
             HeldByAnother: Another sender is active.
@@ -183,7 +178,7 @@ class UploadSessions:
         return turn
 
     def offset_of(self, name: str) -> int | None:
-        """Return the offset of an upload; None if this process does not know it."""
+        """Return the offset of an upload; None if this process has no session of it."""
         with self._lock:
             known = self._sessions.get(name)
             return None if known is None else known.offset
@@ -195,7 +190,7 @@ class UploadSessions:
                 del self._sessions[turn.name]
 
     def cut(self, name: str) -> None:
-        """End the session with an abandoned image."""
+        """End the session of a deleted upload."""
         with self._lock:
             turn = self._sessions.pop(name, None)
         if turn is not None:

@@ -1,4 +1,4 @@
-"""State of an image by its digests, whether plans may use it, and where its file lies."""
+"""State of an image by its digests; whether plans can use it; path of its file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,8 @@ from flashferry.service.service import Service
 from flashferry.store.service.images import ImageState, Published, StoredImage, image_of, images
 
 MOST_PUBLISHED_BYTES = 256 << 20
-
 """Limit of a file of published hashes, of the tar in it, and of the CSV in that."""
-
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,119}", re.ASCII)
-
 _PART = ".part"
 
 _BESIDE = {
@@ -31,17 +28,16 @@ _BESIDE = {
     ImageState.MISMATCH: (".refused", ""),
     ImageState.HIDDEN: (".hidden", ""),
 }
-
 """Folder below that of images, and suffix, for states in which the file must not be served."""
 
 
 def is_image_name(name: str) -> bool:
-    """Return whether a name is valid: letters, digits and `. _ + -`, at most 120, a letter or digit first."""
+    """Return whether an image name is valid: at most 120 of letters, digits and `. _ + -`, a letter or digit first."""
     return _NAME.fullmatch(name) is not None and not name.endswith(_PART)
 
 
 def checked_name(name: str) -> str:
-    """Return a valid image name. Raises `InvalidRequest`."""
+    """Check and return an image name. Raises `InvalidRequest`."""
     if not is_image_name(name):
         raise InvalidRequest(
             f"image: expected a name of at most 120 letters, digits and '. _ + -', a letter or digit first, and not "
@@ -52,19 +48,16 @@ def checked_name(name: str) -> str:
 
 
 def place_of(service: Service, name: str, state: ImageState) -> Path:
-    """Return where the file of an image in a state lies."""
-    folder, behind = _BESIDE.get(state, (".", ""))
-    return service.images / folder / f"{name}{behind}"
+    """Return the path of an image's file, which depends on the image's state."""
+    folder, suffix = _BESIDE.get(state, (".", ""))
+    return service.images / folder / f"{name}{suffix}"
 
 
 def settle(service: Service, image: StoredImage) -> bool:
-    """Move the file of an image to where its state requires it; return whether it is there.
+    """Move an image's file to the folder for its state; return whether it is there.
 
-    A service that ended between a row and its file does this in its next pass. Files placed by hand are not
-    overwritten.
-
-    Raises:
-        OSError: It cannot be moved.
+    Repeated by the next pass if the service stopped before the move. Files placed by hand are not overwritten. Raises
+    `OSError` if the file cannot be moved.
     """
     requested = place_of(service, image.name, image.state)
     if os.path.lexists(requested):
@@ -80,32 +73,26 @@ def settle(service: Service, image: StoredImage) -> bool:
 
 
 def remove_files(service: Service, name: str) -> None:
-    """Delete the files beside the image folder under a name; a file in the folder itself stays. May raise `OSError`."""
+    """Delete an image's files beside the image folder; one in the folder itself stays. Raises `OSError`."""
     for state in _BESIDE:
         place_of(service, name, state).unlink(missing_ok=True)
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder for images, for its owner alone. May raise `OSError`."""
+    """Create a folder for images, accessible to its owner alone. Raises `OSError`."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def check_room(service: Service, wanted_bytes: int, outstanding_bytes: int) -> None:
-    """Refuse what would leave less free space than the reserve.
+def check_free_space(service: Service, needed_bytes: int, outstanding_bytes: int) -> None:
+    """Check that a write leaves the configured reserve of free space. Raises `DiskFull`.
 
-    Args:
-        service: The service.
-        wanted_bytes: To be written now.
-        outstanding_bytes: Promised to other uploads and not yet sent.
-
-    Raises:
-        DiskFull: There is not enough space.
+    `outstanding_bytes` are announced by other uploads and not yet received.
     """
     free_bytes = shutil.disk_usage(service.images).free
     reserve_bytes = service.settings.images.reserve_bytes
-    if free_bytes - outstanding_bytes - wanted_bytes < reserve_bytes:
+    if free_bytes - outstanding_bytes - needed_bytes < reserve_bytes:
         raise DiskFull(
-            f"images: expected room for {wanted_bytes:,} bytes beside {outstanding_bytes:,} that others are sending "
+            f"images: expected room for {needed_bytes:,} bytes beside {outstanding_bytes:,} that others are sending "
             f"and {reserve_bytes:,} that stay free, found {free_bytes:,} bytes free",
             hint="Remove images that are not needed, or free disk space; what was uploaded stays",
         )
@@ -119,7 +106,7 @@ def _places(service: Service, name: str) -> list[Path]:
     return found
 
 
-_IN_THE_WAY = {
+_WHY_NOT = {
     ImageState.UPLOADING: "is not completely uploaded",
     ImageState.MISMATCH: "is not what the vendor published",
     ImageState.HIDDEN: "was removed",
@@ -129,7 +116,7 @@ _IN_THE_WAY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """A SHA-512 that a user pasted as the vendor's: 128 digits in lower case, and who."""
+    """SHA-512 that a user pasted as the vendor's, in lower case, and the user's name."""
 
     sha512: str
     by: str
@@ -137,23 +124,17 @@ class Stated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """State of an image, and why, without a full stop."""
+    """State of an image, and the reason as a sentence without a full stop."""
 
     state: ImageState
     reason: str
 
 
 def judged(name: str, digests: Digests, published: Sequence[Published], stated: Stated | None) -> Verdict:
-    """Return the state of an image.
+    """Return the state of an image by its digests.
 
-    All known digests must agree: one that differs makes it a mismatch. A digest that was published under another name
-    counts.
-
-    Args:
-        name: File name.
-        digests: Of its content.
-        published: Published under its name, or for its content.
-        stated: Pasted by a user, or None.
+    `published` are the digests published under its name or for its content; `stated` was pasted by a user. All must
+    agree: a single difference is a mismatch. A digest that was published under another name counts.
     """
     found = f"its SHA-512 is {_short(digests.sha512)}"
     if stated is not None and stated.sha512 != digests.sha512:
@@ -176,7 +157,7 @@ def judged(name: str, digests: Digests, published: Sequence[Published], stated: 
 
 
 def why_not_what_it_says(name: str, inside: str | None) -> str:
-    """Return how an image's name contradicts the name inside the file; empty if not, or unknown."""
+    """Return how an image's name contradicts the name inside its file; empty if it does not, or that is unknown."""
     by_name, by_file = family_of_image(name), family_of_image(inside) if inside else None
     if by_name is None or by_file is None or by_name is by_file:
         return ""
@@ -184,28 +165,28 @@ def why_not_what_it_says(name: str, inside: str | None) -> str:
 
 
 def object_of(name: str) -> str:
-    """Return the object of audit entries."""
+    """Return the audit object of an image."""
     return f"image:{name}"
 
 
 def why_not_usable(database: sqlite3.Connection, name: str, sha512: str | None = None) -> str:
-    """Return why plans may not use an image, without a full stop; empty if they may.
+    """Return why plans cannot use an image, as a sentence without a full stop; empty if they can.
 
-    With a `sha512`, the image must have that content. Read in the caller's transaction.
+    With `sha512`, the image must have that content. Reads in the caller's transaction.
     """
     image = image_of(database, name)
     if image is None:
         return f"image {name} is not in the image store, which checks its folder each minute"
     if not image.is_usable:
         because = f" ({image.state_reason})" if image.state_reason and image.state is ImageState.MISMATCH else ""
-        return f"image {name} {_IN_THE_WAY[image.state]}{because}"
+        return f"image {name} {_WHY_NOT[image.state]}{because}"
     if sha512 is not None and image.sha512 != sha512:
         return f"image {name} in the image store is not the one that the plan was made for"
     return ""
 
 
 def usable_images(service: Service) -> tuple[str, ...]:
-    """Return the names of the images that plans may use."""
+    """Return the names of the images that plans can use."""
     with service.database.reading() as database:
         return tuple(one.name for one in images(database) if one.is_usable)
 

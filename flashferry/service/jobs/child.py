@@ -1,6 +1,6 @@
 """Entry point of a job's process: `python -m flashferry.service.jobs.child FOLDER`, as systemd units start it.
 
-The work is done by `flashferry.core.jobs.child`. Nothing of the service is loaded here.
+The work is done by `flashferry.core.jobs.child`; the service itself is not imported here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the verb of a job printed, as rows for people: every value may be missing, or of another release."""
+"""Documents printed by jobs, as rows of pages; any value can be missing or from another release."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _OF_THIS_PLATFORM = "of this platform"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceResult:
-    """What a job found of a device, or did with it.
+    """Result of a job for one device.
 
     Attributes:
-        word: The result in a word or two; `tone` repeats it by colour.
-        sentence: Why, and what to do next; empty: nothing is wrong.
+        word: The result in a word or two; `tone` repeats it as a colour.
+        sentence: Reason and what to do next; empty: nothing is wrong.
         facts: What was read or measured, each a sentence.
         commands: What a run would send to the device, in this order.
     """
@@ -55,7 +55,7 @@ class DeviceResult:
 
 
 def device_results(document: Mapping[str, object]) -> tuple[DeviceResult, ...]:
-    """Return the devices of a document, those with something wrong first."""
+    """Return the results in a document by device, failed ones first."""
     run = document.get("run")
     within = run if isinstance(run, dict) else document
     done = _FIT if Node(document).text("schema") == _CHECK else ""
@@ -64,13 +64,13 @@ def device_results(document: Mapping[str, object]) -> tuple[DeviceResult, ...]:
 
 
 def error_of(document: Mapping[str, object]) -> str:
-    """Return the error that the verb ended with instead of a result, and what to do; empty for none."""
+    """Return the error in a document that a failed job printed, and what to do next; empty for none."""
     node = Node(document)
     return _joined(node.text("error"), node.text("hint"))
 
 
 def readiness_words(verdict: str) -> tuple[str, str]:
-    """Return a verdict about a device's readiness in words, and its tone."""
+    """Return a readiness verdict in words, and its tone."""
     return _READY.get(verdict, (verdict, "warn"))
 
 
@@ -92,7 +92,7 @@ def _of_device(one: Node, done: str) -> DeviceResult:
 
 
 def _result(one: Node, done: str) -> tuple[str, str]:
-    """Return the result of a device and its tone: its readiness, its outcome, or what a plan does with it."""
+    """Return the result of a device in words, and its tone: its readiness, outcome, or action in a plan."""
     if (verdict := one.text("readiness", "verdict")) is not None:
         return readiness_words(verdict)
     outcome = one.text("outcome")
@@ -150,15 +150,14 @@ _STDERR_BYTES = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutput:
-    """A job with its output, as far as the caller may see both.
+    """A job with its output, limited to what the caller may see.
 
     Attributes:
-        job: Limited to the caller's sites.
-        is_whole: Whether the caller may see its output.
-        document: What its verb printed; empty for nothing, or too much to show.
-        size_bytes: Of the document, to be downloaded; 0: there is none.
-        is_removed: Whether it was removed with its folder.
-        reported: The end of what its verb reported to people, in whole lines.
+        is_whole: Whether the caller may see the output.
+        document: The JSON that it printed; empty if there is none, or it is too large to show.
+        size_bytes: Size of the document for download; 0: there is none.
+        is_removed: Whether the output was deleted with the job's folder.
+        reported: The last complete lines that it printed to stderr.
     """
 
     job: Job
@@ -170,7 +169,7 @@ class JobOutput:
 
 
 def job_output(service: Service, actor: Actor, job: Job) -> JobOutput:
-    """Return a job that the caller may see with its output."""
+    """Return a visible job with its output."""
     folder, is_whole = JobFolder.of(service.state, job.job_id), sees_all_of(actor, job)
     has_result = is_whole and not job.is_open
     return JobOutput(
@@ -184,7 +183,7 @@ def job_output(service: Service, actor: Actor, job: Job) -> JobOutput:
 
 
 def is_removed(service: Service, job: Job) -> bool:
-    """Return whether a job's output was removed with its folder."""
+    """Return whether a job's output was deleted with its folder."""
     ended = job.ended_at is not None and job.started_at is not None
     return ended and not JobFolder.of(service.state, job.job_id).path.exists()
 
@@ -214,11 +213,11 @@ _KEPT_DOCUMENTS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a run, a check or a readiness check found of a device.
+    """Result of a run, check or readiness check for a device.
 
     Attributes:
-        word: The result in a word or two; `tone` repeats it by colour.
-        at: When, ISO 8601; `path` leads to it.
+        word: The result in a word or two; `tone` repeats it as a colour.
+        at: Time of the result, ISO 8601; `path` is its page.
     """
 
     word: str
@@ -230,11 +229,11 @@ class Finding:
 
 
 def newest_findings(service: Service, actor: Actor) -> tuple[dict[str, Finding], dict[str, Finding]]:
-    """Return what the newest check and readiness check found, by device, of jobs whose output the caller may see."""
+    """Return the newest check and the newest readiness check of each device, from jobs visible to the caller."""
     found: dict[JobKind, dict[str, Finding]] = {JobKind.CHECK: {}, JobKind.READY: {}}
     with service.database.reading() as database:
         jobs = latest_jobs(database, _LATEST_JOBS)
-    # A job in its end may not have printed everything yet.
+    # A job that is just ending may not have printed everything yet.
     ended = [job for job in jobs if job.kind in found and job.state is JobState.ENDED and job.exit_code is not None]
     for job in ended[:_KEPT_DOCUMENTS]:
         if sees_all_of(actor, job):
@@ -245,7 +244,7 @@ def newest_findings(service: Service, actor: Actor) -> tuple[dict[str, Finding],
 
 @lru_cache(maxsize=_KEPT_DOCUMENTS)
 def _found_by(folder: Path, ended_at: str) -> Mapping[str, Finding]:
-    """Return what an ended job found, by device; its document does not change any more."""
+    """Return the results of an ended job by device; cached, because its document does not change any more."""
     return {
         one.host: Finding(
             word=one.word,

@@ -1,4 +1,4 @@
-"""Jobs and runs as JSON types. Pure."""
+"""Conversion of jobs and runs to JSON types. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNS = "/api/v1/runs"
 
 
 def job_json(job: Job) -> dict[str, object]:
-    """Return a job without its command line."""
+    """Return a job as JSON types, without its command line."""
     hidden = {"words", "rules", "pid", "process_started"}
     details = {name: value for name, value in asdict(job).items() if name not in hidden}
     links = {"self": f"{JOBS}/{job.job_id}", "result": f"{JOBS}/{job.job_id}/result"} | (
@@ -26,8 +26,7 @@ def job_json(job: Job) -> dict[str, object]:
     return details | {"is_open": job.is_open, "links": links}
 
 
-def run_row_json(run: RunStatus) -> dict[str, object]:
-    """Return a run for a list."""
+def _state_json(run: RunStatus | StoredRun) -> dict[str, object]:
     return {
         "run_id": run.run_id,
         "verb": run.verb,
@@ -35,6 +34,12 @@ def run_row_json(run: RunStatus) -> dict[str, object]:
         "started_at": run.started_at,
         "finished_at": run.finished_at,
         "resumed": run.resumed,
+    }
+
+
+def run_row_json(run: RunStatus) -> dict[str, object]:
+    """Return a run in a list as JSON types."""
+    return _state_json(run) | {
         "is_paused": run.is_paused,
         "is_stopping": run.is_stopping,
         "waiting_wave": run.waiting_wave,
@@ -48,14 +53,8 @@ def run_row_json(run: RunStatus) -> dict[str, object]:
 
 
 def run_json(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[str, object]:
-    """Return a run without its devices' records."""
-    return {
-        "run_id": run.run_id,
-        "verb": run.verb,
-        "state": run.state.value,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "resumed": run.resumed,
+    """Return a run as JSON types, without its devices."""
+    return _state_json(run) | {
         "actor": run.actor,
         "plan_digest": run.plan_digest,
         "sites": list(sites_of_run(run)),
@@ -68,15 +67,8 @@ def run_json(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[s
 
 
 def device_json(device: StoredDevice) -> dict[str, object]:
-    """Return a device of a run without its record."""
-    return {
-        "host": device.host,
-        "site": device.site,
-        "wave": device.wave,
-        "image": device.image,
-        "state": device.state,
-        "attempt": device.attempt,
-        "is_held": device.is_held,
+    """Return a device of a run as JSON types, without its transfer records."""
+    return device.status() | {
         "outcome": device.record.get("outcome"),
         "restored": restore_source(device.record, device.attempts).restored,
         "updated_at": device.updated_at,

@@ -1,4 +1,4 @@
-"""Runs steered, recovered and resumed, and queued jobs cancelled; each with a reason, in the audit."""
+"""Operator actions on runs and jobs, each with a reason: pause, continue, stop, recover, resume, cancel."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import sqlite3
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.model.states import RunState
-from flashferry.service.auditing import note, note_outcome, note_refusal
+from flashferry.service.entered_text import checked_comment, sites_text
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, ServiceError, not_delivered
-from flashferry.service.jobs.create import JobSpec, ask, seen_job
-from flashferry.service.plans.deciding import checked_comment
-from flashferry.service.plans.eligibility import sites_text
+from flashferry.service.jobs.job_spec import JobSpec
+from flashferry.service.jobs.submit import ask
 from flashferry.service.principal import Actor, Role
-from flashferry.service.run_visibility import seen_run, sites_of_run
+from flashferry.service.run_visibility import seen_job, seen_run, sites_of_run
 from flashferry.service.service import Service
 from flashferry.store.control import ControlRequest, control_request
 from flashferry.store.control_requests import Asker, SteerKind
 from flashferry.store.service.answers import Once
-from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, JobKind, JobState, cancel_job, job_of
 from flashferry.store.service.plans import plan_of
 from flashferry.store.stored_run import StoredRun
@@ -27,12 +25,12 @@ _ACTION = "job.cancel"
 
 
 def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
-    """Cancel a queued job and return it; a reason is required.
+    """Cancel a queued job and return it.
 
     Raises:
-        NotFound, Forbidden: The caller may not see it, or does not operate its sites.
-        InvalidRequest: No reason.
-        Conflict: It started, or ended.
+        NotFound, Forbidden: The caller may not see the job, or does not operate its sites.
+        InvalidRequest: There is no reason.
+        Conflict: The job has started or ended.
     """
     with service.database.reading() as database:
         job = seen_job(database, actor, job_id)
@@ -45,12 +43,12 @@ def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
             )
         with service.database.writing() as database:
             sentence = f"cancelled by {actor.name}: {reason}"
-            is_ours = cancel_job(database, job_id, at=moment(service.now()), sentence=sentence)
+            is_ours = cancel_job(database, job_id, at=service.moment(), sentence=sentence)
             now = job_of(database, job_id) or job
             if not is_ours:
                 raise _started(now)
-            note(
-                *(service, database, actor, _ACTION, f"job:{job_id}"),
+            service.note(
+                *(database, actor, _ACTION, f"job:{job_id}"),
                 reason=reason,
                 before={
                     "kind": job.kind.value,
@@ -61,13 +59,13 @@ def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
                 after={"state": now.state.value},
             )
     except ServiceError as problem:
-        note_refusal(service, actor, _ACTION, f"job:{job_id}", problem.sentence)
+        service.note_refusal(actor, _ACTION, f"job:{job_id}", problem.sentence)
         raise
     return now
 
 
 def may_cancel(actor: Actor, job: Job) -> bool:
-    """Return whether a caller may cancel a job in its present state."""
+    """Return whether the caller can cancel a job now."""
     return job.state is JobState.QUEUED and actor.may({Role.OPERATOR}, job.sites)
 
 
@@ -89,19 +87,12 @@ _CHECK_STATE = "See its state on the page of the run"
 
 
 def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: str) -> ControlRequest:
-    """Pause, continue, or stop and restore a running run; return its control state.
-
-    Args:
-        service: The service.
-        actor: An operator at all sites of the run.
-        run_id: Its whole identifier.
-        what: `pause`, `continue` or `stop`.
-        reason: Required.
+    """Pause, continue, or stop and restore a running run; return its control state. Needs a reason.
 
     Raises:
-        NotFound, Forbidden: The caller may not see it, or does not operate it.
-        InvalidRequest: No reason.
-        Conflict: It is not running, or is to continue and is not paused.
+        NotFound, Forbidden: The caller may not see the run, or is not operator at all its sites.
+        InvalidRequest: There is no reason.
+        Conflict: The run is not running; or not paused, for `continue`.
         Unavailable, DiskFull: Its journal cannot be written.
     """
     run, object_, action = seen_run(service.state, run_id, actor).whole, f"run:{run_id}", f"run.{what.value}"
@@ -112,29 +103,29 @@ def steer(service: Service, actor: Actor, run_id: str, what: SteerKind, reason: 
         if what is SteerKind.CONTINUE and not control_request(service.state, run_id).paused:
             raise _conflict(f"run {run_id} is not paused: expected one that is, to continue it")
     except ServiceError as problem:
-        note_refusal(service, actor, action, object_, problem.sentence)
+        service.note_refusal(actor, action, object_, problem.sentence)
         raise
     with service.database.writing() as database:
-        note(service, database, actor, action, object_, outcome="asked", reason=reason)
+        service.note(database, actor, action, object_, outcome="asked", reason=reason)
     asker = Asker(actor=actor.name, via=actor.via.value, reason=reason)
     paused = {SteerKind.PAUSE: True, SteerKind.CONTINUE: False}.get(what)
     stopping = True if what is SteerKind.STOP else None
     try:
         control = api.steer(run_id, paused=paused, stopping=stopping, asker=asker, state=service.state).control
     except ConfigInvalid as error:
-        # It ended in between.
-        note_outcome(service, actor, action, object_, outcome="refused", reason=error.message)
+        # The job ended meanwhile.
+        service.note_outcome(actor, action, object_, outcome="refused", reason=error.message)
         raise _conflict(error.message) from None
     except (FlashferryError, OSError, sqlite3.Error) as error:
         untold = not_delivered(error)
-        note_outcome(service, actor, action, object_, outcome="failed", reason=untold.sentence)
+        service.note_outcome(actor, action, object_, outcome="failed", reason=untold.sentence)
         raise untold from None
-    note_outcome(service, actor, action, object_, outcome="done", reason=reason)
+    service.note_outcome(actor, action, object_, outcome="done", reason=reason)
     return control
 
 
 def restore(service: Service, actor: Actor, run_id: str, reason: str, once: Once | None = None) -> Job:
-    """Request the recovery of the devices that a run holds. Raises as `steer`; `Conflict` without any."""
+    """Request a recovery of the devices that a run left changed. Raises as `steer`; `Conflict` if there are none."""
     run = seen_run(service.state, run_id, actor).whole
     spec = JobSpec(kind=JobKind.RECOVER, run_id=run_id, sites=sites_of_run(run), reason=reason)
     _check_asker(service, actor, run, spec)
@@ -148,7 +139,7 @@ def go_on(service: Service, actor: Actor, run_id: str, reason: str, once: Once |
     """Request the resume of a run that died or was stopped; its devices are restored first.
 
     Raises:
-        ServiceError: As `steer`; `Conflict` if it is running, not a staging, or without an approved plan of this
+        ServiceError: As `steer`; `Conflict` if the run is running, does not stage, or has no approved plan of this
             service.
     """
     run = seen_run(service.state, run_id, actor).whole
@@ -166,21 +157,21 @@ def go_on(service: Service, actor: Actor, run_id: str, reason: str, once: Once |
 
 
 def _check_asker(service: Service, actor: Actor, run: StoredRun, spec: JobSpec) -> None:
-    """Check role and reason before anything about the run is revealed."""
+    """Check role and reason of the caller before an error can reveal anything about the run."""
     try:
         _operated(run, actor, spec.reason)
     except ServiceError as problem:
-        note_refusal(service, actor, f"run.{spec.kind}", f"run:{run.run_id}", problem.sentence)
+        service.note_refusal(actor, f"run.{spec.kind}", f"run:{run.run_id}", problem.sentence)
         raise
 
 
 def _refused(service: Service, actor: Actor, spec: JobSpec, why: str) -> Job:
-    note_refusal(service, actor, f"run.{spec.kind}", f"run:{spec.run_id}", why)
+    service.note_refusal(actor, f"run.{spec.kind}", f"run:{spec.run_id}", why)
     raise _conflict(why)
 
 
 def _operated(run: StoredRun, actor: Actor, reason: str) -> str:
-    """Return the reason of an operator of the run. Raises `Forbidden` or `InvalidRequest`."""
+    """Check that the caller operates a run; return the checked reason. Raises `Forbidden` or `InvalidRequest`."""
     sites = sites_of_run(run)
     if not actor.may({Role.OPERATOR}, sites):
         raise Forbidden(

@@ -1,4 +1,4 @@
-"""Background task of jobs: starts waiting ones, follows running ones, and follows up dead ones."""
+"""Background task that starts waiting jobs, follows running ones, and requests recoveries after dead ones."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from flashferry.core.redaction import sanitize
 from flashferry.core.state_folder import open_private
 from flashferry.depot.paths import AUTO, is_served, socket_of
 from flashferry.model.exit_codes import ExitCode
-from flashferry.service.auditing import note
-from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Forbidden, ServiceError
-from flashferry.service.jobs.create import JobSpec, job_obstacle, request_job, waiting
+from flashferry.service.jobs.create import job_obstacle, request_job
+from flashferry.service.jobs.job_spec import JobSpec
+from flashferry.service.jobs.queue_order import waiting
 from flashferry.service.notices import NoticeKind, announce, announce_lasting, key_of_unrestored
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.reader import is_run_alive, reading
 from flashferry.store.service.answers import forget_answers
-from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.database import moment_of
 from flashferry.store.service.jobs import (
     IN_PROGRESS,
     Job,
@@ -49,27 +49,21 @@ from flashferry.store.service.plans import plan_of, text_of
 from flashferry.store.tables import held_devices, run_of_job, run_row, steer_requests_of
 
 RECOVERY_PAUSES_S = (0.0, 10.0, 60.0, 300.0)
-
 """Pauses before each recovery: a device may be unreachable for a while. Then people are needed."""
-
 CARED_FOR_S = 24 * 3600.0
-
 """How long after its death a job is followed up."""
-
 RUNS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
-
 """Kinds that change devices."""
-
 _GOES_ON = frozenset({JobKind.STAGE, JobKind.RESUME})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftRun:
-    """The run of a dead job, by the journal.
+    """Run of a dead job, as the journal has it.
 
     Attributes:
-        is_alive: Another process resumed it.
-        holds: Devices that it holds.
+        is_alive: Another process resumed the run.
+        holds: Devices whose configuration it left changed.
     """
 
     is_alive: bool
@@ -80,21 +74,16 @@ class LeftRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextTry:
-    """A job to be requested: `recover` or `resume`, and its number under the dead job, from 1."""
+    """Follow-up job to request: `recover` or `resume`, and its number under the dead job, from 1."""
 
     kind: JobKind
     attempt: int
 
 
 def next_try(dead: Job, tries: Sequence[Job], run: LeftRun, *, resumes: int, now: datetime) -> NextTry | None:
-    """Return what follows now; None: nothing, or not yet.
+    """Return the follow-up job that is due now; None: nothing, or not yet.
 
-    Args:
-        dead: A dead job that a user requested.
-        tries: The jobs under it, the oldest first.
-        run: Its run, by the journal.
-        resumes: Limit of resumes.
-        now: The time.
+    `tries` are the follow-up jobs of the dead one so far, oldest first; `resumes` limits the number of resumes.
     """
     last = tries[-1] if tries else dead
     if last.is_open or run.is_alive or last.ended_at is None:
@@ -111,9 +100,9 @@ def next_try(dead: Job, tries: Sequence[Job], run: LeftRun, *, resumes: int, now
 
 
 def starts_again(dead: Job, *, deaths: int, resumes: int, now: datetime) -> bool:
-    """Return whether a job is queued again whose process died before its run was in the journal.
+    """Return whether to queue a job again whose process died before its run was in the journal.
 
-    Such a run changed no device, so there is nothing to restore. `deaths` counts the earlier ones.
+    Such a run changed no device, so there is nothing to restore. `deaths` is the number of earlier deaths.
     """
     age = now - moment_of(dead.started_at or dead.created_at)
     is_young = age <= timedelta(seconds=CARED_FOR_S)
@@ -130,16 +119,16 @@ def _recovery(last: Job, in_a_row: int, tries: Sequence[Job], now: datetime) -> 
 
 
 def _since_the_last_run(tries: Sequence[Job]) -> Sequence[Job]:
-    """Return the jobs after the last resume: each death has recoveries of its own."""
-    behind = next((number for number in range(len(tries), 0, -1) if tries[number - 1].kind in _GOES_ON), 0)
-    return tries[behind:]
+    """Return the follow-up jobs after the last resume: recoveries are counted anew after each death."""
+    after = next((number for number in range(len(tries), 0, -1) if tries[number - 1].kind in _GOES_ON), 0)
+    return tries[after:]
 
 
 _MOST_SIGNS = 1000
 
 
 def announce_start(service: Service, database: sqlite3.Connection, job: Job) -> None:
-    """Announce that a run started, in the caller's transaction."""
+    """Send the notice that a run started, in the caller's transaction."""
     if job.kind in RUNS:
         sentence = f"{job.kind} started, requested by {job.requested_by}" + (f": {job.reason}" if job.reason else "")
         announce(
@@ -157,26 +146,20 @@ def announce_start(service: Service, database: sqlite3.Connection, job: Job) -> 
 def end(
     service: Service, job: Job, *, state: JobState, exit_code: int | None, sentence: str, outcome: str | None = None
 ) -> bool:
-    """Store and announce the end of a job; return whether it was open.
+    """Store the end of a job (`ended` or `dead`) and send its notice; return False if the job was closed already.
 
-    Args:
-        service: The service.
-        job: The job.
-        state: `ended` or `dead`.
-        exit_code: Of its verb; None if there was none.
-        sentence: Result.
-        outcome: For the audit; None: `done`, or `failed` for a dead one.
+    `exit_code` None: unknown. `outcome` is for the audit; None: `done`, or `failed` for a dead job.
     """
     text = sanitize(sentence)[:_MOST_SIGNS]
     with service.database.writing() as database:
-        at = moment(service.now())
+        at = service.moment()
         if not end_job(database, job.job_id, at=at, state=state, exit_code=exit_code, sentence=text):
             return False
         is_dead = state is JobState.DEAD
         details: dict[str, object] = {"state": state.value, "exit_code": exit_code, "sentence": text, "run": job.run_id}
         action = "job.died" if is_dead else "job.ended"
         outcome = outcome or ("failed" if is_dead else "done")
-        note(service, database, SYSTEM, action, f"job:{job.job_id}", outcome=outcome, after=details)
+        service.note(database, SYSTEM, action, f"job:{job.job_id}", outcome=outcome, after=details)
         if exit_code == ExitCode.RESTORE_INCOMPLETE:
             _announce_unrestored(service, database, job, f"{job.kind}: {text}", details)
         for kind, words in _notices(database, job, at, is_dead=is_dead, text=text):
@@ -187,17 +170,17 @@ def end(
 
 
 def queue_once_more(service: Service, job: Job, sentence: str) -> None:
-    """Queue a job again whose process died; once."""
+    """Queue a job again whose process died. Has no effect if another pass did it."""
     text = sanitize(sentence)[:_MOST_SIGNS]
     with service.database.writing() as database:
         if queue_again(database, job.job_id, text):
-            note(service, database, SYSTEM, "job.requeued", f"job:{job.job_id}", reason=text)
+            service.note(database, SYSTEM, "job.requeued", f"job:{job.job_id}", reason=text)
 
 
 def _announce_unrestored(
     service: Service, database: sqlite3.Connection, job: Job, words: str, details: dict[str, object]
 ) -> None:
-    """Announce devices left changed: once for each run, then as a reminder."""
+    """Send a notice of devices left changed: once per run, later as a reminder."""
     kind, facts = NoticeKind.NOT_RESTORED, _facts(job) | details
     if job.run_id is None:
         announce(service, database, kind, _about(job), words, facts, sites=job.sites)
@@ -240,23 +223,21 @@ def _facts(job: Job) -> dict[str, object]:
 
 
 _SYSTEMCTL_S = 20.0
-
 _DEPOT = "--depot"
-
 _HAVE_A_PLAN = frozenset({JobKind.STAGE, JobKind.DRY_RUN})
 
 
 def unit_of(template: str, job_id: str) -> str | None:
-    """Return the unit of a job: `flashferry-run@j1.service` for `flashferry-run@.service`; None without a template."""
+    """Return a job's systemd unit: `flashferry-run@j1.service` for the template `flashferry-run@.service`; or None."""
     return template.replace("@.", f"@{job_id}.", 1) if template else None
 
 
 def prepare(service: Service, job: Job) -> None:
-    """Write what a job's process needs into its folder; idempotent.
+    """Write the files that a job's process needs into its folder. Idempotent.
 
     Raises:
         ConfigInvalid: The folder belongs to another user.
-        OSError: It cannot be written.
+        OSError: The files cannot be written.
     """
     folder = JobFolder.of(service.state, job.job_id)
     folder.make()
@@ -271,7 +252,7 @@ def prepare(service: Service, job: Job) -> None:
 
 
 def start(service: Service, job: Job) -> subprocess.Popen[bytes] | None:
-    """Start the process of a prepared job; return it if it is our child.
+    """Start the process of a prepared job; return it if it is a child of this process.
 
     Raises:
         ConfigInvalid: systemd does not start its unit.
@@ -292,13 +273,13 @@ def start(service: Service, job: Job) -> subprocess.Popen[bytes] | None:
 
 
 def has_depot(service: Service) -> bool:
-    """Return whether a depot answers that serves all runs, so that several may run at once."""
+    """Return whether a depot answers, which serves all runs, so that several can run at once."""
     found = socket_of(depot_option(service), service.state)
     return found is not None and is_served(found)
 
 
 def depot_option(service: Service) -> str:
-    """Return which depot jobs use: `auto`, `never`, or the path of a socket."""
+    """Return the value of `--depot` for jobs: `auto`, `never`, or the path of a socket."""
     options = service.settings.runs.options
     return next((options[at + 1] for at, word in enumerate(options[:-1]) if word == _DEPOT), AUTO)
 
@@ -328,23 +309,17 @@ def _not_started(unit: str, why: str) -> ConfigInvalid:
 
 _LOG = logging.getLogger("flashferry.service.jobs")
 
-EVERY_S = 0.5
 
 _ANSWERS_KEPT_S = 7 * 24 * 3600.0
-
 _FORGETS_EVERY_S = 3600.0
-
 _BEGINS_WITHIN_S = 120.0
-
 """A process that did not claim its job by then will not: systemd refused its unit, or the disk is full."""
-
 _STOPPED = "its process {pid} was stopped by a signal; 'kill -CONT {pid}' continues it"
-
 Starter = Callable[[Service, Job], "subprocess.Popen[bytes] | None"]
 
 
 class Supervisor:
-    """Follows the jobs of a service; remembers only its own child processes."""
+    """Starts and follows the jobs of a service; its only state is its own child processes."""
 
     def __init__(self, starter: Starter = start) -> None:
         self._starter = starter
@@ -352,10 +327,10 @@ class Supervisor:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def run_once(self, service: Service) -> None:
-        """Advance each job that can be."""
+        """Handle each open job once: start, follow or follow up."""
         with service.database.reading() as database:
-            under_way = jobs_in(database, IN_PROGRESS)
-        for job in under_way:
+            running = jobs_in(database, IN_PROGRESS)
+        for job in running:
             self._follow(service, job)
         self._begin_waiting(service)
         _clean_up(service)
@@ -364,13 +339,13 @@ class Supervisor:
 
     def _begin_waiting(self, service: Service) -> None:
         with service.database.reading() as database:
-            queued, under_way = jobs_in(database, {JobState.QUEUED}), jobs_in(database, IN_PROGRESS)
+            queued, running = jobs_in(database, {JobState.QUEUED}), jobs_in(database, IN_PROGRESS)
         if not queued:
             return
-        now = moment(service.now())
-        for job, why in waiting(queued, under_way, has_depot=has_depot(service), now=now):
+        now = service.moment()
+        for job, why in waiting(queued, running, has_depot=has_depot(service), now=now):
             if why:
-                # Without a transaction where nothing is new: hundreds may wait.
+                # No transaction if nothing changed: hundreds of jobs can wait.
                 if why != job.sentence:
                     with service.database.writing() as database:
                         set_sentence(database, job.job_id, why, state=JobState.QUEUED)
@@ -394,19 +369,19 @@ class Supervisor:
             self._children[job.job_id] = child
 
     def _follow(self, service: Service, job: Job) -> None:
-        """Handle a job that was started."""
+        """Update the row of a started job: process, run, end."""
         folder = JobFolder.of(service.state, job.job_id)
         mark = read_mark(folder.mark_file) or _mark_of(job)
         if mark is None:
             if not _is_given_up(service, job):
                 self._start(service, job)
                 return
-            # From here on no process can take it any more.
+            # From here on no process can claim the job.
             if not claim(folder.mark_file):
                 return
             end(service, job, state=JobState.DEAD, exit_code=None, sentence="its process did not start")
             return
-        # Asked before its folder is read: what it wrote before its end is there then.
+        # Check the process before its folder: whatever it wrote before its end is then readable.
         lives = mark.is_alive()
         job = _seen(service, job, pid=mark.pid, process_started=mark.started)
         if lives:
@@ -430,22 +405,22 @@ class Supervisor:
         if self._forgot_at is None or now - self._forgot_at > timedelta(seconds=_FORGETS_EVERY_S):
             self._forgot_at = now
             with service.database.writing() as database:
-                forget_answers(database, moment(now - timedelta(seconds=_ANSWERS_KEPT_S)))
+                forget_answers(database, service.moment(-timedelta(seconds=_ANSWERS_KEPT_S)))
 
     def _fetch(self) -> None:
-        """Reap ended children."""
+        """Reap child processes that ended."""
         for job_id, child in list(self._children.items()):
             if child.poll() is not None:
                 del self._children[job_id]
 
 
 def _claimed(service: Service, job: Job) -> Job | None:
-    """Take a job out of the queue; None if another pass did, or it may not start any more."""
+    """Mark a queued job as starting; None if another pass did, or the job can no longer start."""
     unit = unit_of(service.settings.runs.unit, job.job_id)
     with service.database.writing() as database:
         why = job_obstacle(service, database, job)
         if not why:
-            is_ours = claim_job(database, job.job_id, at=moment(service.now()), unit=unit)
+            is_ours = claim_job(database, job.job_id, at=service.moment(), unit=unit)
             return job_of(database, job.job_id) if is_ours else None
     end(service, job, state=JobState.ENDED, exit_code=None, sentence=f"not started: {why}", outcome="refused")
     return None
@@ -459,7 +434,7 @@ def _mark_of(job: Job) -> ProcessMark | None:
 
 
 def _note_stopped(service: Service, job: Job, pid: int) -> None:
-    """Report once that a job's process was stopped by a signal, and once that it continues."""
+    """Log once that a signal (SIGSTOP) stopped a job's process, and once that it continues."""
     sentence = _STOPPED.format(pid=pid) if is_stopped(pid) else ""
     if sentence == job.sentence or not (sentence or job.sentence.startswith(_STOPPED.partition("{")[0])):
         return
@@ -474,7 +449,7 @@ def _is_given_up(service: Service, job: Job) -> bool:
 
 
 def _seen(service: Service, job: Job, *, pid: int, process_started: str) -> Job:
-    """Store process and run of a job, once each; return the job with both."""
+    """Store the process and the run of a job once known; return the updated job."""
     run_id = job.run_id
     if run_id is None and job.kind in RUNS:
         with reading(service.state) as journal:
@@ -491,8 +466,8 @@ def _seen(service: Service, job: Job, *, pid: int, process_started: str) -> Job:
 
 
 def _clean_up(service: Service) -> None:
-    """Request what follows the death of runs."""
-    since = moment(service.now() - timedelta(seconds=2 * CARED_FOR_S))
+    """Request the follow-up jobs of dead runs."""
+    since = service.moment(-timedelta(seconds=2 * CARED_FOR_S))
     with service.database.reading() as database:
         dead = [(job, jobs_after(database, job.job_id)) for job in dead_jobs(database, since)]
         latest = {job.run_id: jobs_of_run(database, job.run_id)[-1:] for job, _ in dead if job.run_id is not None}
@@ -500,7 +475,7 @@ def _clean_up(service: Service) -> None:
         if job.kind not in RUNS or job.run_id is None:
             continue
         if any(job.job_id not in (one.job_id, one.parent) for one in latest[job.run_id]):
-            # An operator acted on that run since, and is in charge of it.
+            # An operator has acted on that run since, and is responsible for it.
             continue
         left = _left(service, job.run_id)
         resumes = service.settings.runs.resumes
@@ -526,16 +501,16 @@ def _ask(service: Service, dead: Job, spec: JobSpec) -> None:
     except ServiceError as problem:
         if isinstance(problem, Forbidden):
             raise
-        # Reported once: the next pass finds the same.
+        # Log it once: the next pass finds the same state.
         with service.database.writing() as database:
             sentence = f"{dead.sentence.partition(' -- ')[0]} -- {problem.sentence}"
             if set_sentence(database, dead.job_id, sentence, state=JobState.DEAD):
                 about = f"job:{dead.job_id}"
-                note(service, database, SYSTEM, f"run.{spec.kind}", about, outcome="refused", reason=problem.sentence)
+                service.note(database, SYSTEM, f"run.{spec.kind}", about, outcome="refused", reason=problem.sentence)
 
 
 def _left(service: Service, run_id: str) -> LeftRun | None:
-    """Return a run by the journal; None if it is not there."""
+    """Return a run from the journal; None if the journal does not have it."""
     with reading(service.state) as journal:
         row = run_row(journal, run_id) if journal is not None else None
         if journal is None or row is None:
@@ -546,6 +521,3 @@ def _left(service: Service, run_id: str) -> LeftRun | None:
             holds=sum(device.run_id == run_id for device in held_devices(journal)),
             is_stopped=any(one.what == SteerKind.STOP for one in steer_requests_of(journal, run_id)),
         )
-
-
-TASK = PeriodicTask(name="jobs", every_s=EVERY_S, run=Supervisor().run_once)

@@ -1,7 +1,7 @@
-"""Background task of job folders: removed some time after their job ended, if no longer needed.
+"""Background task that deletes job folders some time after the job ended, unless they are still needed.
 
-Needed are folders of open jobs, of live runs, and of runs whose devices are not all restored; and all folders while the
-journal cannot be read. Row and audit stay.
+Kept are folders of open jobs, of live runs, and of runs whose devices are not all restored; all folders while the
+journal cannot be read. Row and audit entries stay.
 """
 
 from __future__ import annotations
@@ -13,60 +13,53 @@ from datetime import timedelta
 from pathlib import Path
 
 from flashferry.core.jobs.processes import JobFolder
-from flashferry.service.auditing import note
-from flashferry.service.background import PeriodicTask
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.store.reader import is_run_alive
-from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, job_of, jobs_of_run
 from flashferry.store.status import read_status
 
 _LOG = logging.getLogger("flashferry.service.jobs")
-_EVERY_S = 3600.0
 _MOST_AT_ONCE = 500
 
 
 def tidy(service: Service) -> None:
-    """Remove expired folders. Raises `ConfigInvalid` if the journal cannot be read."""
+    """Delete expired folders. Raises `ConfigInvalid` if the journal cannot be read."""
     if not (old := _old(service)):
         return
     unrestored = _unrestored(service.state)
-    over = [job for job in old if job.run_id not in unrestored and not _is_under_way(service, job)]
+    over = [job for job in old if job.run_id not in unrestored and not _is_in_use(service, job)]
     removed = [job.job_id for job in over[:_MOST_AT_ONCE] if not service.stopping.is_set() and _remove(service, job)]
     if removed:
         days = service.settings.runs.keep_jobs_s / 86400.0
         with service.database.writing() as database:
-            note(
-                *(service, database, SYSTEM, "jobs.tidied", "jobs"),
+            service.note(
+                *(database, SYSTEM, "jobs.tidied", "jobs"),
                 reason=f"their jobs ended over {days:g} days ago",
                 after={"folders": removed},
             )
 
 
-TASK = PeriodicTask(name="job-folders", every_s=_EVERY_S, run=tidy)
-
-
 def _old(service: Service) -> list[Job]:
-    """Return the jobs with a folder that ended long enough ago."""
+    """Return the jobs with a folder whose retention time is over."""
     try:
         names = sorted(path.name for path in (service.state / "jobs").iterdir() if path.is_dir() and _is_ours(path))
     except FileNotFoundError:
         return []
-    before = moment(service.now() - timedelta(seconds=service.settings.runs.keep_jobs_s))
+    before = service.moment(-timedelta(seconds=service.settings.runs.keep_jobs_s))
     with service.database.reading() as database:
         found = (job_of(database, name) for name in names)
         return [job for job in found if job is not None and job.ended_at is not None and job.ended_at < before]
 
 
 def _unrestored(state: Path) -> frozenset[str]:
-    """Return the runs with devices that are not proven restored."""
+    """Return the runs that have devices without proof of a restore."""
     status = read_status(state, 1)
     held = {run.run_id for run in status.runs if any(device.is_held for device in run.devices)}
     return frozenset(held | {one.run_id for one in status.lost})
 
 
-def _is_under_way(service: Service, job: Job) -> bool:
+def _is_in_use(service: Service, job: Job) -> bool:
     if job.is_open:
         return True
     if job.run_id is None:
@@ -82,7 +75,7 @@ def _is_ours(path: Path) -> bool:
 
 def _remove(service: Service, job: Job) -> bool:
     try:
-        # Not by links that lead out of it: `rmtree` removes a link and leaves what it leads to.
+        # A link that leads out of the folder is safe: `rmtree` removes the link alone.
         shutil.rmtree(JobFolder.of(service.state, job.job_id).path)
     except OSError as error:
         _LOG.warning("the folder of job %s cannot be removed, tried again in an hour: %s", job.job_id, error)

@@ -1,1 +1,1 @@
-"""Live state, once a second: read from journal and events, made into tables of text once, sent to all browsers."""
+"""Live state, once a second: read from journal and events, rendered once as tables of text, sent to all browsers."""

@@ -1,8 +1,7 @@
-"""Reader of everything that is going on: the journal, events of live runs, the service's tables."""
+"""Reader of the live state: the journal, events of live runs, and the service's tables."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,12 +11,10 @@ from pathlib import Path
 
 from flashferry.core.errors import FlashferryError, reason_of
 from flashferry.core.jobs.processes import JobFolder
-from flashferry.core.json_access import Node
 from flashferry.model.states import RunState
 from flashferry.service.live.follow import Follower
-from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, limited_to, run_now
+from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, forecast_of, limited_to, run_now
 from flashferry.service.service import Service
-from flashferry.store.service.database import moment
 from flashferry.store.service.figures import WaitingPlan, waiting_plans
 from flashferry.store.service.jobs import Job, JobKind, jobs_of_run
 from flashferry.store.service.plans import text_of
@@ -25,24 +22,21 @@ from flashferry.store.status import FollowedRun, LostDevice, RunStatus, Status, 
 
 NIGHT_S = 12 * 3600.0
 """A run that started longer ago no longer belongs to tonight, unless it is live or not restored."""
-
 LATEST_RUNS = 30
 """Runs in a snapshot; those that hold a device come on top."""
-
 _WRITERS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
 """Jobs whose process writes the events of a run."""
-
 _NO_FORECAST = Forecast()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything that is going on.
+    """The live state at one time.
 
     Attributes:
         jobs: Newest job of the service, by run.
-        lost: Devices left by dead runs that the journal does not know.
-        trouble: Why it is out of date, such as an unreadable journal; empty: it is not.
+        lost: Devices left changed by killed runs that the journal does not have.
+        trouble: Why the snapshot is out of date, such as an unreadable journal; empty: it is current.
         read_at: When all of it was last read.
     """
 
@@ -57,16 +51,16 @@ class Snapshot:
 
     @property
     def tonight(self) -> tuple[RunNow, ...]:
-        """Return the runs of tonight: live, not restored, or started lately."""
+        """Return the runs on the wall screen: live, with unrestored devices, or started recently."""
         since = (self.at - timedelta(seconds=NIGHT_S)).isoformat()
         return tuple(one for one in self.runs if one.is_alive or one.unrestored or _is_after(one.started_at, since))
 
     def run(self, run_id: str) -> RunNow | None:
-        """Return a run, or None if it is not included."""
+        """Return a run, or None if the snapshot does not include it."""
         return next((one for one in self.runs if one.run_id == run_id), None)
 
     def seen_from(self, sites: frozenset[str] | None) -> Snapshot:
-        """Return it limited to some sites; None: all."""
+        """Return the snapshot limited to some sites; None: all."""
         if sites is None:
             return self
         seen = (limited_to(one, sites, self.forecasts.get(one.run_id, _NO_FORECAST), self.at) for one in self.runs)
@@ -82,7 +76,7 @@ class Snapshot:
 
 
 class SnapshotReader:
-    """Reads snapshots; callers within a second share one."""
+    """Reads snapshots; calls within a second return the same one."""
 
     FRESH_S = 0.9
 
@@ -98,7 +92,7 @@ class SnapshotReader:
         self._last: Snapshot | None = None
 
     def read(self) -> Snapshot:
-        """Return a snapshot less than a second old; what cannot be read is its `trouble`."""
+        """Return a snapshot less than a second old; `trouble` says what could not be read."""
         with self._busy:
             now = self._service.now()
             last = self._last
@@ -108,7 +102,7 @@ class SnapshotReader:
             return self._last
 
     def some(self, run_ids: Sequence[str]) -> Snapshot:
-        """Return a snapshot of certain runs, also old ones. Raises `ConfigInvalid` if the journal cannot be read."""
+        """Return a snapshot of the given runs, which may be old. Raises `ConfigInvalid`."""
         snapshot = self.read()
         missing = [run_id for run_id in run_ids if snapshot.run(run_id) is None]
         with self._service.database.reading() as database:
@@ -127,21 +121,21 @@ class SnapshotReader:
         )
 
     def statuses(self, count: int) -> tuple[RunStatus, ...]:
-        """Return the latest runs, and those that hold a device. Raises `ConfigInvalid`."""
+        """Return the latest `count` runs, and all with devices left changed. Raises `ConfigInvalid`."""
         with self._busy:
             return self._status.latest(count)
 
     def identifiers(self) -> tuple[str, ...]:
-        """Return all runs of the journal, the latest first. Raises `ConfigInvalid`."""
+        """Return the identifiers of all runs in the journal, latest first. Raises `ConfigInvalid`."""
         return self._status.identifiers()
 
     def run(self, run_id: str) -> FollowedRun | None:
-        """Return a run by the journal, or None if it is not among the latest."""
+        """Return a run from the journal, or None if it is not among the latest."""
         self.read()
         return self._runs.get(run_id)
 
     def events_of(self, run: FollowedRun) -> Path | None:
-        """Return the file of a run's events, or None if it has none."""
+        """Return the event file of a run, or None if it has none."""
         if run.row.events:
             return self._service.state / run.row.events
         job_id = self._writers.get(run.status.run_id)
@@ -168,7 +162,7 @@ class SnapshotReader:
         ids = tuple(one.status.run_id for one in followed)
         with self._service.database.reading() as database:
             found = {run_id: jobs_of_run(database, run_id) for run_id in ids}
-            plans = waiting_plans(database, moment(now))
+            plans = waiting_plans(database, self._service.moment())
             jobs = {run_id: its[-1] for run_id, its in found.items() if its}
             forecasts = {one.status.run_id: self._forecast(database, one.row.plan_digest) for one in followed}
         self._writers = {
@@ -183,7 +177,7 @@ class SnapshotReader:
         return Snapshot(at=now, runs=runs, forecasts=forecasts, jobs=jobs, lost=status.lost, plans=plans, read_at=now)
 
     def _run_now(self, run: FollowedRun, forecast: Forecast, now: datetime) -> RunNow:
-        # The reader returns the very same for a run that is over and holds no device, and nothing moves there.
+        # For a finished run without held devices the reader returns the same object; nothing changes there.
         if (still := self._still.get(id(run))) is not None:
             return still[1]
         return run_now(run, self._events(run), forecast, now)
@@ -198,7 +192,7 @@ class SnapshotReader:
         try:
             return known.read()
         except OSError:
-            # The journal still has the states.
+            # The journal still has the states of devices.
             return NOTHING
 
     def _forget(self, status: Status) -> None:
@@ -214,19 +208,6 @@ class SnapshotReader:
             except KeyError:
                 return _NO_FORECAST
         return self._forecasts[digest]
-
-
-def forecast_of(text: str) -> Forecast:
-    """Return the forecast in a plan's text; unreadable values are None."""
-    try:
-        plan = Node(json.loads(text))
-    except ValueError:
-        return _NO_FORECAST
-    caps = {one.text("site"): one.number("cap_bytes_per_s") for one in plan.list("sites")}
-    return Forecast(
-        duration_s=plan.number("duration_s"),
-        caps_bytes_per_s={site: cap for site, cap in caps.items() if site is not None and cap is not None},
-    )
 
 
 def _is_after(at: str, since: str) -> bool:

@@ -1,7 +1,6 @@
-"""Follows the events of a run that another process writes: activity and rates of its devices.
+"""Follower of a run's event file: activity and transfer rates of its devices.
 
-Starting in the middle, it reads the end of the file only: the journal has earlier states, and each copying device
-reports within seconds.
+It starts with the end of the file only: the journal has earlier states, and each copying device reports within seconds.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ from flashferry.service.live.snapshot import DeviceActivity, EventView
 
 BEGIN_BYTES = 1 << 20
 """Read first from the end: with 500 devices the last minute, and each reports every ten seconds."""
-
 _MOST_BYTES = 16 << 20
 """Backlog after which reading continues near the end."""
-
 _LAST_STEPS = {"probe": "probe"}
 
 
 class Follower:
-    """Follows the events of one run; the file may not exist yet. The verb is `stage` or `probe`."""
+    """Follows the event file of one run (verb `stage` or `probe`), which may not exist yet."""
 
     def __init__(self, path: Path, verb: str) -> None:
         self.path = path
@@ -32,7 +29,7 @@ class Follower:
         self._hold_since = self._last_at = ""
 
     def read(self) -> EventView:
-        """Read new events and return all so far. Raises `OSError` if the file cannot be read."""
+        """Read new events and return the state from all events so far. Raises `OSError`."""
         for event in self._news():
             before = self._fleet.hold
             self._fleet.take(event, event.at_s)
@@ -67,7 +64,7 @@ class Follower:
 
 
 class DeviceActivities(Mapping[str, DeviceActivity]):
-    """Devices of a fleet by name, each converted on access."""
+    """Mapping of device activities by name; each is converted when accessed."""
 
     def __init__(self, devices: Mapping[str, Device]) -> None:
         self._devices = devices

@@ -1,4 +1,4 @@
-"""Live state as tables of text, the changes between two, and what needs attention. Pure."""
+"""Live state as tables of text, the differences between two such tables, and items that need attention. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
 from urllib.parse import quote
 
 from flashferry.core.redaction import sanitize
@@ -20,19 +19,17 @@ from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, To
 from flashferry.service.notices import key_of_unrestored
 
 Row = Mapping[str, "Cell"]
-
 Table = Mapping[str, Row]
-
 Board = Mapping[str, Table]
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell.
+    """A table cell.
 
     Attributes:
-        tone: `good`, `bad`, `warn`, `quiet` or empty; repeats the text by colour.
-        path: Page that it links to, or empty.
+        tone: `good`, `bad`, `warn`, `quiet` or empty; repeats the text as a colour.
+        path: Page that the cell links to, or empty.
     """
 
     text: str
@@ -41,7 +38,7 @@ class Cell:
 
     @property
     def wire(self) -> str | list[str]:
-        """Return it as streams carry it: the text alone if there is nothing else."""
+        """Return the cell for JSON: the text alone, or a list of text, tone and path."""
         return [self.text, self.tone, self.path] if self.tone or self.path else self.text
 
 
@@ -54,9 +51,9 @@ def whole(board: Board) -> dict[str, object]:
 
 
 def news(before: Board, after: Board) -> dict[str, object]:
-    """Return the changes as JSON types: changed cells, and the order of rows if it changed.
+    """Return the differences between two boards as JSON types: changed cells, and the row order if it changed.
 
-    A row that is not in a new order is gone; a new one has all its cells. Both boards have the same tables.
+    A row missing from a new order is removed; a new row has all its cells. Both boards have the same tables.
     """
     found: dict[str, object] = {}
     for name, table in after.items():
@@ -70,19 +67,8 @@ def news(before: Board, after: Board) -> dict[str, object]:
     return found
 
 
-def patched(board: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a board with changes applied, as a browser does it; JSON types."""
-    made = dict(board)
-    for name, details in change.items():
-        old = made.get(name, {"order": [], "rows": {}})
-        order = details.get("order", old["order"])
-        rows = {key: old["rows"].get(key, {}) | details.get("rows", {}).get(key, {}) for key in order}
-        made[name] = {"order": order, "rows": rows}
-    return made
-
-
 def sse(kind: str, number: int, data: Mapping[str, object]) -> bytes:
-    """Return a server-sent event in one line of data."""
+    """Return a server-sent event with its data in one line."""
     text = json.dumps(data, separators=(",", ":"))
     return f"event: {kind}\nid: {number}\ndata: {text}\n\n".encode()
 
@@ -98,12 +84,11 @@ def _wire(row: Row) -> dict[str, str | list[str]]:
 
 
 _NAMED = 3
-
 """Devices named in a sentence."""
 
 
 class Urgency(StrEnum):
-    """Why an item needs attention; NOT_RESTORED and DEAD are red."""
+    """Reason why an item needs attention."""
 
     NOT_RESTORED = "not restored"
     DEAD = "dead run"
@@ -118,7 +103,7 @@ class Urgency(StrEnum):
 
     @property
     def is_red(self) -> bool:
-        """Whether a device is left changed without a process that restores it."""
+        """Return whether a device is left changed and no process is restoring it."""
         return self in (Urgency.NOT_RESTORED, Urgency.DEAD)
 
 
@@ -127,7 +112,6 @@ _ENDS = {
     Phase.REFUSED: Urgency.REFUSED,
     Phase.INTERRUPTED: Urgency.INTERRUPTED,
 }
-
 """Ends that need attention, each with a sentence of its own."""
 
 
@@ -136,7 +120,7 @@ class ActionItem:
     """An item that needs attention.
 
     Attributes:
-        key: Identifies it as long as it lasts.
+        key: Identifies the item as long as it exists.
         what: Run, plan or device.
     """
 
@@ -149,10 +133,10 @@ class ActionItem:
 
 
 def action_items(snapshot: Snapshot) -> tuple[ActionItem, ...]:
-    """Return what needs attention, the most urgent first."""
+    """Return the items that need attention, most urgent first."""
     found = [*_lost(snapshot), *_plans(snapshot)]
     done_later: set[str] = set()
-    # The latest first: a failure that a later run made good needs no attention.
+    # Latest first: a failure followed by a good run needs no attention.
     for run in snapshot.tonight:
         found += _of_run(run, snapshot.at, frozenset(done_later))
         done_later |= {one.host for one in run.devices if one.phase is Phase.DONE}
@@ -181,11 +165,11 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             urgency=Urgency.DEAD if is_dead else Urgency.NOT_RESTORED,
             what=run.run_id,
             sentence=f"{how} and left {count} changed and not restored: {_names(run.unrestored)}",
-            since=run.heard_at if is_dead else run.finished_at or "",
+            since=run.last_event_at if is_dead else run.finished_at or "",
             path=path,
         )
     elif run.state is RunState.DIED and any(one.phase is Phase.NOT_STARTED for one in run.devices):
-        left = f"{counted(run.whole.not_begun, 'device')} {Phase.NOT_STARTED.label}"
+        left = f"{counted(run.whole.not_started, 'device')} {Phase.NOT_STARTED.label}"
         yield ActionItem(
             key=f"died {run.run_id}",
             urgency=Urgency.HELD,
@@ -232,7 +216,7 @@ def _of_one_alive(run: RunNow, now: datetime, path: str) -> Iterator[ActionItem]
             urgency=Urgency.SILENT,
             what=run.run_id,
             sentence="running, without an event for over a minute",
-            since=run.heard_at,
+            since=run.last_event_at,
             path=path,
         )
     if run.spare is not None and run.spare.total_seconds() < 0:
@@ -259,7 +243,7 @@ def _plans(snapshot: Snapshot) -> Iterator[ActionItem]:
 
 def _silent_s(run: RunNow, now: datetime) -> float | None:
     try:
-        return (now - datetime.fromisoformat(run.heard_at)).total_seconds()
+        return (now - datetime.fromisoformat(run.last_event_at)).total_seconds()
     except ValueError:
         return None
 
@@ -283,26 +267,24 @@ _URGENT_WORDS = {
 }
 
 _HOLDS = {"paused": ("paused", "warn"), "stopping": ("stopping", "warn"), "waiting": ("waits for approval", "warn")}
-
 _NONE = Cell(DASH, "quiet")
-
 _SITELESS = "no site"
 
 
 def clock(at: datetime, now: datetime) -> str:
-    """Return a time of day, UTC, with the weekday if it is not today."""
+    """Return a time of day in UTC, with the weekday if it is not today."""
     at, now = at.astimezone(UTC), now.astimezone(UTC)
     return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %H:%M}"
 
 
 def current_runs(snapshot: Snapshot) -> tuple[RunNow, ...]:
-    """Return the runs that the wall screen sums up: live or not restored ones, else tonight's last one."""
+    """Return the runs summed up on the wall screen: live or unrestored ones, else the last one of tonight."""
     found = tuple(one for one in snapshot.tonight if one.is_alive or one.unrestored)
     return found or snapshot.tonight[:1]
 
 
 def tonight_board(snapshot: Snapshot, site_names: Mapping[str, str]) -> Board:
-    """Return the wall screen. `site_names` has the display names of sites."""
+    """Return the wall screen. `site_names` maps sites to display names."""
     items, runs = action_items(snapshot), current_runs(snapshot)
     return {
         "now": {"now": _now_row(snapshot, items, runs)},
@@ -342,14 +324,14 @@ def _ends(sums: Totals) -> Row:
 
 
 def _not_done(sums: Totals) -> Cell:
-    """Return the counts of devices that ended and are not done: `1 failed, 2 refused`, in the worst tone."""
+    """Return the counts of devices that ended and are not done, such as `1 failed, 2 refused`, in the worst tone."""
     found = [phase for phase in NOT_DONE if sums.of(phase)]
     text = ", ".join(f"{sums.of(phase)} {phase.label}" for phase in found)
     return Cell(text, found[0].tone) if found else Cell("0", "quiet")
 
 
 def _alarm(snapshot: Snapshot, items: Sequence[ActionItem], unrestored: int) -> tuple[str, str]:
-    """Return the line that sums up the state, and its tone; it changes only with the state."""
+    """Return the headline of the wall screen and its tone; the text changes only when the state does."""
     if snapshot.trouble:
         return f"Out of date: {snapshot.trouble}", "bad"
     requested = (
@@ -365,7 +347,7 @@ def _alarm(snapshot: Snapshot, items: Sequence[ActionItem], unrestored: int) -> 
 
 
 def _end(runs: Sequence[RunNow], now: datetime) -> tuple[Cell, Cell]:
-    """Return when all runs are done, and the least time to spare."""
+    """Return cells with the expected end of all runs and the least spare time."""
     alive = [one for one in runs if one.is_alive]
     if not alive:
         return Cell("nothing is running", "quiet"), Cell("")
@@ -424,7 +406,7 @@ def _sites(runs: Sequence[RunNow], now: datetime, names: Mapping[str, str]) -> T
 
 
 def _site_row(site: str, sums: Totals, now: datetime, names: Mapping[str, str]) -> Row:
-    is_open = bool(sums.waiting or sums.under_way)
+    is_open = bool(sums.waiting or sums.in_progress)
     return {
         "site": Cell(sanitize(names.get(site, site) or _SITELESS)),
         "share": Cell(str(_percent(sums))),
@@ -438,9 +420,9 @@ def _site_row(site: str, sums: Totals, now: datetime, names: Mapping[str, str]) 
 
 
 def _percent(sums: Totals) -> int:
-    """Return progress, 0 to 100: by bytes if known; 100 only if all is done."""
+    """Return the progress, 0 to 100, by bytes where known; 100 only if all devices are done."""
     if sums.over >= sums.devices:
-        # What failed is over, and not done: a bar that is full says that all is well.
+        # Failed devices are over but not done: only a full success shows a full bar.
         return 100 * sums.done // max(1, sums.devices)
     total = sums.acked_bytes + sums.left_bytes
     share = sums.acked_bytes / total if total else sums.over / max(1, sums.devices)
@@ -448,7 +430,7 @@ def _percent(sums: Totals) -> int:
 
 
 def run_row(run: RunNow, snapshot: Snapshot) -> Row:
-    """Return a run as a row of a table of runs."""
+    """Return a run's row in a table of runs."""
     word, tone = run_word(run)
     job = snapshot.jobs.get(run.run_id)
     return {
@@ -466,7 +448,7 @@ def run_row(run: RunNow, snapshot: Snapshot) -> Row:
 
 
 def run_word(run: RunNow) -> tuple[str, str]:
-    """Return the state of a run as a word or two, and its tone."""
+    """Return the state of a run in words, and its tone."""
     if run.state is RunState.DIED:
         return (f"died, {NOT_RESTORED}", "bad") if run.unrestored else ("died", "warn")
     if run.state is RunState.FINISHED:
@@ -499,9 +481,9 @@ def _ended_at(run: RunNow, now: datetime) -> Cell:
 def run_board(
     run: RunNow, snapshot: Snapshot, site_names: Mapping[str, str], devices: Sequence[DeviceNow] | None = None
 ) -> Board:
-    """Return the page of a run: its head, sites, waves, and some devices; None: all in order of importance."""
+    """Return the page of a run: head, sites, waves, and the given devices (None: all, most important first)."""
     end, spare = _end([run], snapshot.at)
-    events_view = time_of(run.heard_at) if run.is_alive else None
+    events_view = time_of(run.last_event_at) if run.is_alive else None
     silent_s = (snapshot.at - events_view).total_seconds() if events_view is not None else None
     head = dict(run_row(run, snapshot)) | {
         "copying": Cell(str(run.whole.copying)),
@@ -532,7 +514,7 @@ def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
         state = Cell("waits for approval", "warn")
     elif sums.over == sums.devices:
         state = Cell("finished", "good" if sums.done == sums.devices else "warn")
-    elif sums.under_way or sums.over:
+    elif sums.in_progress or sums.over:
         state = Cell(Phase.IN_PROGRESS.label)
     else:
         state = Cell(Phase.QUEUED.label, "quiet")
@@ -542,7 +524,7 @@ def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
         "share": Cell(str(_percent(sums))),
         "done": Cell(f"{sums.done} of {sums.devices}"),
         "failed": _not_done(sums),
-        "under_way": Cell(str(sums.under_way)) if sums.under_way else _NONE,
+        "under_way": Cell(str(sums.in_progress)) if sums.in_progress else _NONE,
         "waiting": Cell(str(sums.waiting)) if sums.waiting else _NONE,
     }
 
@@ -559,14 +541,14 @@ _ORDER = (
 
 
 def in_order(run: RunNow) -> list[DeviceNow]:
-    """Return the devices of a run: not restored, not done, running, queued, done."""
+    """Return the devices of a run: unrestored, not done, active, queued, done."""
     unrestored = frozenset(run.unrestored)
     order = {phase: place for place, phase in enumerate(_ORDER, start=1)}
     return sorted(run.devices, key=lambda one: 0 if one.host in unrestored else order[one.phase])
 
 
 def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Row:
-    """Return a device of a run as a row."""
+    """Return a device's row in its run."""
     is_left = one.host in run.unrestored
     word = f"{one.label}, {NOT_RESTORED}" if is_left else one.label
     share = 100 * one.acked_bytes // one.size_bytes if one.size_bytes else 0
@@ -588,7 +570,7 @@ def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Ro
 
 
 def device_path(run_id: str, host: str) -> str:
-    """Return the page of a device in a run."""
+    """Return the path of the page of a device in a run."""
     return f"/runs/{quote(run_id, safe='')}/devices/{quote(host, safe='')}"
 
 
@@ -605,7 +587,7 @@ def _hold_text(run: RunNow, now: datetime) -> str:
 
 
 def time_of(text: str) -> datetime | None:
-    """Return a time of the journal, or None if it is not valid."""
+    """Parse a time of the journal; None if it is not valid."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

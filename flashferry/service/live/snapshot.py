@@ -1,11 +1,12 @@
-"""Live state as values: runs, sites and devices, with rates, ends, and what is not restored. Pure.
+"""Live state as values: runs, sites and devices, with rates, expected ends, and unrestored devices. Pure.
 
-The journal is authoritative; events are newer and have rates. A device's state is that of its events while its run is
-live and reports it, else that of the journal.
+The journal is authoritative; events are newer and have rates. A device's state is from its events while its run is live
+and reports it, else from the journal.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -22,12 +23,12 @@ SILENT_RUN_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceActivity:
-    """Activity of a device by its events.
+    """Activity of a device as its events report it.
 
     Attributes:
-        waits: What it waits for; empty: nothing.
-        text: Why it failed, or its result.
-        verdict: What limits it so far, or None.
+        waits: What the device waits for; empty: nothing.
+        text: Reason of its failure, or its result.
+        verdict: What limits the transfer so far, or None.
     """
 
     phase: Phase
@@ -42,7 +43,7 @@ class DeviceActivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventView:
-    """The events of a run so far.
+    """State of a run from all its events so far.
 
     Attributes:
         hold: `paused`, `stopping`, `waiting`, or empty.
@@ -61,7 +62,7 @@ NOTHING = EventView()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """Forecast of a plan: duration, or None if unknown, and the rate limit of each site."""
+    """Forecast in a plan: duration (None: unknown) and the rate limit of each site."""
 
     duration_s: float | None = None
     caps_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
@@ -72,9 +73,11 @@ class DeviceNow(DeviceStatus):
     """A device of a run by the journal, with what its events report while its run is live.
 
     Attributes:
-        site: Its site; empty for none.
-        text: What it waits for, or why it failed, or its result.
-        rate_bytes_per_s: Of the copy under way; 0 where none is.
+        is_changed: Whether its configuration may be changed by the run at present.
+        restored: Whether the run restored it; None: unknown.
+        outcome: Value of `flashferry.model.states.Outcome`; None before the end.
+        is_accepted: Whether an operator accepted its configuration as it is.
+        is_left_by_plan: Whether the plan skips it.
     """
 
     site: str = ""
@@ -87,29 +90,29 @@ class DeviceNow(DeviceStatus):
 
     @property
     def label(self) -> str:
-        """Its outcome or phase, in words."""
+        """Return its outcome or phase in words."""
         return label_of(self.outcome) if self.outcome is not None and self.phase.is_over else self.phase.label
 
     @property
     def left_bytes(self) -> int:
-        """Bytes still to be copied."""
+        """Return the number of bytes still to be copied."""
         return 0 if self.phase.is_over else max(0, self.size_bytes - self.acked_bytes)
 
     @property
     def is_unrestored(self) -> bool:
-        """Whether its run ended without proof that its configuration is restored."""
+        """Return whether its run ended without proof that its configuration is restored."""
         return self.restored == Restored.INCOMPLETE and not self.is_accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Devices and bytes of a site, a run, or all.
+    """Devices and bytes of a site, a run, or all runs.
 
     Attributes:
-        not_begun: The run ended before it started them.
-        under_way: Started and not ended.
-        cap_bytes_per_s: Their limit; None if unknown.
-        ends_at: End of the copies at the present rate; None if unknown.
+        not_started: Devices that the run had not started when it ended.
+        in_progress: Devices that started and have not ended.
+        cap_bytes_per_s: Rate limit; None: unknown.
+        ends_at: End of the copies at the present rate; None: unknown.
     """
 
     devices: int = 0
@@ -117,9 +120,9 @@ class Totals:
     failed: int = 0
     refused: int = 0
     interrupted: int = 0
-    not_begun: int = 0
+    not_started: int = 0
     copying: int = 0
-    under_way: int = 0
+    in_progress: int = 0
     waiting: int = 0
     acked_bytes: int = 0
     left_bytes: int = 0
@@ -134,28 +137,28 @@ class Totals:
             Phase.FAILED: self.failed,
             Phase.REFUSED: self.refused,
             Phase.INTERRUPTED: self.interrupted,
-            Phase.NOT_STARTED: self.not_begun,
+            Phase.NOT_STARTED: self.not_started,
         }
         return counts[phase]
 
     @property
     def over(self) -> int:
-        """Devices that ended."""
+        """Return the number of devices that ended."""
         return self.done + sum(self.of(phase) for phase in NOT_DONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNow:
-    """A run.
+    """State of a run.
 
     Attributes:
-        unrestored: Devices left changed without a process that restores them.
+        unrestored: Devices left changed that no process is restoring.
         hold: `paused`, `stopping`, `waiting`, or empty.
-        until: When it must have ended, or None.
+        until: Required end, or None.
         ends_at: Expected end, or None.
-        is_at_least: It may take longer: some sites did not start copying.
-        heard_at: Time of its last event, ISO 8601, or empty.
-        wishes: Operator actions, the oldest first.
+        is_at_least: Whether it may take longer, because some sites have not started copying.
+        last_event_at: Time of its last event, ISO 8601, or empty.
+        steer_requests: Control requests of operators, oldest first.
     """
 
     run_id: str
@@ -175,35 +178,48 @@ class RunNow:
     until: datetime | None = None
     ends_at: datetime | None = None
     is_at_least: bool = False
-    heard_at: str = ""
+    last_event_at: str = ""
     resumed: int = 0
     actor: str = ""
     plan_digest: str | None = None
-    wishes: tuple[SteerRequest, ...] = ()
+    steer_requests: tuple[SteerRequest, ...] = ()
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process is alive."""
+        """Return whether its process is alive."""
         return self.state is RunState.ALIVE
 
     @property
     def stopped_by(self) -> str | None:
-        """Return who stopped it, empty if unknown; None if it was not stopped."""
-        stops = [one for one in self.wishes if one.what == SteerKind.STOP]
+        """Return the user who stopped it, empty if unknown; None if it was not stopped."""
+        stops = [one for one in self.steer_requests if one.what == SteerKind.STOP]
         return stops[-1].actor or "" if stops else None
 
     @property
     def spare(self) -> timedelta | None:
-        """Return the time between its expected and its required end; negative: too late; None: unknown."""
+        """Return the time from expected to required end; negative: too late; None: unknown."""
         return None if self.until is None or self.ends_at is None else self.until - self.ends_at
 
 
+def forecast_of(text: str) -> Forecast:
+    """Return the forecast in a plan's text; values that cannot be read are None."""
+    try:
+        plan = Node(json.loads(text))
+    except ValueError:
+        return Forecast()
+    caps = {one.text("site"): one.number("cap_bytes_per_s") for one in plan.list("sites")}
+    return Forecast(
+        duration_s=plan.number("duration_s"),
+        caps_bytes_per_s={site: cap for site, cap in caps.items() if site is not None and cap is not None},
+    )
+
+
 def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: datetime) -> RunNow:
-    """Return a run as it is now, from the journal, its events and its forecast."""
+    """Return the present state of a run from its journal, events and forecast."""
     status = run.status
     is_alive = status.state is RunState.ALIVE
     sizes = _sizes(run.request)
-    # Of a run that is over only the journal counts: its events end where they ended.
+    # For a run that is over only the journal counts: its event file may be incomplete.
     activities = events_view.devices if is_alive else {}
     devices = tuple(
         _device(one, activities.get(one.host), sizes.get(one.host, 0), is_alive=is_alive) for one in status.devices
@@ -219,24 +235,24 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         whole=Totals(),
         unrestored=tuple(one.host for one in devices if one.is_unrestored or (one.is_held and not is_alive)),
         wave=events_view.wave,
-        # Devices that the plan leaves out are in no wave.
+        # Devices that the plan skips are in no wave.
         waves=tuple(sorted({one.wave for one in devices if one.wave >= 0})),
         waiting_wave=status.waiting_wave if is_alive else None,
         # That a wave waits is in the journal: an event of it alone is older.
         hold=(status.hold or events_view.hold.removeprefix("waiting")) if is_alive else "",
         hold_since=events_view.hold_since or run.held_since,
         until=_time(Node(run.request).text("until")),
-        heard_at=events_view.last_at,
+        last_event_at=events_view.last_at,
         resumed=status.resumed,
         actor=status.actor or "",
         plan_digest=run.row.plan_digest,
-        wishes=run.steer_requests,
+        steer_requests=run.steer_requests,
     )
     return _summed(made, forecast, now)
 
 
 def limited_to(run: RunNow, sites: Sites, forecast: Forecast, now: datetime) -> RunNow | None:
-    """Return a run limited to some sites, or None if it touches none of them; sites None: all."""
+    """Return a run limited to some sites (None: all), or None if it has no device there."""
     if sites is None:
         return run
     devices = tuple(one for one in run.devices if is_visible(one.site, sites))
@@ -258,7 +274,7 @@ def _summed(run: RunNow, forecast: Forecast, now: datetime) -> RunNow:
 
 
 def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float | None = None) -> Totals:
-    """Return the totals of some devices."""
+    """Return the totals of devices."""
     found = tuple(devices)
     counts = dict.fromkeys(Phase, 0)
     acked = left = copying = 0
@@ -275,9 +291,9 @@ def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float 
         failed=counts[Phase.FAILED],
         refused=counts[Phase.REFUSED],
         interrupted=counts[Phase.INTERRUPTED],
-        not_begun=counts[Phase.NOT_STARTED],
+        not_started=counts[Phase.NOT_STARTED],
         copying=copying,
-        under_way=counts[Phase.IN_PROGRESS],
+        in_progress=counts[Phase.IN_PROGRESS],
         waiting=counts[Phase.QUEUED],
         acked_bytes=acked,
         left_bytes=left,
@@ -288,7 +304,7 @@ def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float 
 
 
 def sum_up(found: Sequence[Totals], now: datetime) -> Totals:
-    """Return several totals as one; the limit is known if all are."""
+    """Return the sum of totals; its rate limit is known only if all are."""
     caps = [one.cap_bytes_per_s for one in found]
     left, rate = sum(one.left_bytes for one in found), sum(one.rate_bytes_per_s for one in found)
     return Totals(
@@ -297,14 +313,14 @@ def sum_up(found: Sequence[Totals], now: datetime) -> Totals:
         failed=sum(one.failed for one in found),
         refused=sum(one.refused for one in found),
         interrupted=sum(one.interrupted for one in found),
-        not_begun=sum(one.not_begun for one in found),
+        not_started=sum(one.not_started for one in found),
         copying=sum(one.copying for one in found),
-        under_way=sum(one.under_way for one in found),
+        in_progress=sum(one.in_progress for one in found),
         waiting=sum(one.waiting for one in found),
         acked_bytes=sum(one.acked_bytes for one in found),
         left_bytes=left,
         rate_bytes_per_s=rate,
-        # A site has one link, whichever runs use it.
+        # The rate limit is that of the site's link, shared by all runs.
         cap_bytes_per_s=None if not caps or None in caps else max(one for one in caps if one is not None),
         ends_at=_after(now, left, rate),
     )
@@ -322,7 +338,7 @@ def _after(now: datetime, left_bytes: int, rate_bytes_per_s: float) -> datetime 
 def _end(run: RunNow, sites: Iterable[Totals], forecast: Forecast, now: datetime) -> tuple[datetime | None, bool]:
     """Return the expected end of a run, and whether it may take longer.
 
-    The slowest copying site decides. If others did not start, the forecast counts if it is later.
+    The slowest copying site decides. If other sites have not started, the plan's forecast counts where it is later.
     """
     if not run.is_alive:
         return None, False
@@ -340,7 +356,7 @@ def _end(run: RunNow, sites: Iterable[Totals], forecast: Forecast, now: datetime
 
 def _device(one: DeviceStatus, activity: DeviceActivity | None, size_bytes: int, *, is_alive: bool) -> DeviceNow:
     phase = phase_of(one.outcome, one.state, is_alive=is_alive)
-    # The journal's last word is the last word; before it the events are newer.
+    # A final state in the journal counts; before that the events are newer.
     is_visible_to_caller = activity is not None and not phase.is_over and activity.phase is not Phase.QUEUED
     moves = activity if activity is not None and is_visible_to_caller else None
     is_done = phase is Phase.DONE

@@ -1,4 +1,4 @@
-"""Live state and the events of a run as server-sent events."""
+"""Server-sent event streams of the live state and of the events of a run."""
 
 from __future__ import annotations
 
@@ -18,21 +18,16 @@ from flashferry.service.run_visibility import Sites, is_visible
 from flashferry.store.service.database import moment
 
 EVERY_S = 1.0
-
 _LEAST_REST = 4.0
-
 """Reading takes at most a fifth of a processor: expensive snapshots are read less often."""
-
 LIFE_S = 300.0
-
 """Duration of a stream; clients reconnect and are authorised again."""
-
 TONIGHT = "tonight"
 
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A channel: its subject, limited to some sites."""
+    """Key of a channel: what it shows, and the sites that it is limited to."""
 
     sites: Sites
     name: str
@@ -40,7 +35,7 @@ class _Key:
 
 @dataclass(slots=True)
 class _Channel:
-    """Last state of a channel, encoded when needed."""
+    """Last board of a channel; it is encoded when first needed."""
 
     board: Board = field(default_factory=dict)
     number: int = 0
@@ -49,13 +44,13 @@ class _Channel:
     head: Mapping[str, object] = field(default_factory=dict)
 
     def turn(self, board: Board, head: Mapping[str, object]) -> None:
-        """Take the next state."""
+        """Store the next board."""
         self.number += 1
         self.news = sse("news", self.number, {**head, "tables": news(self.board, board)})
         self.board, self.head, self.whole = board, head, b""
 
     def since(self, number: int) -> bytes:
-        """Return what a client lacks that has the state of a number."""
+        """Return the events that bring a client from board `number` up to date."""
         if number == self.number:
             return b""
         if number == self.number - 1 and number > 0:
@@ -65,13 +60,9 @@ class _Channel:
 
 
 class Streams:
-    """All streams of a service. For one event loop.
+    """All live streams of a service, read at most every `every_s` seconds. For one event loop.
 
-    Args:
-        reader: Reads snapshots.
-        site_names: Display names of sites.
-        stopping: Set when the service ends.
-        every_s: Least seconds from one reading to the next.
+    `stopping` is set when the service ends.
     """
 
     def __init__(
@@ -92,13 +83,13 @@ class Streams:
 
     @property
     def listeners(self) -> int:
-        """Number of clients."""
+        """Return the number of connected clients."""
         return sum(count for key, count in self._requested.items() if key.name == TONIGHT)
 
     async def listen(self, sites: Sites, runs: tuple[str, ...] = (), *, life_s: float = LIFE_S) -> AsyncIterator[bytes]:
-        """Yield live state as server-sent events for `life_s` seconds, about once a second.
+        """Yield the live state as server-sent events for `life_s` seconds, about once a second.
 
-        `sites` are those that the client may see, None: all; `runs` those whose devices it wants.
+        `sites` are those that the client may see (None: all); `runs` adds the devices of these runs.
         """
         keys = [_Key(sites, TONIGHT), *(_Key(sites, run_id) for run_id in dict.fromkeys(runs))]
         self._requested.update(keys)
@@ -115,7 +106,7 @@ class Streams:
             self._leave(keys)
 
     def end(self) -> None:
-        """End all streams; called in their event loop once `stopping` is set."""
+        """End all streams; call it in their event loop after `stopping` is set."""
         self._turn.set()
 
     def _next_turn(self) -> asyncio.Event:
@@ -171,24 +162,21 @@ class Streams:
 
 
 STILL_HERE_S = 15.0
-
 """After so long without a line a comment is sent, so that proxies keep the stream."""
-
-_LOOK_S = 0.5
-
+_POLL_S = 0.5
 _AT_ONCE_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place in a file of events: mark of the file, empty for any, and offset of the next line."""
+    """Position in an event file: the file's identifier (empty: any) and the offset of the next line."""
 
     mark: str = ""
     offset: int = 0
 
     @classmethod
     def of(cls, event_id: str | None, offset: int) -> Place:
-        """Return the place after an event, or else at an offset; unknown event ids are ignored."""
+        """Return the position after an event id, else the given offset; an id that is not valid is ignored."""
         mark, _, number = (event_id or "").rpartition("-")
         if number.isascii() and number.isdigit() and len(number) < 18:
             return cls(mark=mark, offset=int(number))
@@ -208,7 +196,7 @@ async def tail(
     began_s = said_s = time.monotonic()
     yield b"retry: 1000\n\n"
     while (now_s := time.monotonic()) - began_s < life_s and not stopping.is_set():
-        # Looked at before the file is read: what a run writes last is there when it is over.
+        # Read the state before the file: the events of a run that is over are then complete.
         is_over, lines = await asyncio.to_thread(_read, reader, run_id, place)
         place = Place(mark=lines.mark or place.mark, offset=lines.end)
         if data := b"".join(_details(lines, sites)):
@@ -221,7 +209,7 @@ async def tail(
             if is_over:
                 yield f"event: end\ndata: {json.dumps({'run_id': run_id})}\n\n".encode()
                 return
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
 
 def _read(reader: SnapshotReader, run_id: str, place: Place) -> tuple[bool, Lines]:

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, from journal and tables, so that they outlive each run.
+"""Prometheus metrics of the service, from journal and tables, so that they outlive each run.
 
-A run has metrics of its own while it lives (`flashferry.monitor.metrics`); a subject that both have goes by one name.
+While a run lives it has metrics of its own (`flashferry.monitor.metrics`); what both report has the same name.
 """

@@ -1,11 +1,10 @@
 """Collection of metrics: a background task counts ended copies and checks the depot; a scrape only reads.
 
-A scrape is cheap: callers within seconds share an answer, and concurrent ones wait for it.
+Scrapes within a few seconds share one answer, and concurrent ones wait for it.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from flashferry.service.background import PeriodicTask, TaskState
 from flashferry.service.jobs.supervisor import depot_option
 from flashferry.service.service import Service
 from flashferry.store.reader import reading
-from flashferry.store.service.figures import COPIES, counted, keep_counted, table_figures
+from flashferry.store.service.figures import COPIES, counted, keep_counted
 from flashferry.store.tables import ended_copies, newest_copy
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ _AT_ONCE = 5000
 
 
 class Figures:
-    """The metrics of a service. Safe to use from all threads. `clock_s` is monotonic seconds."""
+    """The metrics of a service. Thread-safe. `clock_s` returns monotonic seconds."""
 
     def __init__(self, service: Service, *, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._service, self._clock_s = service, clock_s
@@ -43,29 +42,29 @@ class Figures:
 
     @property
     def background_tasks(self) -> tuple[PeriodicTask, ...]:
-        """The tasks that count, and that check the depot: one that hangs delays no count."""
+        """Return the tasks that count copies and check the depot; two, so that a hanging depot delays no count."""
         return (
             PeriodicTask(name="figures", every_s=COUNT_EVERY_S, run=lambda _: self.count()),
             PeriodicTask(name="depot", every_s=COUNT_EVERY_S, run=lambda _: self.check_depot()),
         )
 
     def count(self) -> None:
-        """Count the copies that ended since the last time.
+        """Count the copies that ended since the last call.
 
         Raises:
             ConfigInvalid: The journal cannot be read.
-            sqlite3.Error: The counts cannot be stored; they are counted again, none twice.
+            sqlite3.Error: The totals cannot be stored; the next call counts the same copies, none twice.
         """
         while self._count() and not self._service.stopping.is_set():
             pass
 
     def check_depot(self) -> None:
-        """Check the depot that jobs would use."""
+        """Check whether the depot that jobs would use answers."""
         found = find_depot(self._service.state, depot_option(self._service))
         self._depot = (self._clock_s(), found)
 
     def text(self, reader: SnapshotReader, background_tasks: Sequence[TaskState]) -> bytes:
-        """Return all metrics in Prometheus' format, at most some seconds old."""
+        """Return all metrics in Prometheus' text format, at most a few seconds old."""
         with self._answering:
             now_s = self._clock_s()
             if self._answer is None or not 0 <= now_s - self._answer[0] < FRESH_S:
@@ -73,34 +72,19 @@ class Figures:
             return self._answer[1]
 
     def _made(self, reader: SnapshotReader, background_tasks: Sequence[TaskState]) -> bytes:
-        # Here, for the client of Prometheus takes a tenth of a second to load, and most requests are for none of it.
-        from flashferry.service.metrics import exposition
-        from flashferry.service.metrics.exposition import Sheet
+        # Late: prometheus_client takes 0.1 s to import, and only scrapes need it.
+        from flashferry.service.metrics.scrape import answer
 
-        sheet = Sheet()
-        exposition.put_snapshot(sheet, reader.read())
-        exposition.put_counted(sheet, self._known())
-        try:
-            with self._service.database.reading() as database:
-                exposition.put_tables(sheet, table_figures(database))
-        except sqlite3.Error:
-            sheet.put("journal_readable", 0)
-        exposition.put_disks(sheet, {"state": self._service.state, "images": self._service.images})
-        exposition.put_tasks(sheet, background_tasks)
-        exposition.put_depot(sheet, self._depot_now())
-        exposition.put_nights(sheet, self._service.state)
-        exposition.put_backup(sheet, self._service.settings.metrics.backups)
-        exposition.put_build(sheet)
-        return sheet.text()
+        return answer(self._service, reader.read(), self._known(), background_tasks, self._depot_now())
 
     def _depot_now(self) -> DepotFound | None:
-        """Return the depot's last state; one that has not answered since is not up."""
+        """Return the depot's last state; a depot that did not answer the last check is down."""
         if self._depot is None or self._clock_s() - self._depot[0] > _DEPOT_OLD_S:
             return None
         return self._depot[1]
 
     def _count(self) -> bool:
-        """Count some transfers and store the totals; return whether there may be more."""
+        """Count a batch of copies and store the totals; return whether there may be more."""
         with self._counting:
             found = self._read()
             with reading(self._service.state) as journal:
@@ -119,7 +103,7 @@ class Figures:
             return len(ended) == _AT_ONCE
 
     def _known(self) -> Counted:
-        """Return the last counts; they are not changed while they are read."""
+        """Return the last totals, which do not change while they are read."""
         known = self._counted
         if known is None:
             with self._counting:
@@ -127,7 +111,8 @@ class Figures:
         return known
 
     def _read(self) -> Counted:
-        """Return the stored counts; empty if damaged: then everything is counted again."""
+        """Return the stored totals; empty if they are damaged, so that all copies are counted again."""
+        # Late: the metric names come with the transports, which would slow the service's start.
         from flashferry.service.metrics.counting import Counted, counted_of
 
         with self._service.database.reading() as database:

@@ -1,4 +1,4 @@
-"""The service's metrics by name, and totals of ended copies, which only grow."""
+"""Names of the service's metrics, and counters of ended copies."""
 
 from __future__ import annotations
 
@@ -20,11 +20,8 @@ from flashferry.store.tables import EndedCopy
 from inventory.transport_policy import NAMES
 
 MOST_NAMED = 50
-
 """Unrestored devices with a series each; the gauge beside it counts all."""
-
 COPY_RATE_BUCKETS = (31_250, 62_500, 125_000, 250_000, 625_000, 1_250_000, 2_500_000, 6_250_000, 12_500_000, 62_500_000)
-
 """A quarter of 1 Mbit/s, a half, 1, 2, 5, 10, 20, 50, 100, 500."""
 
 
@@ -60,7 +57,7 @@ OF_RUNS = (
 
 OF_COPIES = (
     TRANSFERS,
-    # The journal knows whether a copy was tuned; the events that a run counts do not say it.
+    # Only the journal says whether a copy was tuned; events do not.
     TRANSPORT_TRANSFERS.split_by("tuned"),
     _counter("copied_bytes", "bytes acknowledged of copies that ended, failed ones too", "site", "transport"),
     COPY_SECONDS,
@@ -104,9 +101,7 @@ OF_HOST = (
 )
 
 METRICS = {one.name: one for one in (*OF_RUNS, *OF_COPIES, *OF_TABLES, *OF_HOST)}
-
 """All, by name; besides those of the process, as Prometheus' client has them (`process_start_time_seconds`, ...)."""
-
 DELIVERED = "delivered"
 
 
@@ -118,27 +113,26 @@ class Spread:
     total: float = 0.0
 
     def add(self, value: float, buckets: tuple[float, ...]) -> None:
-        """Add a value; a bucket holds values up to its bound."""
+        """Add a value; a bucket includes its upper bound."""
         self.counts[bisect_left(buckets, value)] += 1
         self.total += value
 
 
 @dataclass(slots=True)
 class Copies:
-    """Number and acknowledged bytes of copies of a site that ended alike."""
+    """Number and acknowledged bytes of a site's copies with the same result."""
 
     number: int = 0
     acked_bytes: int = 0
 
 
 Alike = tuple[str, str, bool, str, str]
-
 """Site, transport, whether tuned, outcome, verdict."""
 
 
 @dataclass(slots=True)
 class Counted:
-    """The totals.
+    """Totals of ended copies.
 
     Attributes:
         rates: Rates of delivered copies, bytes per second, by site and transport.
@@ -151,10 +145,10 @@ class Counted:
     durations: dict[str, Spread] = field(default_factory=dict)
 
     def take(self, ended: Iterable[EndedCopy]) -> None:
-        """Count copies that ended."""
+        """Add ended copies to the totals."""
         for one in ended:
             self.last = one.number
-            # Names of transports come from the file; a label has only those that there are.
+            # Transport names come from a stored file; accept only known ones as labels.
             transport = one.transport if one.transport in NAMES else "other"
             outcome = DELIVERED if one.outcome == DELIVERED else "failed"
             alike = (one.site, transport, bool(one.tuned), outcome, one.verdict)
@@ -168,11 +162,11 @@ class Counted:
                 durations.add(one.duration_s, COPY_SECONDS_BUCKETS)
 
     def begin_anew(self) -> None:
-        """Count from the first transfer on: the journal was replaced. Totals stay."""
+        """Restart at the first transfer, because the journal was replaced; totals stay."""
         self.last = 0
 
     def as_text(self) -> str:
-        """Return it as it is stored."""
+        """Return the totals as JSON for the table."""
         return msgspec.json.encode(
             _Kept(
                 last=self.last,
@@ -184,7 +178,7 @@ class Counted:
 
 
 class _Kept(msgspec.Struct):
-    """The totals as JSON."""
+    """JSON form of the totals."""
 
     last: int
     copies: list[tuple[str, str, bool, str, str, int, int]]
@@ -193,7 +187,7 @@ class _Kept(msgspec.Struct):
 
 
 def counted_of(text: str) -> Counted:
-    """Return stored totals. Raises `ValueError` if they are damaged, or of another release."""
+    """Parse stored totals. Raises `ValueError` if they are damaged or of another release."""
     try:
         kept = msgspec.json.decode(text, type=_Kept)
     except msgspec.DecodeError as error:

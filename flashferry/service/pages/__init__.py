@@ -1,1 +1,1 @@
-"""The service for people: pages that work without a script. Each file is one subject."""
+"""HTML pages of the service, which work without a script. One file per subject."""

@@ -1,4 +1,4 @@
-"""Users and their tokens, for admins."""
+"""Pages for admins: users and their tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PEOPLE = "/admin/people"
 
 @view_page(router, "/admin", "admin.html")
 def admin(service: TheService) -> object:
-    """Return users, and active tokens."""
+    """Return the users and all active tokens."""
     with service.database.reading() as database:
         tokens = [token_json(service, row) for row in all_tokens(database)]
     return {
@@ -68,7 +68,7 @@ def person(name: str, service: TheService) -> object:
 
 @router.post("/admin/people/{name}/grants")
 def set_grants(name: str, service: TheService, actor: TheActor, grants: FormName = "") -> Response:
-    """Give a user these roles and no others."""
+    """Replace the roles of a user."""
     accounts.set_grants(service, actor, name, _grants(grants))
     return _back(name)
 
@@ -77,7 +77,7 @@ def set_grants(name: str, service: TheService, actor: TheActor, grants: FormName
 def set_password(
     name: str, service: TheService, actor: TheActor, password_login: ThePasswordLogin, password: FormPassword
 ) -> Response:
-    """Set another password."""
+    """Set the password of a user."""
     accounts.set_password(service, actor, name, password, password_login.passwords)
     return _back(name)
 

@@ -1,4 +1,4 @@
-"""Style sheet, scripts and icon of all pages, each addressed by its contents, so that browsers cache it."""
+"""Style sheet, scripts and icon of the pages. Each path contains a hash of the file, so that browsers can cache it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from flashferry.reports.graphs import GRAPH_STYLE
 from flashferry.service.errors import NotFound
 
 router = APIRouter()
-
 _FOLDER = "templates.service"
 _KINDS = {
     "icon.svg": "image/svg+xml",
@@ -31,7 +30,7 @@ _ASK_AGAIN = "no-cache"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
-    """A file of the pages; `mark` is the start of its SHA-256."""
+    """A static file; `mark` is the start of its SHA-256."""
 
     body: bytes
     media_type: str
@@ -39,13 +38,13 @@ class Asset:
 
 
 def asset(name: str) -> str:
-    """Return the path of a file of the pages; it changes with its contents. Raises `KeyError`."""
+    """Return the path of a static file, which changes with its content. Raises `KeyError`."""
     return f"/assets/{name}?v={_asset(name).mark}"
 
 
 @router.get("/assets/{name}", include_in_schema=False)
 def answer(name: str, request: Request) -> Response:
-    """Answer with a file of the pages."""
+    """Return a static file, or 304."""
     if name not in _KINDS:
         raise NotFound(f"there is no file {name!r} of the pages", hint="Load the page anew")
     found = _asset(name)

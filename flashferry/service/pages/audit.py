@@ -1,4 +1,4 @@
-"""The audit for people: filtered, the newest first; exported; verified."""
+"""Audit pages: list with filter, export, verification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from flashferry.service.pages.frame import view_page
 from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries, last
 
 router = APIRouter()
-
 MOST = 100
 _TONES = {"asked": "", "done": "", "refused": "warn", "failed": "bad"}
 _Text = Annotated[str, Query(max_length=200)]
@@ -30,7 +29,7 @@ def asked(
     object_: Annotated[str, Query(alias="object", max_length=200)] = "",
     outcome: _Text = "",
 ) -> dict[str, str]:
-    """Return the filter as it was typed."""
+    """Return the filter as the user typed it."""
     given = {"since": since, "until": until, "actor": actor, "action": action, "object": object_, "outcome": outcome}
     return {name: value.strip() for name, value in given.items()}
 
@@ -38,10 +37,10 @@ def asked(
 RequestAuth = Annotated[dict[str, str], Depends(asked)]
 
 
-# Before the page itself would be no matter; beside it, for it looks at every entry.
+# A page of its own, because it reads every entry.
 @view_page(router, "/audit/verify", "audit_verify.html")
 def verified(service: TheService) -> object:
-    """Verify every entry."""
+    """Verify all entries."""
     with service.database.reading() as database:
         found = verify(database)
     return {
@@ -54,7 +53,7 @@ def verified(service: TheService) -> object:
 
 @view_page(router, "/audit", "audit.html")
 def audit(service: TheService, asked: RequestAuth, before: Annotated[int | None, Query(ge=1)] = None) -> object:
-    """Return a page of entries, the newest first."""
+    """Return a page of entries, newest first."""
     requested, trouble = _requested(asked)
     with service.database.reading() as database:
         found = list(entries(database, matching=requested, before_seq=before, is_newest_first=True, most=MOST + 1))
@@ -73,7 +72,7 @@ def audit(service: TheService, asked: RequestAuth, before: Annotated[int | None,
 
 
 def _requested(asked: dict[str, str]) -> tuple[AuditFilter, str]:
-    """Return the filter; if it is not valid, all entries, and why."""
+    """Return the filter and an empty text; or, if it is not valid, a filter that matches all and the reason."""
     values = {"object_" if name == "object" else name: value for name, value in asked.items()}
     try:
         return audit_filter(**values), ""
@@ -91,7 +90,7 @@ def _details(chained: ChainedEntry) -> dict[str, object]:
 
 
 def _lines(text: str) -> list[str]:
-    """Return JSON as people read it, a value a line."""
+    """Return JSON text as lines, one value each."""
     if not text:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Devices of the inventory and of all runs, one with its history, and what can be done with them."""
+"""Device pages: list, device with history, and actions on devices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from flashferry.store.history import History
 from flashferry.store.service.jobs import Job
 
 router = APIRouter(include_in_schema=False)
-
 _ALL, _ATTENTION, _NOT_RESTORED = "all", "needs attention", "not restored"
 _STATES = (_ALL, NEVER_CHECKED, _ATTENTION, _NOT_RESTORED)
 Words = Annotated[str, Query(max_length=200)]
@@ -57,7 +56,7 @@ def devices(
     sort: Words = "",
     page: Page = 1,
 ) -> object:
-    """Return a page of the devices, each with what is known of it, and what the caller may do with them."""
+    """Return a page of the device list, and the actions that the caller can take."""
     found = listed_devices(service, actor)
     chosen = [one for one in found.devices if _is_chosen(one, q, site, state)]
     given = {"q": q, "site": site, "state": "" if state == _ALL else state}
@@ -90,7 +89,7 @@ def act_on_devices(
     state: Words = _ALL,
     chosen: Annotated[dict[str, object], Depends(chosen_by_form(WITH_THE_PLAN))],
 ) -> RedirectResponse:
-    """Check, test, plan or recover the named devices, or every one that the filter of the page shows."""
+    """Check, test, plan or recover the chosen devices, or with `every` all that match the page's filter."""
     seen = listed_devices(service, actor).devices
     picked = [one for one in seen if _is_chosen(one, q, site, state)] if every else named(seen, hosts)
     return _led(act(service, actor, what, picked, image=image, reason=reason, chosen=chosen))
@@ -98,7 +97,7 @@ def act_on_devices(
 
 @view_page(router, "/devices/{name:path}", "device.html")
 def device(name: str, service: TheService, actor: TheActor) -> object:
-    """Return a device: what is known of it, its copies over time, its runs, and what the caller may do with it."""
+    """Return a device: latest findings, copies over time, runs, and the actions that the caller can take."""
     (mine,) = named(listed_devices(service, actor).devices, [name])
     sites = sites_of(actor)
     had = [one for one in device_runs(service.state, name) if is_visible(one.site, sites)]
@@ -134,7 +133,7 @@ def act_on_device(
 
 
 def _offered(service: TheService, actor: TheActor) -> dict[str, object]:
-    """Return what the forms of actions offer; the routes check roles again."""
+    """Return the choices of the action forms; the routes check the roles again."""
     return {
         "may_act": actor.has({Role.OPERATOR}),
         "images": usable_images(service),
@@ -144,7 +143,7 @@ def _offered(service: TheService, actor: TheActor) -> dict[str, object]:
 
 
 def _led(jobs: Sequence[Job]) -> RedirectResponse:
-    """Lead to the job that was requested, or to all of them."""
+    """Redirect to the requested job, or to the list if there are several."""
     path = link("/jobs", jobs[0].job_id) if len(jobs) == 1 else "/jobs"
     return RedirectResponse(path, HTTPStatus.SEE_OTHER.value)
 

@@ -1,4 +1,4 @@
-"""A refused form shown again: the sentence inside the form, the input kept. Pure."""
+"""Rendering of pages; a refused form is shown again with its input and the error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ from flashferry.service.principal import Actor, Via
 from flashferry.service.site_centre import has_centre
 
 _UNFILLED = frozenset({"hidden", "password", "file", "submit"})
-
 """Inputs that are never filled again: secrets, files, and the form's token."""
 
 
@@ -52,7 +51,7 @@ class _Field:
 
 @dataclass(slots=True)
 class _Form:
-    """A form: where its content begins, where it is sent, its fields, and the closed details around it."""
+    """A form: position of its content, paths that it is sent to, fields, and closed `details` elements around it."""
 
     begin: int
     actions: set[str]
@@ -61,7 +60,7 @@ class _Form:
 
 
 class _Forms(HTMLParser):
-    """Collects the forms of a page."""
+    """HTML parser that collects the forms of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -77,7 +76,7 @@ class _Forms(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note a form, one of its fields, or a details element that hides it."""
+        """Record a form, a field, or a `details` element."""
         line, column = self.getpos()
         at, text, given = self._lines[line - 1] + column, self.get_starttag_text() or "", dict(attrs)
         if tag == "details":
@@ -102,12 +101,12 @@ class _Forms(HTMLParser):
             self._open.fields.append(_Field(given["name"] or "", at, text, given))
 
     def handle_data(self, data: str) -> None:
-        """Take the text of an option, which is its value where it has no other."""
+        """Record the text of an option, which is its value if it has no `value` attribute."""
         if self._option is not None:
             self._option.text += data
 
     def handle_endtag(self, tag: str) -> None:
-        """Note the end of an element."""
+        """Record the end of an element."""
         if tag == "option":
             self._option = None
         elif tag == "form":
@@ -117,13 +116,9 @@ class _Forms(HTMLParser):
 
 
 def with_refusal(html: str, action: str, given: Mapping[str, Sequence[str]], refusal: str) -> str:
-    """Return a page with a refusal in the form that was sent to a path, and the form filled in as it was sent.
+    """Return a page with an error (HTML) inside the form that was sent to `action`, filled in with the values sent.
 
-    Args:
-        html: The page.
-        action: The path that the form was sent to; without such a form the refusal stands at the top of the page.
-        given: The values that were sent, by name of the field.
-        refusal: The refusal, as HTML.
+    Without such a form the error is at the top of the page.
     """
     form = next((one for one in _Forms(html).forms if action in {path.partition("?")[0] for path in one.actions}), None)
     if form is None:
@@ -161,9 +156,7 @@ def _tag(name: str, attrs: Mapping[str, str | None]) -> str:
 
 
 Given = ParamSpec("Given")
-
 _FOLDER = "templates.service"
-
 _ASKED = "request_of_the_page"
 
 _HEADINGS = {
@@ -172,7 +165,6 @@ _HEADINGS = {
     HTTPStatus.INTERNAL_SERVER_ERROR: "Unexpected error",
     HTTPStatus.SERVICE_UNAVAILABLE: "Not available now",
 }
-
 """Headings of error pages; "Not done" for all others."""
 
 NAVIGATION = (
@@ -188,13 +180,12 @@ NAVIGATION = (
     ("Audit", "/audit"),
     ("Admin", "/admin"),
 )
-
 """In this order; pages without a route, or that the caller may not open, are left out, as is Sites without a centre."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A page in the navigation; `is_here` if the shown page is it, or below it."""
+    """A link of the navigation; `is_here` if the current page is it or below it."""
 
     title: str
     path: str
@@ -202,13 +193,11 @@ class Place:
 
 
 def page(request: Request, template: str, view: object, *, status: HTTPStatus = HTTPStatus.OK) -> HTMLResponse:
-    """Return a page of a template in `templates/service` that extends `base.html`.
+    """Render a template of `templates/service` that extends `base.html`.
 
-    The template has `view`, `parts` (macros of `parts.html`), `csrf` (value of the hidden field of forms), `who`,
-    `actor`
-    (None without a sign-in), `may(method, path)` (whether the caller may call a route anywhere), `link(path, *names)`
-    (a
-    path with quoted names), and the words for figures of reports.
+    Template variables: `view`, `parts` (macros of `parts.html`), `csrf` (value of the hidden form field), `who`,
+    `actor` (None without a sign-in), `may(method, path)` (whether the caller can call a route at any site), `link(path,
+    *names)` (path with quoted names), and the functions that format figures of reports.
     """
     actor = _actor(request)
     text = (
@@ -231,14 +220,14 @@ def page(request: Request, template: str, view: object, *, status: HTTPStatus = 
 def view_page(
     router: APIRouter, path: str, template: str
 ) -> Callable[[Callable[Given, object]], Callable[Given, object]]:
-    """Return a decorator that adds a page for a function that returns its view.
+    """Return a decorator that makes a page of a function, which returns its template's `view`.
 
-    The route needs its row in the table of access. The function takes what routes of FastAPI take.
+    The function takes the same parameters as a FastAPI route; the page needs a row in the access table.
     """
 
     def add(view: Callable[Given, object]) -> Callable[Given, object]:
         taken = signature(view)
-        # FastAPI hands a request to one parameter alone.
+        # FastAPI passes the request to one parameter only.
         asks = next((name for name, one in taken.parameters.items() if one.annotation in (Request, "Request")), None)
 
         @wraps(view)
@@ -275,9 +264,9 @@ def _problem(request: Request, error: ServiceError, status: HTTPStatus) -> Respo
 
 
 async def _form_again(request: Request, error: ServiceError) -> str | None:
-    """Return the page of a refused form, read again for its sender; None if it has none.
+    """Return the page of a refused form, rendered again; None if the form has no page.
 
-    Only for requests that passed the guard: a request that another site started must not fill a form.
+    Only for requests that passed the guard: a request from another site must not fill in a form.
     """
     route = request.scope["route"]
     path = _page_of(route.path, request.path_params)
@@ -296,7 +285,7 @@ async def _form_again(request: Request, error: ServiceError) -> str | None:
 
 
 def _page_of(route: str, names: Mapping[str, object]) -> str | None:
-    """Return the nearest page above a route, or at it: `/plans/make` belongs to `/plans`."""
+    """Return the nearest page at or above a route: `/plans/make` belongs to `/plans`."""
     while route:
         if ("GET", route) in ROUTES:
             filled = (
@@ -309,7 +298,7 @@ def _page_of(route: str, names: Mapping[str, object]) -> str | None:
 
 
 async def _rendered(request: Request, path: str) -> str | None:
-    """Return the HTML of another page for the same browser and query, or None if it does not answer with one."""
+    """Return the HTML of another page for the same browser and query; None if the answer is no page."""
     scope = {key: value for key, value in request.scope.items() if key not in {"route", "endpoint", "path_params"}}
     headers = [(name, value) for name, value in scope["headers"] if not name.startswith(b"content-")]
     scope |= {"method": "GET", "path": unquote(path), "raw_path": path.encode(), "state": {}}
@@ -331,12 +320,12 @@ async def _rendered(request: Request, path: str) -> str | None:
 
 
 def link(path: str, *names: str) -> str:
-    """Return a path with names after it, each quoted whole."""
+    """Return a path with names appended, each percent-encoded."""
     return "/".join((path, *(quote(name, safe="") for name in names)))
 
 
 def _identify_for_navigation(request: Request) -> None:
-    """Note who asks for a page that does not exist, so that the navigation stays."""
+    """Identify the caller on a page that does not exist, so that its navigation is shown."""
     service = service_of(request)
     with suppress(ServiceError, sqlite3.Error):
         identity = identify(service, replace(auth_of(request, service), is_watch=True))
@@ -382,5 +371,5 @@ def _templates() -> Environment:
 
 
 def _printed(value: object) -> object:
-    """Return what a template prints: secrets masked, control characters visible."""
+    """Return a value fit to be printed by a template: secrets masked, control characters visible."""
     return sanitize(value) if type(value) is str else value

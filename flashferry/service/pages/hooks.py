@@ -1,4 +1,4 @@
-"""Hooks for admins: targets, kinds, given-up notices; and the service's health."""
+"""Pages for admins: hooks and the service's health."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.health import checks_of
 from flashferry.service.api.hooks import list_hooks, notices_json
 from flashferry.service.background import BackgroundTasks, TaskState
 from flashferry.service.hooks import managing
 from flashferry.service.hooks.managing import CHOICES, HookForm, HookSpec, hook_json
 from flashferry.service.pages.frame import link, view_page
+from flashferry.service.readiness import checks_of
 from flashferry.service.texts import FormName, FormNames
 from flashferry.store.service.database import moment
 
 router = APIRouter(include_in_schema=False)
-
 _HOOKS = "/admin/hooks"
 
 
@@ -92,14 +91,14 @@ def change(service: TheService, actor: TheActor, hook_id: str, spec: TheSpec) ->
 
 @router.post(f"{_HOOKS}/{{hook_id}}/test")
 async def test(service: TheService, actor: TheActor, hook_id: str) -> Response:
-    """Send a test notice; the receiver's answer is in the audit and shown."""
+    """Send a test notice; its result is in the audit and on the page."""
     await service.outbound.run(managing.TRIAL, partial(managing.test_hook, service, actor, hook_id))
     return _back(hook_id)
 
 
 @router.post(f"{_HOOKS}/{{hook_id}}/again")
 def again(service: TheService, actor: TheActor, hook_id: str) -> Response:
-    """Retry what was given up."""
+    """Retry the notices that were given up."""
     managing.send_again(service, actor, hook_id)
     return _back(hook_id)
 
@@ -127,12 +126,12 @@ def remove(service: TheService, actor: TheActor, hook_id: str) -> Response:
 
 @view_page(router, "/admin/health", "health.html")
 def health(request: Request, service: TheService) -> object:
-    """Return the service's health: what `/readyz` checks, and why a background task failed."""
+    """Return the readiness checks and the state of each background task, with reasons."""
     background_tasks = request.app.state.background_tasks
     disk = shutil.disk_usage(service.state)
     return {
         "version": version("flashferry"),
-        "now": moment(service.now()),
+        "now": service.moment(),
         "checks": checks_of(service),
         "tasks": [_task_row(state) for state in background_tasks.states()]
         if isinstance(background_tasks, BackgroundTasks)
@@ -145,8 +144,8 @@ def _task_row(state: TaskState) -> dict[str, object]:
     return {
         "name": state.name,
         "is_good": state.is_good,
-        "passes": state.looks,
-        "ended_at": moment(state.looked_at) if state.looked_at is not None else None,
+        "passes": state.passes,
+        "ended_at": moment(state.last_pass_at) if state.last_pass_at is not None else None,
         "failures": state.failures,
         "is_stuck": state.is_stuck,
         "sentence": state.sentence,

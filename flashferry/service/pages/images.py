@@ -1,6 +1,6 @@
-"""Images for people: the list, golden images, uploads by form.
+"""Image pages: list, golden images, uploads by form.
 
-The form works without a script, in one go; with the page's script it is sent by the API and resumed after a break.
+Without a script, the form uploads an image in one request; with the page's script, the API does and can resume.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.core.codec import to_json
 from flashferry.core.json_access import parsed
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.images import receive_published
 from flashferry.service.api.limits import FormPieces
 from flashferry.service.device_list import listed_devices
 from flashferry.service.errors import BadForm, Conflict, ServiceError
 from flashferry.service.images import golden, lifecycle, upload
 from flashferry.service.images.lifecycle import image_details_json, image_json, left_out
+from flashferry.service.images.receive import receive_published
 from flashferry.service.images.upload import NewImage
 from flashferry.service.images.upload_sessions import UploadSession
 from flashferry.service.pages.frame import link, view_page
@@ -35,7 +35,6 @@ from flashferry.store.service.images import ImageState, StoredImage, golden_imag
 from flashferry.store.service.images import images as stored_images
 
 router = APIRouter(include_in_schema=False)
-
 _PATH = "/images"
 _TONES = {
     ImageState.UPLOADING: "",
@@ -75,7 +74,7 @@ def images(service: TheService, actor: TheActor) -> object:
 
 @router.post(_PATH)
 async def send(request: Request, service: TheService, actor: TheActor) -> Response:
-    """Take an image by a form, in one go; an incomplete one is abandoned."""
+    """Receive an image from a form in one request; an incomplete one is deleted."""
     pieces, turn = FormPieces(request.headers.get("content-type", "")), None
     bound = int(length) if (length := request.headers.get("content-length", "")).isdigit() else 0
     gathered = bytearray()
@@ -104,7 +103,7 @@ async def send(request: Request, service: TheService, actor: TheActor) -> Respon
 
 @view_page(router, f"{_PATH}/{{name}}", "image.html")
 def image(service: TheService, actor: TheActor, name: str) -> object:
-    """Return an image, and what the caller may do with it."""
+    """Return an image, and the actions that the caller can take."""
     with service.database.reading() as database:
         found = upload.found(database, name)
         details = image_details_json(service, database, found)
@@ -128,7 +127,7 @@ def choose(service: TheService, actor: TheActor, model: FormName, image: FormNam
 
 @router.post(f"{_PATH}/published")
 async def import_published(request: Request, service: TheService, actor: TheActor) -> Response:
-    """Import the vendor's file of published hashes, sent by a form."""
+    """Import the vendor's file of published hashes from a form."""
     await receive_published(service, actor, _file_of(request))
     return RedirectResponse(f"{_PATH}#published", HTTPStatus.SEE_OTHER)
 
@@ -142,13 +141,13 @@ def unchoose(service: TheService, actor: TheActor, model: FormName, site: FormNa
 
 @router.post(f"{_PATH}/{{name}}/verify")
 def verify(service: TheService, actor: TheActor, name: str, sha512: FormName = "") -> Response:
-    """Compare an image with published digests, and with a pasted one."""
+    """Compare an image with published digests, and with a pasted one if given."""
     return _back(lifecycle.verify(service, actor, name, sha512).name)
 
 
 @router.post(f"{_PATH}/{{name}}/vouch")
 def approve_unpublished(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
-    """Approve an image that was not published."""
+    """Approve an image that the vendor did not publish."""
     return _back(lifecycle.approve_unpublished(service, actor, name, reason).name)
 
 
@@ -161,12 +160,12 @@ def remove(service: TheService, actor: TheActor, name: str, reason: FormProse = 
 
 @router.post(f"{_PATH}/{{name}}/restore")
 def restore(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
-    """Restore an image."""
+    """Restore a removed image."""
     return _back(lifecycle.bring_back(service, actor, name, reason).name)
 
 
 async def _file_of(request: Request) -> AsyncIterator[bytes]:
-    """Yield the file of a form as it arrives."""
+    """Yield the file in a form as it arrives."""
     pieces, has_any = FormPieces(request.headers.get("content-type", "")), False
     async for piece in request.stream():
         if found := pieces.feed(piece):
@@ -180,7 +179,7 @@ async def _file_of(request: Request) -> AsyncIterator[bytes]:
 
 
 def _last_published(database: sqlite3.Connection) -> dict[str, object] | None:
-    """Return when the vendor's file was last imported, by whom, and its size; None if never."""
+    """Return time, user and size of the last import of published hashes; None: never."""
     found = newest_of(database, "published.taken")
     if found is None or found.entry.outcome != "done":
         return None
@@ -189,7 +188,7 @@ def _last_published(database: sqlite3.Connection) -> dict[str, object] | None:
 
 
 def _started(service: Service, actor: Actor, pieces: FormPieces, bound: int) -> UploadSession:
-    """Start an upload of unknown size: at most that of the form."""
+    """Start an upload of unknown size, at most that of the whole request."""
     name = pieces.file_name or ""
     new = NewImage(name=name, size_bytes=bound, sha512=pieces.fields.get("sha512", ""))
     _, is_new = upload.announce_image(service, actor, new)

@@ -1,4 +1,4 @@
-"""Jobs: the list, and one with its state, what it found, its errors and its file."""
+"""Job pages: list, and job with state, result, errors and output file."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from fastapi import APIRouter, Query
 from starlette.responses import RedirectResponse
 
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.jobs.create import latest_seen, seen_job
 from flashferry.service.jobs.results import MOST_RESULT_BYTES, device_results, error_of, job_output
 from flashferry.service.jobs.steering import cancel, may_cancel
 from flashferry.service.listing import listing
 from flashferry.service.pages.frame import link, view_page
+from flashferry.service.run_visibility import latest_seen, seen_job
 from flashferry.service.texts import FormProse
 from flashferry.store.service.jobs import Job, JobKind, JobState, jobs_after
 
 router = APIRouter(include_in_schema=False)
-
 PAGE_JOBS = 50
 """Jobs on a page of the list."""
 _TITLES = {
@@ -38,7 +37,7 @@ Before = Annotated[str, Query(max_length=40)]
 
 @view_page(router, "/jobs", "jobs.html")
 def jobs(service: TheService, actor: TheActor, before: Before = "") -> object:
-    """Return the jobs that the caller may see, the newest first."""
+    """Return the jobs that the caller may see, newest first."""
     with service.database.reading() as database:
         seen, older = latest_seen(database, actor, PAGE_JOBS, before or None)
     return {
@@ -51,7 +50,7 @@ def jobs(service: TheService, actor: TheActor, before: Before = "") -> object:
 
 @view_page(router, "/jobs/{job_id}", "job.html")
 def job(service: TheService, actor: TheActor, job_id: str, page: Page = 1) -> object:
-    """Return a job: its state, and once it has ended what its verb printed and reported."""
+    """Return a job: its state and, once ended, its output."""
     with service.database.reading() as database:
         whole = seen_job(database, actor, job_id)
         after = [one.job_id for one in jobs_after(database, job_id)]
@@ -97,7 +96,7 @@ def job_row(job: Job, actor: TheActor) -> dict[str, object]:
 
 
 def _tone(job: Job) -> str:
-    """Return the tone of a job's state: bad for one that died, warn for an exit code that is not 0."""
+    """Return the tone of a job's state: `bad` if it died, `warn` for an exit code other than 0."""
     if job.state is JobState.DEAD:
         return "bad"
     if job.is_open:

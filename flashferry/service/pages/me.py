@@ -1,4 +1,4 @@
-"""The caller's own page: roles, tokens, password, sessions."""
+"""Page of the signed-in user: roles, tokens, password, sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.api.depends import TheActor, TheIdentity, ThePasswordLogin, TheService
 from flashferry.service.api.people import person_json
 from flashferry.service.api.sign_in import change_own_password, me_json, token_json
-from flashferry.service.auditing import note
 from flashferry.service.pages.frame import page, view_page
 from flashferry.service.people.accounts import demand_person, make_token, take_back
 from flashferry.service.people.identity import Identity
@@ -20,7 +19,6 @@ from flashferry.service.people.provisioning import grant_of
 from flashferry.service.principal import Role
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword, FormProse
-from flashferry.store.service.database import moment
 from flashferry.store.service.people import end_sessions_of, sessions_of, tokens_of
 
 router = APIRouter(include_in_schema=False)
@@ -29,7 +27,7 @@ _BACK = "/me"
 
 @view_page(router, "/me", "me.html")
 def me(service: TheService, identity: TheIdentity) -> object:
-    """Return the caller's page."""
+    """Return the caller's roles, tokens and sessions."""
     return _view(service, identity)
 
 
@@ -42,10 +40,10 @@ def new_token(
     days: Annotated[float, Form()] = 90,
     limits: FormProse = "",
 ) -> Response:
-    """Create a token and show it, this once."""
+    """Create a token and show its secret, only on this page."""
     grants = [grant_of(word) for word in limits.replace(",", " ").split()] or None
     made = make_token(service, identity.actor, name=name, days=days, limits=grants)
-    # Ours, of letters that mean nothing to a browser; as a known secret it would be masked on the page.
+    # Our own token contains no HTML; `page` would mask it as a known secret.
     view = {**_view(service, identity), "shown_once": Markup(made.text), "shown_name": made.row.name}  # noqa: S704
     return page(request, "me.html", view, status=HTTPStatus.CREATED)
 
@@ -77,7 +75,7 @@ def end_others(service: TheService, identity: TheIdentity) -> Response:
     name = identity.actor.name
     with service.database.writing() as database:
         ended = end_sessions_of(database, name, but=identity.session)
-        note(service, database, identity.actor, "sessions.ended", f"user:{name}", after={"sessions": ended})
+        service.note(database, identity.actor, "sessions.ended", f"user:{name}", after={"sessions": ended})
     return RedirectResponse(_BACK, HTTPStatus.SEE_OTHER)
 
 
@@ -92,7 +90,7 @@ def _view(service: Service, identity: Identity) -> dict[str, object]:
                 "address": row.address,
                 "is_this": row.hash == identity.session,
             }
-            for row in sessions_of(database, name, at=moment(service.now()))
+            for row in sessions_of(database, name, at=service.moment())
         ]
     details = {key: value for key, value in me_json(identity).items() if key != "csrf"}
     return {

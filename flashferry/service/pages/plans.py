@@ -1,4 +1,4 @@
-"""Plans for people: the list, one with all that can be done with it, and the differences between two."""
+"""Plan pages: list, plan with all actions, and differences between two plans."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
+from flashferry.service.entered_text import sites_text
 from flashferry.service.images.verification import usable_images
 from flashferry.service.known_names import operated_sites
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.jobs import job_row
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb, approve_wave
-from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in, sites_text
+from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in
 from flashferry.service.plans.obstacles import obstacles
 from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_plan
 from flashferry.service.plans.serializers import plan_json
@@ -29,14 +30,16 @@ from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans
 
 router = APIRouter(include_in_schema=False)
-
 _PATH = "/plans"
 _TONES = {PlanState.DRAFT: "warn", PlanState.APPROVED: "good", PlanState.DENIED: "bad", PlanState.WITHDRAWN: ""}
 
 
 @view_page(router, _PATH, "plans.html")
 def plans(service: TheService, actor: TheActor, title: str = "", state: str = "", unfinished: str = "") -> object:
-    """Return the visible plans, the newest first, filtered by title and state; a new one may be for a run's rest."""
+    """Return the visible plans, newest first, filtered by title and state.
+
+    `unfinished` is a run whose remaining devices the form for a new plan selects.
+    """
     with service.database.reading() as database:
         seen = [one for one in stored_plans(database, title=title or None) if actor.may(ANY_ROLE, one.sites)]
         rows = [
@@ -65,7 +68,7 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
 
 @router.post(_PATH)
 def offer_file(service: TheService, actor: TheActor, file: UploadFile, title: FormName = "") -> Response:
-    """Store a plan's file as a draft."""
+    """Store an uploaded plan file as a draft."""
     stored, _ = offer(service, actor, file.file.read(MOST_BYTES + 1), title)
     return _back(stored.digest)
 
@@ -83,7 +86,7 @@ def make(
     golden: Annotated[bool, Form()] = False,
     chosen: Annotated[dict[str, object], Depends(chosen_by_form(WITH_THE_PLAN))],
 ) -> Response:
-    """Create a plan by a job that checks the devices; it is offered when the job has ended."""
+    """Create a plan by a job that checks the devices; it is stored when the job has ended."""
     names = tuple(name for one in sites for name in one.replace(",", " ").split())
     hosts: tuple[str, ...] = ()
     if unfinished:
@@ -101,7 +104,7 @@ def make(
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
-# Before the page of a plan, which would take `DIGEST/diff` for none of its own.
+# Registered before the page of a plan, so that `DIGEST/diff` matches this route.
 @view_page(router, f"{_PATH}/{{digest}}/diff", "plan_diff.html")
 def differences(service: TheService, actor: TheActor, digest: str, against: str = "") -> object:
     """Return the differences from another plan, or from the previous one of the same title."""
@@ -121,7 +124,7 @@ def differences(service: TheService, actor: TheActor, digest: str, against: str 
 
 @view_page(router, f"{_PATH}/{{digest}}", "plan.html")
 def plan(service: TheService, actor: TheActor, digest: str) -> object:
-    """Return a plan, and what the caller may do with it."""
+    """Return a plan, and the actions that the caller can take."""
     details = api.read_plan(service, actor, digest)
     with service.database.reading() as database:
         stored, content = found(database, digest, actor), plan_in(database, digest)
@@ -176,7 +179,7 @@ def start(
 
 @router.post(f"{_PATH}/{{digest}}/rehearse")
 def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
-    """Show what a run of a plan would do, by a job that changes nothing."""
+    """Request a job that shows the commands of a run and changes nothing."""
     begin(service, actor, digest, rehearse=True)
     return _back(digest)
 
@@ -185,13 +188,13 @@ def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
 def approve_one(
     service: TheService, actor: TheActor, run_id: str, wave: Number, digest: FormName = "", comment: FormProse = ""
 ) -> Response:
-    """Approve the waves of a run up to one, for the plan that was read."""
+    """Approve the waves of a run up to one, for the plan that the page showed."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:
-    """Return why the caller may not decide about a plan, as a sentence; empty if allowed."""
+    """Return why the caller cannot decide on a plan, as a sentence; empty if allowed."""
     if not deciding.may_be_decided(verb, stored):
         return f"The plan is {stored.state.value}."
     expected = deciding.who_may(actor, verb, stored)

@@ -1,4 +1,4 @@
-"""Runs: the list, one with waves and devices, and a device in it with its report."""
+"""Run pages: list, run with waves and devices, and device in a run with its report."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 
 from flashferry.core.codec import to_json
 from flashferry.model.states import NOT_DONE, Phase
+from flashferry.reports.as_html import device_section
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.errors import NotFound
@@ -29,10 +30,8 @@ from flashferry.store.stored_run import read_run
 from inventory.transport_policy import USUAL
 
 router = APIRouter()
-
 PAGE_RUNS = 30
 """Runs on a page."""
-
 _STATES = ("all", "not restored", *(phase.label for phase in Phase))
 FORMS = ("html", "json", "csv", "xml")
 """Formats of a report."""
@@ -47,14 +46,13 @@ _COLUMNS: Mapping[str, Callable[[DeviceNow], Any]] = {
     "left": lambda one: one.left_bytes / one.rate_bytes_per_s if one.rate_bytes_per_s else 0.0,
 }
 """What each column is sorted by."""
-
 Number = Annotated[int, Query(ge=1, le=10_000)]
 Words = Annotated[str, Query(max_length=200)]
 
 
 @view_page(router, "/runs", "runs.html")
 def runs(request: Request, service: TheService, actor: TheActor, page: Number = 1) -> object:
-    """Return a page of runs, the latest first."""
+    """Return a page of runs, latest first."""
     reader, sites = snapshot_reader_of(request), sites_of(actor)
     ids = reader.identifiers()
     requested = ids[(page - 1) * PAGE_RUNS : page * PAGE_RUNS]
@@ -64,7 +62,7 @@ def runs(request: Request, service: TheService, actor: TheActor, page: Number = 
         "shown": {one.run_id: run_row(one, snapshot) for one in snapshot.runs},
         "page": page,
         "pages": max(1, -(-len(ids) // PAGE_RUNS)),
-        "at": moment(service.now()),
+        "at": service.moment(),
     }
 
 
@@ -79,7 +77,7 @@ def run(
     sort: Words = "",
     page: Number = 1,
 ) -> object:
-    """Return a run: sites, waves, a page of its devices, and its jobs."""
+    """Return a run: sites, waves, a page of devices, and jobs."""
     snapshot, found = seen_run(request, actor, run_id)
     whole = snapshot_reader_of(request).some([run_id]).run(run_id) or found
     with service.database.reading() as database:
@@ -108,9 +106,8 @@ def run(
 
 @view_page(router, "/runs/{run_id}/devices/{host:path}", "device-in-run.html")
 def device(request: Request, run_id: str, host: str, service: TheService, actor: TheActor) -> object:
-    """Return a device of a run: state, what was done and proven, graphs of its copies."""
-    # Late: reports import what talks to devices; the service starts without it.
-    from flashferry.reports.as_html import device_section
+    """Return a device of a run: its state, the steps with evidence, and graphs of its copies."""
+    # Late: reports import transports and platforms, which would slow the service's start.
     from flashferry.reports.build import build_report, report_author
     from flashferry.reports.speeds import speeds_before
 
@@ -135,7 +132,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
 
 
 def seen_run(request: Request, actor: Actor, run_id: str) -> tuple[Snapshot, RunNow]:
-    """Return a run as the caller sees it, and its snapshot. Raises `NotFound`."""
+    """Return a snapshot and a run in it, limited to what the caller may see. Raises `NotFound`."""
     snapshot = snapshot_reader_of(request).some([run_id]).seen_from(sites_of(actor))
     found = snapshot.run(run_id)
     if found is None:
@@ -161,7 +158,7 @@ def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
 
 
 def _without_samples(report: Mapping[str, object]) -> dict[str, object]:
-    """Return a device's report without the samples of its graphs."""
+    """Return a device's report without the samples that its graphs are drawn from."""
     transfers = report.get("transfers")
     rows: Sequence[Mapping[str, object]] = transfers if isinstance(transfers, list) else []
     return {**report, "transfers": [{key: one[key] for key in one if key != "samples"} for one in rows]}

@@ -1,4 +1,4 @@
-"""Schedules for people: what is due next, past outcomes, and what can be done."""
+"""Schedule pages: next due times, past outcomes, and actions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.entered_text import sites_text
 from flashferry.service.errors import InvalidRequest
 from flashferry.service.pages.frame import link, view_page
-from flashferry.service.plans.eligibility import sites_text
 from flashferry.service.principal import ANY_ROLE, Role
 from flashferry.service.schedules import scheduler
 from flashferry.service.schedules.calendar import HINT
@@ -24,7 +24,6 @@ from flashferry.store.service.plans import PlanState
 from flashferry.store.service.plans import plans as stored_plans
 
 router = APIRouter(include_in_schema=False)
-
 _PATH = "/schedules"
 _TONES = {ScheduleState.ACTIVE: "good", ScheduleState.HELD: "warn", ScheduleState.ENDED: ""}
 _STEPS = {
@@ -38,7 +37,7 @@ _HOUR_S = 3600
 
 @view_page(router, _PATH, "schedules.html")
 def schedules(service: TheService, actor: TheActor, plan: str = "", ended: bool = False) -> object:
-    """Return the visible schedules, those due next first, and the plans that can be scheduled."""
+    """Return the visible schedules, next due first, and the plans that can be scheduled."""
     with service.database.reading() as database:
         seen = [one for one in stored_schedules(database, with_ended=ended) if actor.may(ANY_ROLE, one.sites)]
         rows = [_row(one) | schedule_json(database, one, service.now()) for one in seen]
@@ -69,7 +68,7 @@ def make(
     night: FormName = "",
     title: FormName = "",
 ) -> Response:
-    """Create a schedule of a plan, or of a night in a lab."""
+    """Create a schedule of a plan, or of a lab night."""
     if bool(plan) is bool(night.strip()):
         raise InvalidRequest(
             "schedule: expected a plan or the description of a night, found " + ("both" if plan else "neither"),
@@ -97,7 +96,7 @@ def schedule(service: TheService, actor: TheActor, schedule_id: str) -> object:
 
 
 def _step_form(what: Step) -> Callable[..., Response]:
-    """Return the route of a form that takes a step with a schedule."""
+    """Return a route for a form that applies an action to a schedule."""
 
     def take(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
         scheduler.step(service, actor, schedule_id, what, reason)

@@ -1,4 +1,4 @@
-"""Sign-in by password or at the provider, and sign-out."""
+"""Pages for sign-in by password or OpenID Connect provider, and sign-out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from flashferry.service.api.depends import TheIdentity, ThePasswordLogin, TheSer
 from flashferry.service.api.guard import safe_next
 from flashferry.service.api.problems import status_of
 from flashferry.service.api.sign_in import end, sign_in_of
-from flashferry.service.auditing import note
 from flashferry.service.errors import NotFound, ServiceError
 from flashferry.service.pages.frame import page
 from flashferry.service.people.identity import anonymous, auth_of, begin_session, cookie_name, drop_cookie, set_cookie
@@ -26,7 +25,6 @@ from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword
 
 router = APIRouter(include_in_schema=False)
-
 CALLBACK = "/login/oidc/callback"
 _STARTED = "-oidc"
 _ABOUT, _SIGN_IN = "what the provider says of itself", "sign-in at the provider"
@@ -36,7 +34,7 @@ _ABOUT, _SIGN_IN = "what the provider says of itself", "sign-in at the provider"
 def login_page(
     request: Request, service: TheService, requested: Annotated[str, Query(alias="next", max_length=4000)] = "/"
 ) -> Response:
-    """Show the sign-in."""
+    """Show the sign-in page."""
     return _page(request, service, requested)
 
 
@@ -49,7 +47,7 @@ def login(
     password: FormPassword,
     requested: Annotated[str, Form(alias="next", max_length=4000)] = "/",
 ) -> Response:
-    """Sign in with name and password, and continue to the requested page."""
+    """Sign in with name and password, and redirect to the requested page."""
     try:
         session = password_login.sign_in(sign_in_of(request, service, name.strip(), password))
     except ServiceError as problem:
@@ -61,7 +59,7 @@ def login(
 
 @router.post("/logout")
 def logout(service: TheService, identity: TheIdentity) -> Response:
-    """End the session and show the sign-in."""
+    """End the session and show the sign-in page."""
     end(service, identity)
     response = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
     drop_cookie(response, service.settings)
@@ -72,9 +70,9 @@ def logout(service: TheService, identity: TheIdentity) -> Response:
 async def begin_oidc(
     request: Request, service: TheService, requested: Annotated[str, Query(alias="next", max_length=4000)] = "/"
 ) -> Response:
-    """Send a browser to the provider."""
+    """Redirect a browser to the provider."""
     provider = _provider(request)
-    # However many ask, the provider is asked once: a stranger takes no thread from a sign-in that comes back from it.
+    # One shared call to the provider: unauthenticated requests must not take threads from sign-ins that return.
     about = provider.known_about()
     if about is None:
         about = await service.outbound.once(_ABOUT, provider.about)
@@ -94,10 +92,10 @@ async def begin_oidc(
 
 @router.get(CALLBACK)
 async def finish_oidc(request: Request, service: TheService) -> Response:
-    """Take the provider's answer."""
+    """Receive the provider's answer and sign the user in."""
     work = partial(_finish, request, service)
     if not _provider(request).is_started_here(request.query_params, request.cookies.get(_started_cookie(service))):
-        # Refused without a word to the provider.
+        # Refused without contacting the provider.
         return await run_in_threadpool(work)
     return await service.outbound.run(_SIGN_IN, work, share=network_of(auth_of(request, service).address))
 
@@ -110,7 +108,7 @@ def _finish(request: Request, service: Service) -> Response:
         with service.database.writing() as database:
             person = enter(service, database, details)
             actor = Actor(name=person.name, via=Via.SESSION, address=address)
-            note(service, database, actor, "login.ok", f"user:{person.name}", reason="OpenID Connect")
+            service.note(database, actor, "login.ok", f"user:{person.name}", reason="OpenID Connect")
             before = request.cookies.get(cookie_name(service.settings))
             session = begin_session(service, database, person.name, address=address, before=before)
     except ServiceError as problem:

@@ -1,4 +1,4 @@
-"""Sites with agents: agent, depot and current parts of each, and their runs."""
+"""Page of sites with agents: agent, depot and open parts of runs at each site, and the runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from flashferry.service.site_centre import CentreSeen, SeenSiteRun, centre_seen,
 from flashferry.sites.centre.centre import our_release
 from flashferry.sites.centre.overview import PartOverview, SiteOverview
 from flashferry.sites.centre.settings import CentreSettings
-from flashferry.store.database import moment, moment_of
+from flashferry.store.database import moment_of
 from flashferry.store.sites.agents import Fetching
 from flashferry.store.sites.runs import OPEN, PartState
 
 router = APIRouter()
-
 _CLOCK_S = 0.5
 """Smaller deviations are not errors: they include the delay of the network."""
 _PART_TONES = {PartState.REFUSED: "bad", PartState.RUNNING: "good", PartState.HELD: "warn"}
@@ -29,8 +28,8 @@ _PART_TONES = {PartState.REFUSED: "bad", PartState.RUNNING: "good", PartState.HE
 
 @view_page(router, "/sites", "sites.html")
 def sites(service: TheService, actor: TheActor) -> object:
-    """Return sites and their runs, or how to set them up."""
-    found = {"at": moment(service.now()), "has_centre": has_centre(service.state), "release": our_release()}
+    """Return sites and their runs, or how to set sites up."""
+    found = {"at": service.moment(), "has_centre": has_centre(service.state), "release": our_release()}
     try:
         seen = centre_seen(service, actor)
     except ConfigInvalid as error:
@@ -73,9 +72,9 @@ def _site(
 
 
 def site_state(one: SiteOverview, silent_after_s: float, at: datetime) -> dict[str, str]:
-    """Return the state of a site as a word or two, its tone, and a reason if there is more to say.
+    """Return the state of a site in words, its tone, and a reason if there is one.
 
-    An agent without a message for `silent_after_s` seconds counts as silent.
+    An agent that sent no message for `silent_after_s` seconds counts as silent.
     """
     if one.heard_at is None:
         return {"word": "no contact yet", "tone": "warn", "why": ""}
@@ -87,14 +86,14 @@ def site_state(one: SiteOverview, silent_after_s: float, at: datetime) -> dict[s
 
 
 def fetched(fetching: Fetching | None) -> dict[str, object] | None:
-    """Return the image that a depot is fetching; None for none."""
+    """Return the image that a depot is fetching, with progress; None: none."""
     if fetching is None:
         return None
     return {"image": fetching.image, "phase": fetching.phase, "percent": fetching.percent}
 
 
 def clock(ahead_s: float | None, within_s: float = 0.0) -> str:
-    """Return a clock's deviation in words; empty if unknown."""
+    """Return the deviation of a clock in words; empty if unknown."""
     if ahead_s is None:
         return ""
     if abs(ahead_s) <= within_s and within_s >= _CLOCK_S:

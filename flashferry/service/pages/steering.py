@@ -1,4 +1,4 @@
-"""Forms of a run's page: pause, continue, stop, recover, resume, approve waves."""
+"""Forms on a run's page: pause, continue, stop, recover, resume, approve waves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = APIRouter(include_in_schema=False)
 
 
 def _form(act: Callable[[TheService, Actor, str, str], object]) -> Callable[..., RedirectResponse]:
-    """Return the route of a form that acts on a run, with a reason."""
+    """Return a route for a form that applies an action with a reason to a run."""
 
     def take(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
         act(service, actor, run_id, reason)
@@ -61,9 +61,9 @@ def approve(
 
 
 def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]:
-    """Return which forms a run's page shows to the caller; the routes check again.
+    """Return which forms the caller sees on a run's page; the routes check again.
 
-    `run` has all its devices, also those that the caller may not see.
+    `run` includes devices that the caller may not see.
     """
     sites = {one.site for one in run.devices}
     operates = actor.may({Role.OPERATOR}, sites)
@@ -74,7 +74,7 @@ def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]
     return {
         "steers": operates and run.is_alive,
         "restores": operates and is_over and bool(run.unrestored),
-        "resumes": operates and is_over and run.verb == "stage" and plan is not None and bool(run.whole.not_begun),
+        "resumes": operates and is_over and run.verb == "stage" and plan is not None and bool(run.whole.not_started),
         "approves": approves and run.is_alive and len(run.waves) > 1,
         "says_yes": approves and run.is_alive and run.waiting_wave is not None,
         "is_maker": plan is not None and plan.made_by == actor.name,

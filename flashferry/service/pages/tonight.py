@@ -1,4 +1,4 @@
-"""Tonight, the wall screen: what is not restored, what needs attention, whether it ends in the window."""
+"""The wall screen `/tonight`: unrestored devices, items that need attention, and whether the runs end in time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ router = APIRouter()
 
 @router.get("/", include_in_schema=False)
 def first() -> RedirectResponse:
-    """Lead to Tonight."""
+    """Redirect to the wall screen."""
     return RedirectResponse("/tonight", 303)
 
 
 @view_page(router, "/tonight", "tonight.html")
 def tonight(request: Request, service: TheService, actor: TheActor) -> object:
-    """Return the current state as values and as shown."""
+    """Return the current state, as values and as rendered."""
     snapshot = snapshot_reader_of(request).read().seen_from(sites_of(actor))
     return {
         "at": moment(snapshot.at),

@@ -1,4 +1,4 @@
-"""Speeds of copies by day and by site, and the series of the nights in the lab."""
+"""Page of copy speeds by day and by site, and of the lab nights."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from flashferry.service.trends import fleet_graph, site_speeds
 from flashferry.store.history import History
 
 router = APIRouter(include_in_schema=False)
-
 SHOWN_NIGHTS = 30
 
 
 @view_page(router, "/trends", "trends.html")
 def trends(service: TheService, actor: TheActor) -> object:
-    """Return speeds by day and by site, and the series of the nights in the lab."""
+    """Return speeds by day and by site, and the series of lab nights."""
     site_of = {one.host: one.site for one in listed_devices(service, actor).devices if one.last is not None}
     history = History.read(service.state)
     copies = [one for host in site_of for one in history.of(host)]
@@ -35,7 +34,7 @@ def trends(service: TheService, actor: TheActor) -> object:
 
 
 def _nights(state: Path) -> dict[str, object]:
-    # Late: few look at the nights in a lab, and they bring all that a night is made of.
+    # Late: the nightly package is large, and few open this page.
     from flashferry.nightly.artefacts.page import DRAWN, drawn_series, night_line
     from flashferry.nightly.artefacts.report import series_report
     from flashferry.nightly.history import READ_NIGHTS, by_series, past, stored_nights

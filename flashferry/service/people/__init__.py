@@ -1,1 +1,1 @@
-"""Users of the service: who is calling, and how users, grants, sessions and tokens come and go."""
+"""Users of the service: identification, grants, sessions and tokens."""

@@ -1,4 +1,4 @@
-"""Users added, disabled and given roles, and their tokens; each change is in the audit."""
+"""Changes to users, their roles and tokens; each is in the audit."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from flashferry.core.redaction import keep_secret, sanitize
-from flashferry.service.auditing import deciding, note, note_refusal
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, listed
-from flashferry.service.known_names import check_names, site_filters
+from flashferry.service.known_names import check_sites
 from flashferry.service.people.identity import digest_of, new_secret
 from flashferry.service.people.provisioning import NAME, RESERVED
 from flashferry.service.people.sign_in import Passwords
 from flashferry.service.principal import EVERYWHERE, WHOLE_ROLES, Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
-from flashferry.store.service.database import moment
 from flashferry.store.service.people import (
     GivenGrant,
     Person,
@@ -32,26 +30,21 @@ from flashferry.store.service.people import (
     revoke_token,
     tokens_of,
 )
-from inventory.selection import Selection
 
 DISABLED = "disabled"
-
 MAPPED = frozenset({"oidc", "header"})
-
 """Givers of roles that follow from groups."""
-
 _SITE = re.compile(r"[^\x00-\x20\x7f@,]{1,64}")
-
 _MOST_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPerson:
-    """A user with a local account.
+    """A user with a local account to be added.
 
     Attributes:
         name: Lower-case letters, digits and `. _ @ + -`, at most 64 characters.
-        password: None: no sign-in by password; tokens only.
+        password: None: no sign-in by password, tokens only.
     """
 
     name: str
@@ -85,7 +78,7 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
         source=rows.LOCAL,
         display=new.display,
         email=new.email,
-        created_at=moment(service.now()),
+        created_at=service.moment(),
         has_password=hash_ is not None,
     )
     with _deciding(service, actor, "user.made", new.name) as database:
@@ -94,8 +87,7 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
         rows.insert_person(database, person, password=hash_)
         for grant in new.grants:
             _give(service, database, actor, new.name, grant)
-        note(
-            service,
+        service.note(
             database,
             actor,
             "user.made",
@@ -108,11 +100,11 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
 def set_password(
     service: Service, actor: Actor, name: str, password: str, passwords: Passwords, *, but_session: str = ""
 ) -> None:
-    """Set another password, remove a lock, and end the user's sessions except `but_session`; tokens stay.
+    """Set a user's password, remove a lock, and end all sessions but `but_session`; tokens stay.
 
     Raises:
         NotFound: There is no such user.
-        Conflict: The user signs in elsewhere.
+        Conflict: The user signs in by a provider or a proxy.
         InvalidRequest: The password is not valid.
     """
     hash_ = _hashed(password, name, passwords)
@@ -122,11 +114,11 @@ def set_password(
         rows.set_password_hash(database, name, hash_)
         rows.clear_failures(database, name)
         ended = end_sessions_of(database, name, but=but_session)
-        note(service, database, actor, "user.password", f"user:{name}", after={"sessions_ended": ended})
+        service.note(database, actor, "user.password", f"user:{name}", after={"sessions_ended": ended})
 
 
 def set_active(service: Service, actor: Actor, name: str, *, is_active: bool, reason: str = "") -> None:
-    """Enable or disable a user; sessions and tokens of a disabled one are invalid from the next request on.
+    """Enable or disable a user; a disabled one's sessions and tokens are refused from the next request on.
 
     Raises:
         NotFound, Conflict: There is no such user, or it is the last admin.
@@ -141,15 +133,11 @@ def set_active(service: Service, actor: Actor, name: str, *, is_active: bool, re
             end_sessions_of(database, name)
             _check_admin_left(database, admins)
         after = rows.ACTIVE if is_active else DISABLED
-        note(service, database, actor, verb, f"user:{name}", reason=reason, before=before, after=after)
+        service.note(database, actor, verb, f"user:{name}", reason=reason, before=before, after=after)
 
 
 def give_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant]) -> None:
-    """Add roles to a user.
-
-    Raises:
-        NotFound, InvalidRequest: There is no such user, or a grant is not valid.
-    """
+    """Add roles to a user. Raises `NotFound`; `InvalidRequest` for a grant that is not valid."""
     requested = tuple(grants)
     _check_sites(service, requested)
     with _changing_grants(service, actor, name) as database:
@@ -158,10 +146,10 @@ def give_grants(service: Service, actor: Actor, name: str, grants: Iterable[Gran
 
 
 def take_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant]) -> None:
-    """Remove roles from a user; missing ones are ignored.
+    """Remove roles from a user; roles that the user lacks are ignored.
 
     Raises:
-        NotFound, Conflict: There is no such user, it is the last admin, or a role follows from groups.
+        NotFound, Conflict: There is no such user, it is the last admin, or a role comes from groups.
     """
     requested = tuple(grants)
     with _changing_grants(service, actor, name) as database:
@@ -170,7 +158,7 @@ def take_grants(service: Service, actor: Actor, name: str, grants: Iterable[Gran
 
 
 def set_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant]) -> None:
-    """Replace the roles of a user; those from groups stay.
+    """Replace the roles of a user; roles that come from groups stay.
 
     Raises:
         NotFound, InvalidRequest, Conflict: There is no such user, a grant is not valid, or it is the last admin.
@@ -178,7 +166,7 @@ def set_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant
     requested = frozenset(grants)
     with service.database.reading() as database:
         had_sites = {one.site for one in rows.grants_of(database, name)}
-    # A site that was given up meanwhile must not keep the other roles from being changed.
+    # Check new roles only: a site removed meanwhile must not block a change of other roles.
     _check_sites(service, (one for one in requested if one.site not in had_sites))
     with _changing_grants(service, actor, name) as database:
         for had in rows.grants_of(database, name):
@@ -189,7 +177,7 @@ def set_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant
 
 
 def check_grant(grant: Grant) -> None:
-    """Check that a grant can be given. Raises `InvalidRequest`."""
+    """Check that a grant is valid. Raises `InvalidRequest`."""
     if grant.site != EVERYWHERE and _SITE.fullmatch(grant.site) is None:
         raise _wrong(
             f"expected a site or '*', found {sanitize(grant.site[:64])!r}", "Name a site as the inventory does"
@@ -202,13 +190,13 @@ def check_grant(grant: Grant) -> None:
 
 
 def _check_sites(service: Service, grants: Iterable[Grant]) -> None:
-    """Check that the inventory has the sites of some grants: a role at a misspelled site has no effect."""
+    """Check that the inventory has the sites of grants: a role at a misspelled site would have no effect."""
     sites = [grant.site for grant in grants if grant.site != EVERYWHERE]
-    check_names(service, Selection(filters=site_filters(dict.fromkeys(sites))))
+    check_sites(service, sites)
 
 
 def found_person(database: sqlite3.Connection, name: str) -> Person:
-    """Return a user; the system is none. Raises `NotFound`."""
+    """Return a user; the system's own row is none. Raises `NotFound`."""
     found = rows.person(database, name)
     if found is None or found.name in RESERVED:
         raise NotFound(f"there is no user of the name {sanitize(name[:64])!r}", hint=listed("users"))
@@ -224,11 +212,11 @@ def _changing_grants(service: Service, actor: Actor, name: str) -> Iterator[sqli
         _check_admin_left(database, admins)
         after = _words(database, name)
         if after != before:
-            note(service, database, actor, "user.granted", f"user:{name}", before=before, after=after)
+            service.note(database, actor, "user.granted", f"user:{name}", before=before, after=after)
 
 
 def _deciding(service: Service, actor: Actor, action: str, name: str) -> AbstractContextManager[sqlite3.Connection]:
-    return deciding(service, actor, action, f"user:{sanitize(name[:64])}")
+    return service.deciding(actor, action, f"user:{sanitize(name[:64])}")
 
 
 def _check_admin_left(database: sqlite3.Connection, before: frozenset[str]) -> None:
@@ -240,7 +228,7 @@ def _check_admin_left(database: sqlite3.Connection, before: frozenset[str]) -> N
 
 def _give(service: Service, database: sqlite3.Connection, actor: Actor, name: str, grant: Grant) -> None:
     check_grant(grant)
-    given = GivenGrant(role=grant.role.value, site=grant.site, given_by=actor.name, given_at=moment(service.now()))
+    given = GivenGrant(role=grant.role.value, site=grant.site, given_by=actor.name, given_at=service.moment())
     rows.insert_grant(database, name, given)
 
 
@@ -268,28 +256,23 @@ def _wrong(sentence: str, hint: str) -> ServiceError:
 
 
 PREFIX = "ffy_"
-
 """Recognisable for people and for secret scanners."""
-
 DAY_S = 86400.0
-
 _MOST_NAME = 100
-
 _MOST_TOKENS = 50
-
 """Active tokens of one user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
-    """A new token: its row, and its text, a secret shown this once."""
+    """A new token: its row, and its secret text, which is not stored."""
 
     row: TokenRow
     text: str = field(repr=False)
 
 
 def demand_person(actor: Actor) -> None:
-    """Refuse tokens. Raises `Forbidden`."""
+    """Refuse callers that use a token. Raises `Forbidden`."""
     if actor.via is Via.TOKEN:
         raise Forbidden(
             "expected a user signed in by a browser, found a token",
@@ -300,14 +283,13 @@ def demand_person(actor: Actor) -> None:
 def make_token(
     service: Service, actor: Actor, *, name: str, days: float, limits: Collection[Grant] | None = None
 ) -> NewToken:
-    """Create a token for the caller, for some days; `limits` None: all that its user has.
+    """Create a token for the caller, valid for `days`; `limits` None: all grants of the user.
 
     Raises:
         Forbidden: The caller used a token.
         InvalidRequest, Conflict: A value is not valid, or the user has too many.
     """
     demand_person(actor)
-    now = service.now()
     most_days = service.settings.people.token_s / DAY_S
     if not 0 < len(name.strip()) <= _MOST_NAME or not name.isprintable():
         raise _wrong(
@@ -322,32 +304,32 @@ def make_token(
         person=actor.name,
         name=name.strip(),
         grants=None if limits is None else json.dumps(sorted([one.role.value, one.site] for one in set(limits))),
-        created_at=moment(now),
-        expires_at=moment(now + timedelta(days=days)),
+        created_at=service.moment(),
+        expires_at=service.moment(timedelta(days=days)),
     )
     text = PREFIX + new_secret()
     keep_secret(text, is_random=True)
     with service.database.writing() as database:
-        good = [one for one in tokens_of(database, actor.name) if is_good(one, moment(now))]
+        good = [one for one in tokens_of(database, actor.name) if is_good(one, service.moment())]
         if len(good) >= _MOST_TOKENS:
             raise Conflict(f"expected fewer than {_MOST_TOKENS} tokens, found {len(good)}", hint="Revoke some")
         insert_token(database, row, hash_=digest_of(text))
         details = {"name": row.name, "expires_at": row.expires_at, "limits": row.grants}
-        note(service, database, actor, "token.made", f"token:{row.token_id}", after=details)
+        service.note(database, actor, "token.made", f"token:{row.token_id}", after=details)
     return NewToken(row=row, text=text)
 
 
 def take_back(service: Service, actor: Actor, token_id: str) -> None:
-    """Revoke a token of the caller, or any for an admin; it is invalid from the next request on. Raises `NotFound`."""
+    """Revoke a token of the caller, or any for an admin; refused from the next request on. Raises `NotFound`."""
     with service.database.writing() as database:
         mine = tokens_of(database, actor.name) if not actor.has({Role.ADMIN}) else all_tokens(database)
         row = next((one for one in mine if one.token_id == token_id), None)
-        if row is not None and revoke_token(database, token_id, at=moment(service.now())):
+        if row is not None and revoke_token(database, token_id, at=service.moment()):
             details = {"name": row.name, "person": row.person}
-            note(service, database, actor, "token.revoked", f"token:{token_id}", before=details)
+            service.note(database, actor, "token.revoked", f"token:{token_id}", before=details)
             return
     object_ = f"token:{sanitize(token_id[:16])}"
-    note_refusal(service, actor, "token.revoked", object_, "there is no such token")
+    service.note_refusal(actor, "token.revoked", object_, "there is no such token")
     raise NotFound("expected the id of an active token, found none", hint=listed("tokens"))
 
 

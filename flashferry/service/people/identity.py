@@ -1,4 +1,4 @@
-"""Who is calling: by a token, a trusted proxy, or a session cookie; and sessions."""
+"""Identification of the caller by token, trusted proxy or session cookie; sessions."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ _ID_BYTES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
-    """A started session: its id and the token of its forms, both secret."""
+    """A new session: its id and its CSRF token, both secret."""
 
     session_id: str = field(repr=False)
     csrf: str = field(repr=False)
 
 
 def digest_of(secret: str) -> str:
-    """Return what is stored of a session's id or of a token: SHA-256, in hex."""
+    """Return the SHA-256 of a session id or token in hexadecimal, which is stored in its place."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_secret() -> str:
-    """Return 256 random bits as text, masked from now on."""
+    """Return 256 random bits as text, which logs mask from now on."""
     made = secrets.token_urlsafe(_ID_BYTES)
     keep_secret(made, is_random=True)
     return made
@@ -62,7 +62,7 @@ def new_secret() -> str:
 def begin_session(
     service: Service, database: sqlite3.Connection, name: str, *, address: str, before: str | None = None
 ) -> NewSession:
-    """Start a session in the caller's transaction, and end the browser's previous one (`before`)."""
+    """Start a session and end the browser's previous one (`before`), in the caller's transaction."""
     now = service.now()
     forget_ended_sessions(database, at=moment(now))
     if before:
@@ -82,12 +82,12 @@ def begin_session(
 
 
 def cookie_name(settings: ServiceSettings) -> str:
-    """Return the name of the session's cookie."""
+    """Return the name of the session cookie."""
     return "__Host-flashferry" if settings.is_secure else "flashferry"
 
 
 def set_cookie(response: Response, settings: ServiceSettings, session_id: str) -> None:
-    """Set the session's cookie."""
+    """Set the session cookie."""
     response.set_cookie(
         cookie_name(settings),
         session_id,
@@ -100,30 +100,25 @@ def set_cookie(response: Response, settings: ServiceSettings, session_id: str) -
 
 
 def drop_cookie(response: Response, settings: ServiceSettings) -> None:
-    """Delete the session's cookie."""
+    """Delete the session cookie."""
     response.delete_cookie(cookie_name(settings), path="/", secure=settings.is_secure, httponly=True, samesite="lax")
 
 
 TOUCH_S = 60.0
-
 """How often the last use of a session or token is stored."""
-
 CLOCK_SLACK_S = 300.0
-
 """A clock set back by less ends no session."""
-
 _FOR_EVER = "9999-12-31T00:00:00.000Z"
-
 _SIGN_IN = "Sign in, or send 'Authorization: Bearer' with a token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestAuth:
-    """What a request says about its sender.
+    """Credentials and origin of a request.
 
     Attributes:
-        address: Where it came from; behind a trusted proxy, as the proxy reports it.
-        is_watch: Sent by a page on its own, which does not keep a session active.
+        address: Client address; for a request through a trusted proxy, as the proxy reports it.
+        is_watch: Whether a page's script sent it; such requests do not keep a session active.
     """
 
     address: str
@@ -136,11 +131,11 @@ class RequestAuth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The caller, and the token of the caller's forms.
+    """The identified caller.
 
     Attributes:
-        csrf: Token of forms; empty without a session.
-        is_idle: The session was idle too long to change anything.
+        csrf: CSRF token of forms; empty without a session.
+        is_idle: Whether the session was idle too long to change anything.
     """
 
     actor: Actor
@@ -150,16 +145,12 @@ class Identity:
 
 
 def anonymous(address: str) -> Actor:
-    """Return the actor of an unidentified request."""
+    """Return the actor for a request without credentials."""
     return Actor(name=ANONYMOUS, via=Via.NONE, address=address)
 
 
 def auth_of(request: Request, service: Service) -> RequestAuth:
-    """Return what a request says about its sender.
-
-    Raises:
-        BadForm: A header that only the proxy may set is present twice.
-    """
+    """Return credentials and origin of a request. Raises `BadForm` if a header of the proxy is present twice."""
     proxy = service.settings.proxy
     peer = request.client.host if request.client is not None else ""
     is_proxy = _is_within(peer, proxy)
@@ -177,9 +168,9 @@ def auth_of(request: Request, service: Service) -> RequestAuth:
 
 
 def is_scraper(request: Request, asked: RequestAuth, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
-    """Return whether an unauthenticated request comes from one of some networks.
+    """Return whether a request without credentials comes from one of the networks.
 
-    A request forwarded by an untrusted proxy does not count: it may come from anywhere.
+    A request through an untrusted proxy does not count: it can come from anywhere.
     """
     is_forwarded = "x-forwarded-for" in request.headers or "forwarded" in request.headers
     peer = request.client.host if request.client is not None else ""
@@ -188,7 +179,7 @@ def is_scraper(request: Request, asked: RequestAuth, networks: Sequence[IPv4Netw
 
 
 def identify(service: Service, asked: RequestAuth) -> Identity:
-    """Return the caller. Raises `Unauthenticated`."""
+    """Identify the caller by token, proxy header or session. Raises `Unauthenticated`."""
     if asked.bearer is not None:
         return _by_token(service, asked, asked.bearer)
     if asked.user is not None:
@@ -199,7 +190,7 @@ def identify(service: Service, asked: RequestAuth) -> Identity:
 
 
 def token_grants(row: TokenRow, has: frozenset[Grant]) -> frozenset[Grant]:
-    """Return the grants of a token: those it is limited to, and that its user has now."""
+    """Return the grants of a token: the intersection of its limits and its user's present grants."""
     if row.grants is None:
         return has
     limited = (Grant(role=Role(role), site=site) for role, site in json.loads(row.grants))
@@ -220,14 +211,14 @@ def _by_token(service: Service, asked: RequestAuth, shown: str) -> Identity:
         raise _unknown("expected an active token, found one that is unknown, expired or revoked")
     keep_secret(shown, is_random=True)
     if row.last_used_at is None or not _is_lately(service, row.last_used_at):
-        with _where_there_is_room(), service.database.writing() as database:
+        with _ignoring_full_disk(), service.database.writing() as database:
             touch_token(database, row.token_id, at=moment(now))
     return Identity(actor=Actor(name=row.person, via=Via.TOKEN, address=asked.address, grants=token_grants(row, has)))
 
 
 def _by_session(service: Service, asked: RequestAuth, shown: str) -> Identity:
     with service.database.reading() as database:
-        row = session(database, digest_of(shown), at=moment(service.now()))
+        row = session(database, digest_of(shown), at=service.moment())
         has = grants(database, row.person) if row is not None else frozenset()
     if row is None:
         raise _unknown("expected a session that lasts, found one that is unknown or over")
@@ -240,7 +231,7 @@ def _by_header(service: Service, asked: RequestAuth, user: str) -> Identity:
     proxy = service.settings.proxy
     follows = grants_for(asked.groups, proxy.roles) if proxy.groups_header else None
     details = MappedPerson(source="header", subject=user, name=user.lower(), grants=follows)
-    now = moment(service.now())
+    now = service.moment()
     with service.database.reading() as database:
         found = rows.person_of(database, source="header", subject=user)
         is_known = found is not None and is_up_to_date(database, found, details)
@@ -258,7 +249,7 @@ def _by_header(service: Service, asked: RequestAuth, user: str) -> Identity:
 
 
 def _header_session(user: str) -> str:
-    """Return the key of the session of a user signed in by a proxy; no cookie can have such a digest."""
+    """Return the session key of a user signed in by a proxy; it cannot equal the digest of a cookie."""
     return f"header:{user}"
 
 
@@ -280,18 +271,18 @@ def _in_session(service: Service, asked: RequestAuth, row: SessionRow, actor: Ac
     keep_secret(row.csrf, is_random=True)
     past_s = (service.now() - moment_of(row.seen_at)).total_seconds()
     if actor.via is Via.SESSION and past_s < -CLOCK_SLACK_S:
-        # It would last longer than any sign-in may.
+        # It would last longer than a session is allowed to.
         raise _unknown("expected a session of the past, found one from the future: the clock was set back")
     is_idle = actor.via is Via.SESSION and past_s > service.settings.idle_s
-    # One who came back after that is not taken for the one who left: he signs in again before he changes anything.
+    # After the idle time another person may sit at the browser: changes need a new sign-in.
     if not is_idle and not asked.is_watch and past_s > min(TOUCH_S, service.settings.idle_s / 4):
-        with _where_there_is_room(), service.database.writing() as database:
-            touch_session(database, row.hash, at=moment(service.now()))
+        with _ignoring_full_disk(), service.database.writing() as database:
+            touch_session(database, row.hash, at=service.moment())
     return Identity(actor=actor, csrf=row.csrf, session=row.hash, is_idle=is_idle)
 
 
-def _where_there_is_room() -> AbstractContextManager[None]:
-    """Ignore a full disk: reading must still be possible."""
+def _ignoring_full_disk() -> AbstractContextManager[None]:
+    """Return a context manager that ignores a full disk, on which reading must still work."""
     return suppress(sqlite3.OperationalError)
 
 
@@ -314,7 +305,7 @@ def _once(request: Request, name: str) -> str | None:
 
 
 def _forwarded(request: Request, proxy: ProxySettings) -> str:
-    """Return where a proxy had a request from: the last address that is not a proxy of ours."""
+    """Return the client address that a proxy reports: the last one in the header that is not a proxy of ours."""
     said = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     for one in reversed([word.strip() for word in said if word.strip()]):
         if _parsed(one) is None:

@@ -1,4 +1,4 @@
-"""Sign-in with an OpenID Connect provider: authorization code with PKCE, the answer bound to the browser.
+"""Sign-in by OpenID Connect: authorization code with PKCE; the answer must come from the same browser.
 
 Facts
 -----
@@ -6,7 +6,7 @@ Facts
   there are several audiences. `none` and shared-key algorithms are not accepted: anyone with the public key could sign.
 * RFC 7636: a code is useless without the verifier.
 * RFC 9207: an issuer in the answer must be the one that was asked.
-* The provider's metadata and keys are checked before they are cached: a bad answer replaces nothing.
+* The provider's metadata and keys are checked before they are cached: an invalid answer replaces nothing.
 * State, nonce and verifier are in a cookie of ten minutes, signed by a key of this process: nothing is stored for
   callers that only start, and no answer is accepted in another browser.
 """
@@ -37,12 +37,11 @@ from flashferry.service.service import Service
 from flashferry.service.settings import OidcSettings
 
 if TYPE_CHECKING:
-    # Late: a service whose people sign in here starts without what signs tokens, and what comes with a client of HTTP.
+    # Late: joserfc and httpx are slow to import, and needed only with a provider.
     import httpx
     from joserfc.jwk import KeySet
 
 T = TypeVar("T")
-
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 STARTED_S = 600
 """Time for the sign-in at the provider."""
@@ -60,20 +59,16 @@ _AGAIN = "Start again at /login; if it persists, an admin finds the reason in th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A sign-in that continues at the provider: where to send the browser, and its signed cookie."""
+    """A sign-in that was started: URL at the provider, and the signed cookie."""
 
     url: str
     cookie: str = field(repr=False)
 
 
 class Provider:
-    """The provider. Safe to use from all threads.
+    """OpenID Connect provider, which redirects to the URL `callback` of this service. Thread-safe.
 
-    Args:
-        settings: Issuer, client, and roles of groups.
-        callback: URL of ours that it sends browsers back to.
-        now: The time.
-        client: Creates an HTTP client; for tests.
+    `client` creates an HTTP client; for tests.
     """
 
     def __init__(
@@ -98,11 +93,11 @@ class Provider:
         return self._known("about", url, self._judged_about)
 
     def known_about(self) -> Mapping[str, str] | None:
-        """Return the same from the cache only."""
+        """Return issuer and endpoints if they are cached, else None."""
         return cast("Mapping[str, str] | None", self._kept_of("about"))
 
     def is_started_here(self, answer: Mapping[str, str], cookie: str | None) -> bool:
-        """Return whether an answer belongs to a sign-in of this browser, without contacting the provider."""
+        """Return whether this browser started the sign-in of an answer; the provider is not contacted."""
         try:
             self._check_started(answer, cookie)
         except ServiceError:
@@ -110,9 +105,9 @@ class Provider:
         return True
 
     def begin(self, next_: str, endpoint: str) -> Started:
-        """Return where to send a browser for a sign-in, without contacting the provider.
+        """Return URL and cookie that start a sign-in; the provider is not contacted.
 
-        `next_` is the requested page, a path of ours; `endpoint` the provider's `authorization_endpoint`.
+        `next_` is the requested page, a path of this service; `endpoint` the provider's `authorization_endpoint`.
         """
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
@@ -131,10 +126,10 @@ class Provider:
         return Started(url=f"{endpoint}{joint}{urlencode(asked)}", cookie=self._signed(started))
 
     def finish(self, answer: Mapping[str, str], cookie: str | None) -> tuple[MappedPerson, str]:
-        """Return the signed-in user, and the requested page, from the query and the cookie.
+        """Check the provider's answer and the cookie; return the user and the requested page.
 
         Raises:
-            Forbidden: The answer is not to this browser's sign-in, or is refused or not valid.
+            Forbidden: The answer belongs to another browser's sign-in, or is a refusal or not valid.
             ProviderFailed: The provider cannot be used.
         """
         started = self._check_started(answer, cookie)
@@ -151,7 +146,7 @@ class Provider:
             raise _refused(f"the provider's ID token is not good: {type(error).__name__}") from None
 
     def _id_token(self, code: str, verifier: str) -> str:
-        # The code is not masked: its sender chooses it, and could mask any words on every page.
+        # Do not mask the code: its sender chooses it, and could mask any word on every page.
         sent = {
             "grant_type": "authorization_code",
             "code": code,
@@ -167,6 +162,7 @@ class Provider:
         return token
 
     def _claims(self, token: str, nonce: str) -> Mapping[str, object]:
+        # Late: slow to import, and needed only with a provider.
         from joserfc import jwt
         from joserfc.errors import JoseError
 
@@ -174,7 +170,7 @@ class Provider:
             try:
                 decoded = jwt.decode(token, self._keys(), algorithms=list(ALGORITHMS))
             except (JoseError, ValueError):
-                # The provider may have changed its keys since they were fetched.
+                # The provider may have rotated its keys since they were fetched.
                 decoded = jwt.decode(token, self._keys(is_anew=True), algorithms=list(ALGORITHMS))
             jwt.JWTClaimsRegistry(
                 now=lambda: int(self._now().timestamp()),
@@ -213,7 +209,7 @@ class Provider:
         )
 
     def _judged_about(self, document: Mapping[str, object]) -> Mapping[str, str]:
-        """Return checked metadata. Raises `ProviderFailed`."""
+        """Check the provider's metadata and return them. Raises `ProviderFailed`."""
         issuer = document.get("issuer")
         if not isinstance(issuer, str) or issuer.rstrip("/") != self._settings.issuer.rstrip("/"):
             raise _unusable("it calls itself by another issuer than the settings do")
@@ -226,7 +222,7 @@ class Provider:
         return url
 
     def _issuer(self) -> str:
-        """Return the issuer as the provider writes it: some have a slash at the end, also in tokens."""
+        """Return the issuer exactly as the provider writes it: some end it with a slash, also in tokens."""
         return self.about()["issuer"]
 
     def _endpoint(self, name: str) -> str:
@@ -236,7 +232,7 @@ class Provider:
         return self._known("keys", self._endpoint("jwks_uri"), _judged_keys, is_anew=is_anew)
 
     def _known(self, what: str, url: str, judged: Callable[[Mapping[str, object]], T], *, is_anew: bool = False) -> T:
-        """Return what is cached, or fetched and checked now."""
+        """Return a cached document, or fetch and check it now."""
         if not is_anew and (kept := self._kept_of(what)) is not None:
             return cast("T", kept)
         now, found = self._now(), judged(self._fetch("GET", url))
@@ -285,7 +281,7 @@ class Provider:
 
 
 def provider_of(service: Service, *, callback: str) -> Provider | None:
-    """Return the configured provider, or None; `callback` is a path of ours."""
+    """Return the configured provider, or None; `callback` is a path of this service."""
     settings = service.settings
     if settings.oidc is None:
         return None
@@ -293,18 +289,19 @@ def provider_of(service: Service, *, callback: str) -> Provider | None:
 
 
 def _client() -> httpx.Client:
+    # Late: slow to import, and needed only with a provider.
     import httpx
 
     return httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
 
 
 def _text(claim: object) -> str:
-    """Return a claim as text. Raises `UnicodeError` for half a surrogate pair."""
+    """Return a claim as text. Raises `UnicodeError` for a lone surrogate."""
     return str(claim).encode().decode()
 
 
 def _leads_to(url: str, scheme: str) -> bool:
-    """Return whether an address is valid for a scheme."""
+    """Return whether a URL is valid and has a given scheme."""
     try:
         parts = urlsplit(url)
         return parts.scheme == scheme and bool(parts.hostname) and parts.port != 0 and url.isprintable()
@@ -313,7 +310,8 @@ def _leads_to(url: str, scheme: str) -> bool:
 
 
 def _judged_keys(document: Mapping[str, object]) -> KeySet:
-    """Return the signing keys of a set; unusable ones are ignored (RFC 7517, 5). May raise `ProviderFailed`."""
+    """Return the signing keys of a JWK set; unusable ones are ignored (RFC 7517, 5). Raises `ProviderFailed`."""
+    # Late: slow to import, and needed only with a provider.
     from joserfc.errors import JoseError
     from joserfc.jwk import KeySet
 

@@ -1,7 +1,7 @@
-"""Users signed in by a provider or a proxy: added at their first sign-in, their groups mapped to grants.
+"""Users from a provider or proxy: added at their first sign-in, with grants from their groups.
 
-Such grants are marked with their source and follow the groups. Grants given here stay. A name that belongs to another
-user here is refused: `admin` at the provider is not the admin of this service.
+Such grants are stored with their source and follow the groups; grants given by admins stay. A name that belongs to
+another user is refused: `admin` at the provider is not the admin of this service.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from dataclasses import dataclass
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
-from flashferry.service.auditing import note
 from flashferry.service.errors import Forbidden
 from flashferry.service.principal import ANONYMOUS, EVERYWHERE, SYSTEM, WHOLE_ROLES, Grant, Role
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
-from flashferry.store.service.database import moment
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 RESERVED = frozenset({SYSTEM.name, ANONYMOUS, "oidc", "header"})
@@ -30,7 +28,7 @@ class MappedPerson:
 
     Attributes:
         subject: The provider's permanent identifier.
-        grants: From groups; None: an admin gives roles.
+        grants: Grants from groups; None: admins give roles.
     """
 
     source: str
@@ -42,15 +40,15 @@ class MappedPerson:
 
 
 def grants_for(groups: Iterable[str], roles: Mapping[str, tuple[str, ...]]) -> frozenset[Grant]:
-    """Return the grants of groups. Raises `ConfigInvalid` for an invalid role."""
+    """Return the grants of groups. Raises `ConfigInvalid` for a role that is not valid."""
     return frozenset(grant_of(word) for group in set(groups) for word in roles.get(group, ()))
 
 
 def grant_of(word: str) -> Grant:
-    """Return the grant for `role` or `role@site`.
+    """Parse `role` or `role@site`.
 
     Raises:
-        ConfigInvalid: Unknown role, no site after `@`, or the role is not given by site.
+        ConfigInvalid: The role is unknown or not given by site, or there is no site after `@`.
     """
     name, at, site = word.partition("@")
     if name not in {role.value for role in Role}:
@@ -58,7 +56,7 @@ def grant_of(word: str) -> Grant:
             f"expected a role, found {name!r}", hint=f"Roles are {', '.join(Role)}; 'role@site' for one site alone"
         )
     if at and not site:
-        # A variable of the shell that is not set must not make a role of one site one of all.
+        # `role@` (an unset shell variable) must not become a role at all sites.
         raise ConfigInvalid(
             f"expected a site behind {word!r}, found none", hint=f"Give '{name}@SITE', or '{name}' alone for all sites"
         )
@@ -77,7 +75,7 @@ def grant_json(grant: Grant) -> dict[str, str]:
 
 
 def is_up_to_date(database: sqlite3.Connection, found: rows.Person, details: MappedPerson) -> bool:
-    """Return whether a user's stored grants are those of the provider."""
+    """Return whether a user's stored name, address and grants are those of the provider."""
     if details.grants is None:
         return True
     had = {(one.role, one.site) for one in rows.grants_of(database, found.name) if one.given_by == details.source}
@@ -86,7 +84,7 @@ def is_up_to_date(database: sqlite3.Connection, found: rows.Person, details: Map
 
 
 def enter(service: Service, database: sqlite3.Connection, details: MappedPerson) -> rows.Person:
-    """Return the user of a provider, added if new, with current grants; in the caller's transaction.
+    """Return a provider's user with current grants, added if new; in the caller's transaction.
 
     Raises:
         Forbidden: The name is not valid, or belongs to another user, or the user is disabled.
@@ -120,10 +118,10 @@ def _new(service: Service, database: sqlite3.Connection, details: MappedPerson) 
         subject=details.subject,
         display=details.display,
         email=details.email,
-        created_at=moment(service.now()),
+        created_at=service.moment(),
     )
     rows.insert_person(database, new, password=None)
-    note(service, database, SYSTEM, "user.made", f"user:{new.name}", after={"source": new.source})
+    service.note(database, SYSTEM, "user.made", f"user:{new.name}", after={"source": new.source})
     return new
 
 
@@ -135,10 +133,10 @@ def _follow(service: Service, database: sqlite3.Connection, found: rows.Person, 
     for one in given:
         if one.given_by == details.source and (one.role, one.site) not in requested:
             rows.delete_grant(database, found.name, role=one.role, site=one.site)
-    at = moment(service.now())
+    at = service.moment()
     for role, site in sorted(requested):
         rows.insert_grant(
             database, found.name, rows.GivenGrant(role=role, site=site, given_by=details.source, given_at=at)
         )
     after = sorted(f"{one.role}@{one.site}" for one in rows.grants_of(database, found.name))
-    note(service, database, SYSTEM, "user.granted", f"user:{found.name}", reason="groups", before=before, after=after)
+    service.note(database, SYSTEM, "user.granted", f"user:{found.name}", reason="groups", before=before, after=after)

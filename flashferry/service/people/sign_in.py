@@ -1,4 +1,4 @@
-"""Sign-in with a password: Argon2id, limits on attempts, refusals in the audit."""
+"""Password sign-in: Argon2id hashes, limits on attempts, and refusals in the audit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 
 from flashferry.core.value_description import counted
-from flashferry.service.auditing import note
 from flashferry.service.errors import InvalidRequest, ServiceError, TooMany, Unauthenticated, Unavailable
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.people.identity import NewSession, anonymous, begin_session, digest_of
@@ -28,14 +27,12 @@ from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment, moment_of
 
 MOST_TRACKED = 10_000
-
 _HOME_BITS = 64
-
 """Prefix of IPv6 that belongs to one customer."""
 
 
 class LoginRateLimit:
-    """Recent sign-in attempts. Safe to use from all threads."""
+    """Recent sign-in attempts. Thread-safe."""
 
     def __init__(self, settings: PeopleSettings) -> None:
         self._settings = settings
@@ -44,7 +41,7 @@ class LoginRateLimit:
         self._names: OrderedDict[str, tuple[int, datetime | None]] = OrderedDict()
 
     def take(self, address: str, now: datetime) -> float:
-        """Count an attempt of an address; return how long it has to wait, seconds, or 0."""
+        """Count an attempt from an address; return the seconds until the next one is allowed, or 0."""
         with self._lock:
             tried = self._addresses.setdefault(network_of(address), deque(maxlen=self._settings.most_tries))
             self._addresses.move_to_end(network_of(address))
@@ -59,12 +56,12 @@ class LoginRateLimit:
             return 0.0
 
     def unknown_locked_until(self, name: str) -> datetime | None:
-        """Return until when an unknown name is locked, or None."""
+        """Return when the lock of an unknown user name ends, or None."""
         with self._lock:
             return self._names.get(digest_of(name), (0, None))[1]
 
     def count_unknown(self, name: str, now: datetime) -> bool:
-        """Count an attempt with an unknown name; return whether it is locked now."""
+        """Count an attempt with an unknown name; return whether the name is locked now."""
         name = digest_of(name)  # it may be a password
         with self._lock:
             count = self._names.get(name, (0, None))[0] + 1
@@ -78,7 +75,7 @@ class LoginRateLimit:
 
 
 def network_of(address: str) -> str:
-    """Return what stands for an address in limits: for IPv6, its network."""
+    """Return the key of an address in limits; for IPv6 its network."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -89,26 +86,22 @@ def network_of(address: str) -> str:
 
 
 MOST_CHARACTERS = 256
-
 MOST_AT_ONCE = 1
-
 MOST_WAITING = 7
-
 """Threads that wait for a hash; more are refused."""
-
-_NO_ACCOUNT = "the password of no account"  # its hash is computed at each start
+_NO_ACCOUNT = "the password of no account"  # hashed once per process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Result of a check; `is_stale` if the hash has other parameters than are set now."""
+    """Result of a password check; `is_stale` if the hash has other parameters than configured now."""
 
     is_right: bool
     is_stale: bool = False
 
 
 class Passwords:
-    """Hashes and checks passwords. Safe to use from all threads."""
+    """Hashes and checks passwords. Thread-safe."""
 
     def __init__(self, settings: PeopleSettings) -> None:
         self._settings = settings
@@ -123,15 +116,15 @@ class Passwords:
         self._dummy: str | None = None
 
     def hash(self, password: str) -> str:
-        """Return the hash of a password. Raises `Unavailable` if too many wait."""
+        """Hash a password. Raises `Unavailable` if too many requests wait."""
         with self._place():
             return self._hasher.hash(_composed(password))
 
     def verdict(self, hash_: str | None, password: str) -> Verdict:
-        """Return whether a password is right; takes as long without a hash. Raises `Unavailable`."""
+        """Check a password; takes the same time without a hash. Raises `Unavailable` if too many requests wait."""
         given = _composed(password)[: 2 * MOST_CHARACTERS]
         with self._place():
-            dummy = self._dummy_hash()  # before the cases differ: the first sign-in pays for it
+            dummy = self._dummy_hash()  # in both cases, so that timing reveals nothing
             if hash_ is None:
                 hash_, given = dummy, ""
             try:
@@ -168,7 +161,7 @@ class Passwords:
 
 
 def _composed(password: str) -> str:
-    """Return a password in one Unicode form, whatever the keyboard (RFC 8265, OpaqueString: NFC)."""
+    """Return a password in one Unicode form, independent of the keyboard (RFC 8265, OpaqueString: NFC)."""
     return unicodedata.normalize("NFC", password.encode("utf-8", "replace").decode())
 
 
@@ -177,23 +170,17 @@ def _will_not_do(sentence: str) -> ServiceError:
 
 
 FIRST_WINDOW_S = 60.0
-
 LAST_WINDOW_S = 3600.0
-
 MOST_KEPT = 1024
-
 """Kinds of refusals counted at once; the oldest is written and dropped for a new one."""
-
 BUCKET = 60
-
 """Entries that an actor may cause at once, then one each `REFILL_S`."""
-
 REFILL_S = 60.0
 
 
 @dataclass(slots=True, kw_only=True)
 class _Repeated:
-    """A written refusal, and how often it was repeated since."""
+    """A refusal in the audit, and how often it was repeated since."""
 
     actor: Actor
     action: str
@@ -206,14 +193,14 @@ class _Repeated:
 
 @dataclass(slots=True)
 class _Bucket:
-    """Entries that an actor may still cause."""
+    """Number of audit entries that an actor can still cause."""
 
     left: float
     at: datetime
     unwritten: int = 0
 
     def takes(self, now: datetime) -> bool:
-        """Return whether an entry is allowed, and count it."""
+        """Count an entry; return whether it is allowed."""
         past_s = max((now - self.at).total_seconds(), 0.0)
         self.left, self.at = min(self.left + past_s / REFILL_S, float(BUCKET)), now
         if self.left < 1:
@@ -224,7 +211,7 @@ class _Bucket:
 
 
 class DenialLog:
-    """Recent refusals. Safe to use from all threads."""
+    """Log of refusals that writes repeated ones as counts. Thread-safe."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -235,7 +222,7 @@ class DenialLog:
     def note(self, actor: Actor, action: str, object_: str, reason: str) -> bool:
         """Write a refusal, or count a repeated one; return whether it was written.
 
-        `object_` must have few values, such as a route: each is counted by itself.
+        `object_` must have few values, such as a route: each is counted separately.
         """
         now = self._service.now()
         with self._lock:
@@ -258,7 +245,7 @@ class DenialLog:
             return is_written
 
     def flush(self, *, is_end: bool = False) -> None:
-        """Write the counts of windows that are over; all of them at the end of the service."""
+        """Write the counts of finished time windows; with `is_end`, of all."""
         now = self._service.now()
         with self._lock:
             over = [key for key, one in self._kept.items() if is_end or one.until <= now]
@@ -283,16 +270,12 @@ class DenialLog:
             more += f"; {bucket.unwritten} other refusals of {one.actor.name} were not written"
             bucket.unwritten = 0
         with self._service.database.writing() as database:
-            note(
-                self._service, database, one.actor, one.action, one.object, outcome="refused", reason=one.reason + more
-            )
+            self._service.note(database, one.actor, one.action, one.object, outcome="refused", reason=one.reason + more)
         return True
 
 
 FAILED = "login.failed"
-
 _WRONG = "that name and password are not those of an account"
-
 _AGAIN = "Check both; after {} wrong ones in a row the name is locked for {:.0f} min"
 
 
@@ -307,7 +290,7 @@ class SignIn:
 
 
 class PasswordLogin:
-    """Sign-in with a password. Safe to use from all threads."""
+    """Sign-in with a password. Thread-safe."""
 
     def __init__(self, service: Service, book: DenialLog) -> None:
         self._service = service
@@ -316,11 +299,11 @@ class PasswordLogin:
         self._tries = LoginRateLimit(service.settings.people)
 
     def sign_in(self, given: SignIn) -> NewSession:
-        """Return a new session for the right password.
+        """Check a password and return a new session.
 
         Raises:
-            Unauthenticated: Wrong name or password, or disabled.
-            TooMany: The name is locked, or too many attempts.
+            Unauthenticated: Name or password is wrong, or the user is disabled.
+            TooMany: The name is locked, or there were too many attempts.
         """
         if wait_s := self._tries.take(given.address, self._service.now()):
             self._refuse(given, None, "too many sign-ins from this address")
@@ -350,7 +333,7 @@ class PasswordLogin:
         raise Unauthenticated(_WRONG, hint=_AGAIN.format(settings.most_failures, settings.lock_s / 60))
 
     def is_right(self, name: str, password: str, *, address: str) -> bool:
-        """Return whether a signed-in user's password is right; it counts as an attempt. Raises `TooMany`."""
+        """Check the password of a signed-in user; counts as an attempt. Raises `TooMany`."""
         if wait_s := self._tries.take(address, self._service.now()):
             raise _too_many(f"expected at most {self._service.settings.people.most_tries} sign-ins", wait_s)
         with self._service.database.reading() as database:
@@ -371,7 +354,7 @@ class PasswordLogin:
         person, unknown_until = rows.person(database, name), self._tries.unknown_locked_until(name)
         known_until = moment_of(person.locked_until) if person is not None and person.locked_until else None
         until = known_until if is_known else unknown_until
-        # A lock that is further away than any is made of a clock that went back.
+        # A lock longer than the configured time means that the clock was set back.
         left_s = (until - self._service.now()).total_seconds() if until is not None else 0.0
         return left_s if 0 < left_s <= self._lock_s else 0.0
 
@@ -392,7 +375,7 @@ class PasswordLogin:
         if fresh is not None:
             rows.set_password_hash(database, given.name, fresh)
         actor = Actor(name=given.name, via=Via.SESSION, address=given.address)
-        note(service, database, actor, "login.ok", f"user:{given.name}", reason="password")
+        service.note(database, actor, "login.ok", f"user:{given.name}", reason="password")
         if service.settings.oidc is not None or service.settings.proxy.user_header:
             announce(
                 service,

@@ -1,4 +1,4 @@
-"""Plans approved, denied and withdrawn, and waves of runs approved."""
+"""Decisions: approve, deny and withdraw plans; approve waves of runs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Literal
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.reports import words
-from flashferry.service.auditing import deciding, note, note_outcome, note_refusal
-from flashferry.service.background import PeriodicTask
+from flashferry.service.entered_text import checked_comment, sites_text
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, not_delivered
 from flashferry.service.notices import NoticeKind, announce
-from flashferry.service.plans.eligibility import approval_obstacle, found, image_obstacle, resume_obstacle, sites_text
+from flashferry.service.plans.eligibility import approval_obstacle, found, image_obstacle, resume_obstacle
 from flashferry.service.plans.serializers import object_of
 from flashferry.service.principal import Actor, Role
 from flashferry.service.run_visibility import seen_run, sites_of_run
@@ -22,7 +21,6 @@ from flashferry.store.control import control_request, may_approve, waiting_waves
 from flashferry.store.control_requests import Asker
 from flashferry.store.reader import is_run_alive
 from flashferry.store.service import plans as store
-from flashferry.store.service.database import moment
 from flashferry.store.service.plans import (
     Decision,
     PlanState,
@@ -37,8 +35,6 @@ from flashferry.store.stored_run import StoredRun, read_run
 
 Verb = Literal["approve", "deny", "withdraw"]
 
-LONGEST_COMMENT = 2000
-
 _STATEMENTS: dict[Verb, Callable[[sqlite3.Connection, Decision], bool]] = {
     "approve": store.approve,
     "deny": store.deny,
@@ -47,13 +43,13 @@ _STATEMENTS: dict[Verb, Callable[[sqlite3.Connection, Decision], bool]] = {
 
 
 def approve(service: Service, actor: Actor, digest: str, comment: str = "") -> StoredPlan:
-    """Approve a draft: by an approver at each of its sites, not its maker, and only if it could start.
+    """Approve a draft that could start: by an approver at each of its sites who did not make it.
 
     Raises:
-        Forbidden, NotFound: The caller may not approve or see it.
+        Forbidden, NotFound: The caller may not approve or see the plan.
         Conflict: Its state or an image does not allow it.
     """
-    # Hashed before the transaction, which keeps all others from writing; what runs is hashed again when it begins.
+    # Hash before the transaction, which blocks all other writers; a run hashes its images again at its start.
     with service.database.reading() as database:
         found(database, digest, actor)
     why = image_obstacle(service, digest)
@@ -61,29 +57,29 @@ def approve(service: Service, actor: Actor, digest: str, comment: str = "") -> S
 
 
 def deny(service: Service, actor: Actor, digest: str, comment: str) -> StoredPlan:
-    """Deny a draft for good, with a reason. Raises as `approve`; `InvalidRequest` without a reason."""
+    """Deny a draft permanently. Raises as `approve`; `InvalidRequest` without a reason."""
     return _decide(service, actor, "deny", digest, _details(comment))
 
 
 def withdraw(service: Service, actor: Actor, digest: str, reason: str) -> StoredPlan:
-    """Withdraw a plan for good, with a reason: its maker, or an operator or approver at each of its sites.
+    """Withdraw a plan permanently: by its maker, or an operator or approver at each of its sites.
 
-    A run continues. Raises as `deny`.
+    A run of it continues. Raises as `deny`.
     """
     return _decide(service, actor, "withdraw", digest, _details(reason))
 
 
 def _decide(service: Service, actor: Actor, verb: Verb, digest: str, comment: str, why: str = "") -> StoredPlan:
     comment = checked_comment(comment)
-    with deciding(service, actor, f"plan.{verb}", object_of(digest), unnoted=(NotFound,)) as database:
+    with service.deciding(actor, f"plan.{verb}", object_of(digest), unnoted=(NotFound,)) as database:
         before = found(database, digest, actor)
         _check(service, database, actor, verb, before, why)
-        decision = Decision(digest=digest, by=actor.name, at=moment(service.now()), comment=comment)
+        decision = Decision(digest=digest, by=actor.name, at=service.moment(), comment=comment)
         if not _STATEMENTS[verb](database, decision):
             raise _conflict(verb, f"it is {before.state}")
         after = found(database, digest)
-        note(
-            *(service, database, actor, f"plan.{verb}", object_of(digest)),
+        service.note(
+            *(database, actor, f"plan.{verb}", object_of(digest)),
             reason=comment,
             before={"state": before.state.value},
             after={"state": after.state.value},
@@ -92,7 +88,7 @@ def _decide(service: Service, actor: Actor, verb: Verb, digest: str, comment: st
 
 
 def who_may(actor: Actor, verb: Verb, plan: StoredPlan) -> str:
-    """Return who may decide about a plan, if the caller may not; empty if the caller may."""
+    """Return who may decide on a plan if the caller may not; empty if the caller may."""
     if verb == "withdraw":
         if actor.name != plan.made_by and not actor.may({Role.OPERATOR, Role.APPROVER}, plan.sites):
             return f"an operator or approver at {sites_text(plan.sites)}"
@@ -104,7 +100,7 @@ def who_may(actor: Actor, verb: Verb, plan: StoredPlan) -> str:
 
 
 def may_be_decided(verb: Verb, plan: StoredPlan) -> bool:
-    """Return whether the state of a plan allows a decision."""
+    """Return whether a plan's state allows a decision."""
     return plan.state is PlanState.DRAFT or (verb == "withdraw" and plan.state is PlanState.APPROVED)
 
 
@@ -150,51 +146,32 @@ def _details(comment: str) -> str:
     return comment
 
 
-def checked_comment(comment: str) -> str:
-    """Return a comment as it is stored. Raises `InvalidRequest` above two thousand characters."""
-    comment = comment.strip()
-    if len(comment) > LONGEST_COMMENT:
-        raise InvalidRequest(
-            f"comment: expected at most {LONGEST_COMMENT:,} characters, found {len(comment):,}",
-            hint="Shorten it",
-        )
-    return comment
-
-
 _ACTION = "wave.approve"
-
-_EVERY_S = 2.0
 
 
 def approve_wave(
     service: Service, actor: Actor, run_id: str, wave: int, *, digest: str = "", comment: str = ""
 ) -> WaveApproval:
-    """Approve the waves of a run up to one.
+    """Approve the waves of a run up to `wave`, counted from 0.
 
-    Args:
-        service: The service.
-        actor: The approver.
-        run_id: The run's whole identifier.
-        wave: From 0.
-        digest: The plan that was read; empty for a run without one.
-        comment: For the audit.
+    `digest` is the plan that the approver read; empty for a run without one.
 
     Raises:
         NotFound, Forbidden: The caller may not see or approve it.
-        Conflict: Another plan was read, the plan was withdrawn or is past its end, the run is not running, or the wave
-            is approved already.
+        Conflict: The approver read another plan, the plan was withdrawn or is past its end, the run is not running,
+            or the wave is approved already.
     """
     comment = checked_comment(comment)
     run = seen_run(service.state, run_id, actor).whole
     object_ = f"run:{run_id}"
     approval = WaveApproval(
-        run_id=run_id, wave=wave, digest=digest, by=actor.name, at=moment(service.now()), comment=comment
+        run_id=run_id, wave=wave, digest=digest, by=actor.name, at=service.moment(), comment=comment
     )
-    with deciding(service, actor, _ACTION, object_) as database:
+    with service.deciding(actor, _ACTION, object_) as database:
         _check_approver(service, database, actor, run, approval)
         is_first = add_wave_approval(database, approval)
         after = {"wave": wave, "digest": digest, "is_told_again": not is_first}
-        note(service, database, actor, _ACTION, object_, reason=comment, after=after)
+        service.note(database, actor, _ACTION, object_, reason=comment, after=after)
     try:
         api.approve(
             run_id,
@@ -203,31 +180,28 @@ def approve_wave(
             state=service.state,
         )
     except ConfigInvalid as error:
-        note_refusal(service, actor, _ACTION, object_, error.message)
+        service.note_refusal(actor, _ACTION, object_, error.message)
         raise _wave_conflict(error.message) from None
     except (FlashferryError, OSError, sqlite3.Error) as error:
-        # The approval stays: the next one passes it on.
+        # The approval is stored; the next approval sends it again.
         untold = not_delivered(error)
-        note_outcome(service, actor, _ACTION, object_, outcome="failed", reason=untold.sentence)
+        service.note_outcome(actor, _ACTION, object_, outcome="failed", reason=untold.sentence)
         raise untold from None
     return approval
 
 
 def run_once(service: Service) -> None:
-    """Announce each wave that started to wait for approval, once."""
+    """Send one notice for each wave that waits for an approval."""
     for run_id, wave in waiting_waves(service.state).items():
         with service.database.writing() as database:
-            if add_waiting_wave(database, run_id, wave, moment(service.now())):
+            if add_waiting_wave(database, run_id, wave, service.moment()):
                 announce(
-                    *(service, database, NoticeKind.APPROVAL_WANTED, f"run:{run_id}"),
+                    *(service, database, NoticeKind.APPROVAL_NEEDED, f"run:{run_id}"),
                     f"run {run_id}: wave {wave} waits for approval",
                     {"run": run_id, "wave": wave},
                     path=f"/runs/{run_id}",
                     sites=sites_of_run(read_run(service.state, run_id, with_transfers=False)),
                 )
-
-
-TASK = PeriodicTask(name="waves", every_s=_EVERY_S, run=run_once)
 
 
 def _check_approver(

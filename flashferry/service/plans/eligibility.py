@@ -1,11 +1,10 @@
-"""A plan offered and stored as a draft, and whether it can start now, and if not, why."""
+"""Storage of offered plans as drafts, and the reasons why a plan cannot start now."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 import threading
-import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow
 from flashferry.model.plan_file import check_places, plan_from
 from flashferry.planning.local_images import named_image
 from flashferry.service.access import MOST_PLAN_BYTES
-from flashferry.service.auditing import note, note_refusal
+from flashferry.service.entered_text import checked_title, sites_text
 from flashferry.service.errors import Forbidden, InvalidRequest, NotFound, ServiceError, TooLarge, invalid_from, listed
 from flashferry.service.images.verification import why_not_usable
 from flashferry.service.notices import NoticeKind, announce
@@ -32,27 +31,18 @@ from flashferry.store.service.people import roles_lost
 from flashferry.store.service.plans import NewPlan, PlanState, StoredPlan, add_plan, plan_of, text_of
 
 MOST_BYTES = MOST_PLAN_BYTES
-
-LONGEST_TITLE = 100
-
 _CALLED = "as sent"
-
 _ONE_AT_A_TIME = threading.Lock()
-
 """Plans parsed at once: a large one takes ten times its size in memory."""
 
 
 def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tuple[StoredPlan, bool]:
-    """Store a plan as a draft; return it, and whether it is new.
+    """Store a plan file as a draft; return it, and False if it was stored already.
 
-    Args:
-        service: The service.
-        actor: An operator at each of its sites.
-        content: Its file.
-        title: Plans of one title are compared with each other.
+    The caller operates each of its sites. Plans of one title are compared with each other.
 
     Raises:
-        Forbidden: The caller is no such operator.
+        Forbidden: The caller is not such an operator.
         InvalidRequest, TooLarge: Not a plan, damaged, past its end, or with images outside of the image folder.
     """
     title = checked_title(title)
@@ -60,7 +50,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
     sites = sites_of(plan)
     if not actor.may({Role.OPERATOR}, sites):
         refusal = _no_operator(sites)
-        note_refusal(service, actor, "plan.made", object_of(_digest(content)), refusal.sentence)
+        service.note_refusal(actor, "plan.made", object_of(_digest(content)), refusal.sentence)
         raise refusal
     _check_images(plan, service.images)
     _moment("starts_at", plan.starts_at)
@@ -74,7 +64,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
         is_new = add_plan(database, new)
         if is_new:
             after = {"title": title, "sites": sites, "devices": new.devices, "ends_at": new.ends_at}
-            note(service, database, actor, "plan.made", object_of(new.digest), after=after)
+            service.note(database, actor, "plan.made", object_of(new.digest), after=after)
             _announce(service, database, new)
         stored = plan_of(database, new.digest)
     assert stored is not None
@@ -83,7 +73,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
 
 def _announce(service: Service, database: sqlite3.Connection, plan: NewPlan) -> None:
     announce(
-        *(service, database, NoticeKind.APPROVAL_WANTED, object_of(plan.digest)),
+        *(service, database, NoticeKind.APPROVAL_NEEDED, object_of(plan.digest)),
         f"{plan.made_by} made a plan for {counted(plan.devices, 'device')} at {sites_text(plan.sites)}, "
         "which waits for approval by someone else",
         {
@@ -99,22 +89,11 @@ def _announce(service: Service, database: sqlite3.Connection, plan: NewPlan) -> 
 
 
 def sites_of(plan: FleetPlan) -> tuple[str, ...]:
-    """Return the sites of all devices of a plan, staged or not.
+    """Return the sites of all devices of a plan, including skipped ones.
 
-    An empty name stands for devices without a site, which need a role everywhere.
+    An empty name stands for devices without a site, which need a role at all sites.
     """
     return tuple(sorted({device.site or "" for device in plan.devices})) or ("",)
-
-
-def checked_title(title: str) -> str:
-    """Return a title as it is stored. Raises `InvalidRequest` unless it is one line of limited length."""
-    title = " ".join(title.split())
-    if len(title) > LONGEST_TITLE or any(unicodedata.category(one) in {"Cc", "Cs"} for one in title):
-        raise InvalidRequest(
-            f"title: expected one line of at most {LONGEST_TITLE} characters, found {len(title)} of them",
-            hint="Give a shorter title",
-        )
-    return title
 
 
 def _read(content: bytes) -> FleetPlan:
@@ -160,11 +139,6 @@ def _no_operator(sites: Iterable[str]) -> ServiceError:
     )
 
 
-def sites_text(sites: Iterable[str]) -> str:
-    """Return sites in words."""
-    return ", ".join(site or "all sites (for devices without a site)" for site in sites)
-
-
 def _row(service: Service, actor: Actor, plan: FleetPlan, content: bytes, title: str) -> NewPlan:
     return NewPlan(
         digest=_digest(content),
@@ -175,13 +149,13 @@ def _row(service: Service, actor: Actor, plan: FleetPlan, content: bytes, title:
         images=tuple(image.name for image in plan.images),
         duration_s=plan.duration_s,
         made_by=actor.name,
-        made_at=moment(service.now()),
+        made_at=service.moment(),
         ends_at=None if plan.ends_at is None else _moment("ends_at", plan.ends_at),
     )
 
 
 def _digest(content: bytes) -> str:
-    """Return the digest in a checked plan file."""
+    """Return the digest in a plan file that was checked."""
     return str(json.loads(content)["digest"])
 
 
@@ -206,7 +180,7 @@ def start_obstacle(service: Service, digest: str) -> str:
 
 
 def database_obstacle(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
-    """Return why a plan cannot start, by tables and clock; empty if it can."""
+    """Return why a plan cannot start according to tables and clock, images left out; empty if it can."""
     return resume_obstacle(plan, now) or approval_obstacle(database, plan, now)
 
 
@@ -216,13 +190,13 @@ def resume_obstacle(plan: StoredPlan, now: datetime) -> str:
 
 
 def approval_obstacle(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
-    """Return what invalidates an approval of a plan, present or future; empty for nothing."""
+    """Return why a present or future approval of a plan is not valid; empty if nothing prevents it."""
     unusable = (why_not_usable(database, name) for name in plan.images)
     return next(filter(None, (*decision_obstacles(database, plan, now), *unusable)), "")
 
 
 def decision_obstacles(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> tuple[str, ...]:
-    """Return what besides its images invalidates an approval of a plan: its end, and roles of its makers."""
+    """Return why an approval is not valid besides the images: the plan's end, and roles lost by its makers."""
     whys = [_why_too_late(plan, now), _why_lost(database, plan.made_by, "made", Role.OPERATOR, plan.sites)]
     if plan.decided_by is not None:
         whys.append(_why_lost(database, plan.decided_by, "approved", Role.APPROVER, plan.sites))
@@ -230,12 +204,12 @@ def decision_obstacles(database: sqlite3.Connection, plan: StoredPlan, now: date
 
 
 def image_obstacle(service: Service, digest: str) -> str:
-    """Return which image of a plan has changed or is not usable; empty for none."""
+    """Return the first image of a plan that changed or is not usable, with the reason; empty: none."""
     return next(iter(image_obstacles(service, digest).values()), "")
 
 
 def image_obstacles(service: Service, digest: str) -> dict[str, str]:
-    """Return the images of a plan that have changed or are not usable, each with why."""
+    """Return the images of a plan that changed or are not usable, each with the reason."""
     with service.database.reading() as database:
         plan = plan_in(database, digest)
         details = {image.name: why_not_usable(database, image.name, image.sha512) for image in plan.images}
@@ -244,7 +218,7 @@ def image_obstacles(service: Service, digest: str) -> dict[str, str]:
 
 
 def found(database: sqlite3.Connection, digest: str, actor: Actor | None = None) -> StoredPlan:
-    """Return a plan; with an actor, one that the actor may see. Raises `NotFound`."""
+    """Return a plan; with an actor, only one that the actor may see. Raises `NotFound`."""
     plan = plan_of(database, digest)
     if plan is None or (actor is not None and not actor.may(Role, plan.sites)):
         raise NotFound(
@@ -254,7 +228,7 @@ def found(database: sqlite3.Connection, digest: str, actor: Actor | None = None)
 
 
 def plan_in(database: sqlite3.Connection, digest: str) -> FleetPlan:
-    """Return the content of a stored plan. Raises `KeyError`."""
+    """Parse a stored plan. Raises `KeyError`."""
     return plan_from(text_of(database, digest).encode(), digest)
 
 
@@ -281,7 +255,7 @@ def _why_other(service: Service, image: PlannedImage) -> str:
     path = Path(image.path)
     try:
         named_image(path, (service.images,))
-        # Keeps digests by the state of the file: a look at one that did not change costs nothing.
+        # Digests are cached by the file's state, so that an unchanged file is not read again.
         now = api.image_catalogue(path, state=service.state).image(image.name)
     except FlashferryError as error:
         return error.message

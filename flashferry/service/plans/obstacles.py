@@ -1,4 +1,4 @@
-"""Everything between a plan and its run, for the caller: what an approval needs, then what the start needs."""
+"""Everything that a plan still needs for an approval and for its start, as the caller's page shows it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from flashferry.model.fleet_plan import WindowState
+from flashferry.service.entered_text import sites_text
 from flashferry.service.plans.deciding import who_may
-from flashferry.service.plans.eligibility import decision_obstacles, image_obstacles, sites_text
+from flashferry.service.plans.eligibility import decision_obstacles, image_obstacles
 from flashferry.service.principal import Actor, Role
 from flashferry.service.service import Service
 from flashferry.store.service.jobs import JobKind, jobs_of_plan
@@ -20,10 +21,10 @@ _RUNS = frozenset({JobKind.STAGE, JobKind.RESUME})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """What is missing, as a sentence, and the page where it is decided; an empty path: none.
+    """One missing condition, and the page where it can be met (empty `path`: none).
 
     Attributes:
-        waits: The plan can be started nevertheless; its run waits for this.
+        waits: The plan can start nevertheless; its run waits for the condition.
     """
 
     sentence: str
@@ -34,14 +35,14 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacles:
-    """What is missing until a plan is approved, and until it starts; both empty for a plan that is over."""
+    """Conditions missing for an approval, and for the start; both empty for a plan that is over."""
 
     approval: tuple[Obstacle, ...] = ()
     start: tuple[Obstacle, ...] = ()
 
 
 def obstacles(service: Service, actor: Actor, plan: StoredPlan) -> Obstacles:
-    """Return everything between a plan and its run as the caller may act; changed image files are hashed."""
+    """Return what a plan still needs, for this caller; changed image files are hashed."""
     if plan.state not in (PlanState.DRAFT, PlanState.APPROVED):
         return Obstacles()
     images = image_obstacles(service, plan.digest)

@@ -1,4 +1,4 @@
-"""Plans created by a job, started, and rehearsed."""
+"""Creation of plans by jobs; start and rehearsal of plans."""
 
 from __future__ import annotations
 
@@ -13,25 +13,23 @@ from flashferry.core.jobs.processes import JobFolder
 from flashferry.core.state_folder import open_private
 from flashferry.model.fleet_plan import PlanWindow
 from flashferry.reports import words
-from flashferry.service.auditing import deciding, note_refusal
-from flashferry.service.background import PeriodicTask
+from flashferry.service.entered_text import checked_comment, checked_title
 from flashferry.service.errors import Conflict, InvalidRequest, ServiceError
 from flashferry.service.images.golden import golden_rules
-from flashferry.service.jobs.create import Devices, JobSpec, action_of, ask, asked_before, check_devices, request_job
-from flashferry.service.plans.deciding import checked_comment
-from flashferry.service.plans.eligibility import MOST_BYTES, checked_title, found, image_obstacle, offer
+from flashferry.service.jobs.create import action_of
+from flashferry.service.jobs.job_spec import Devices, JobSpec
+from flashferry.service.jobs.submit import ask, asked_before, check_devices, request_once
+from flashferry.service.plans.eligibility import MOST_BYTES, found, image_obstacle, offer
 from flashferry.service.plans.serializers import object_of
 from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
-from flashferry.store.service.answers import Once, keep_answer
-from flashferry.store.service.database import moment
+from flashferry.store.service.answers import Once
 from flashferry.store.service.jobs import Job, JobKind, plan_jobs_to_offer, plans_being_made, set_plan_made
 from flashferry.store.service.people import ACTIVE, grants_of, person
 from flashferry.store.service.plans import window_of
 
 _WINDOW = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d", re.ASCII)
 
-_EVERY_S = 2.0
 
 _SHOWN = timedelta(days=1)
 
@@ -43,8 +41,8 @@ class PlanSpec:
     Attributes:
         image: Name of an image for all devices; empty: by the inventory's image rules.
         golden: Use the golden image of each model instead of those rules.
-        sites: Empty: all, which needs the role everywhere.
-        window: `22:00-05:00` by the clock of the service's host; empty: at once, no end.
+        sites: Empty: all, which needs the role at all sites.
+        window: `22:00-05:00` in local time of the service's host; empty: at once, no end.
     """
 
     title: str = ""
@@ -58,11 +56,11 @@ class PlanSpec:
 
 
 def make_plan(service: Service, actor: Actor, spec: PlanSpec, once: Once | None = None) -> Job:
-    """Request a plan; it is offered when its job has ended.
+    """Request a job that creates a plan; the plan is stored when the job has ended.
 
     Raises:
-        ServiceError: The caller is no operator at the sites, a value is not valid, or the golden images cannot plan
-            these sites.
+        ServiceError: The caller is not an operator at the sites, a value is not valid, or golden images do not
+            cover the sites.
     """
     if spec.window and not _WINDOW.fullmatch(spec.window):
         raise InvalidRequest(
@@ -87,31 +85,29 @@ def make_plan(service: Service, actor: Actor, spec: PlanSpec, once: Once | None 
         reason=checked_title(spec.title),
     )
     check_devices(service, actor, job)
-    with deciding(service, actor, action_of(JobKind.PLAN), "plan") as database:
-        if (before := asked_before(database, actor, once)) is not None:
-            return before
-        rules = golden_rules(database, spec.sites) if spec.golden else ""
-        made = request_job(service, database, actor, replace(job, rules=rules))
-        if once is not None:
-            keep_answer(database, actor.name, once, answer=made.job_id, at=moment(service.now()))
-        return made
+    with service.deciding(actor, action_of(JobKind.PLAN), "plan") as database:
+
+        def with_rules() -> JobSpec:
+            return replace(job, rules=golden_rules(database, spec.sites)) if spec.golden else job
+
+        return request_once(service, database, actor, once, with_rules)
 
 
 def being_made(service: Service, database: sqlite3.Connection, actor: Actor) -> list[Job]:
-    """Return the plan jobs of the last day, running or failed, that the caller may see, the newest first."""
-    since = moment(service.now() - _SHOWN)
+    """Return the visible plan jobs of the last day that are running or failed, newest first."""
+    since = service.moment(-_SHOWN)
     return [job for job in plans_being_made(database, since) if actor.may(Role, job.sites)]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanJobs:
-    """Offers the plans of ended jobs, each once."""
+    """Background task that stores the plans of ended jobs, each once."""
 
     _tried: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run_once(self, service: Service) -> None:
-        """Offer the plans of jobs that have ended."""
+        """Store the plans of jobs that ended."""
         with service.database.reading() as database:
             ended = plan_jobs_to_offer(database)
         for job in ended:
@@ -121,11 +117,8 @@ class PlanJobs:
                 offer_made(service, job)
 
 
-TASK = PeriodicTask(name="plans", every_s=_EVERY_S, run=PlanJobs().run_once)
-
-
 def offer_made(service: Service, job: Job) -> None:
-    """Offer the plan of a job for its requester, with the requester's present grants."""
+    """Store the plan of a job on behalf of its requester, with the requester's present grants."""
     try:
         with open_private(JobFolder.of(service.state, job.job_id).plan, "rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -158,23 +151,14 @@ def begin(
     rehearse: bool = False,
     once: Once | None = None,
 ) -> Job:
-    """Request the run of a plan, or its rehearsal.
+    """Request the run of a plan that can start, or the rehearsal of any plan.
 
-    Args:
-        service: The service.
-        actor: An operator at each of its sites.
-        digest: The plan; for a run, a startable one.
-        reason: For the audit.
-        not_before: Earliest start, besides the plan's window and the queue.
-        until: Latest end, if earlier than the plan's.
-        chosen: Settings of the run besides the plan's.
-        rehearse: Only show what a run would do; for any plan.
-        once: Idempotency key.
+    `not_before` and `until` narrow the plan's own times; `chosen` are settings of the run besides the plan's.
 
     Raises:
-        NotFound, Forbidden: The caller may not see or start it.
+        NotFound, Forbidden: The caller may not see it, or is not operator at each of its sites.
         Conflict: Its state, an image or another run does not allow it.
-        InvalidRequest: The times leave no time.
+        InvalidRequest: The times leave no time for a run.
     """
     kind = JobKind.DRY_RUN if rehearse else JobKind.STAGE
     with service.database.reading() as database:
@@ -198,7 +182,7 @@ def begin(
             until=until,
         )
     except ServiceError as problem:
-        note_refusal(service, actor, action_of(kind), object_of(digest), problem.sentence)
+        service.note_refusal(actor, action_of(kind), object_of(digest), problem.sentence)
         raise
     return ask(service, actor, spec, once, about=object_of(digest))
 
@@ -206,7 +190,7 @@ def begin(
 def _checked_times(
     window: PlanWindow, now: datetime, not_before: datetime | None, until: datetime | None
 ) -> tuple[datetime | None, datetime | None]:
-    """Return earliest start and latest end of a run, within its plan."""
+    """Check and return earliest start and latest end of a run, within the plan's window."""
     begins, ends = _in_utc("not_before", not_before), _in_utc("until", until)
     plan_ends = None if window.ends_at is None else window.ends_at.astimezone(UTC)
     if begins is not None and plan_ends is not None and begins >= plan_ends:

@@ -1,4 +1,4 @@
-"""Plans as JSON types: content, expected configuration lines, differences. Pure."""
+"""Conversion of plans to JSON types: content, expected configuration lines, differences. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from flashferry.store.service.plans import StoredPlan
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, choose_window
 
 WORDS = "for a device without any of them; a dry run shows them exactly, and the run removes them again"
-
 """Shown beside them."""
 
 
 def expected_lines(plan: FleetPlan) -> dict[str, tuple[str, ...]]:
-    """Return the lines to be set by device, in the plan's order; none if not tuned."""
+    """Return the configuration lines that a run would set, by device in the plan's order; none if not tuned."""
     rates = {site.site: site.link_rate_bps for site in plan.sites}
     return {
         device.host: _lines(device, rates.get(device.site or f"device {device.host}"))
@@ -35,14 +34,14 @@ def _lines(device: PlannedDevice, link_rate_bps: float | None) -> tuple[str, ...
             window_bytes = choose_window(device.rtt_s or ASSUMED_RTT_S, link_rate_bps).window_bytes
         return _requested(device.transport, window_bytes)
     except (ValueError, ArithmeticError, ConfigInvalid):
-        # Values that no plan of ours has; a run would refuse them.
+        # An edited plan can hold values that a run refuses.
         return ()
 
 
 @cache
 def _requested(transport: str, window_bytes: int | None) -> tuple[str, ...]:
-    """Return the lines for a transport; equal on all platforms."""
-    # Late: the service starts without what talks to devices; the first plan that is shown brings it.
+    """Return the lines for a transport and window, which are the same on all platforms."""
+    # Late: platforms and transports would slow the service's start; the first plan that is shown loads them.
     from flashferry.devices.platforms import PLATFORMS
     from flashferry.transports import transport_named
     from tasks.tcp_config import TcpLines, plan_tune
@@ -63,13 +62,12 @@ _FORECAST = frozenset(
         *("starts_s", "copy_s", "hash_s", "finish_s", "total_s"),
     }
 )
-
 """Not compared per device: reasons and forecast, which is compared as a whole. Waves are compared by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differs:
-    """A different value; empty `before` or `after`: it was or is missing."""
+    """A changed value; `before` or `after` is empty if it was or is missing."""
 
     what: str
     before: str
@@ -78,7 +76,7 @@ class Differs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceDiffers:
-    """A device that differs, and how."""
+    """Changes of one device."""
 
     host: str
     changes: tuple[Differs, ...]
@@ -98,7 +96,7 @@ class PlanDifference:
 
     @property
     def is_none(self) -> bool:
-        """Return whether nothing differs except the time of creation."""
+        """Return whether the plans are equal except for the time of creation."""
         return not any(getattr(self, one.name) for one in fields(self))
 
 
@@ -196,12 +194,12 @@ def _word(value: object) -> str:
 
 
 def object_of(digest: str) -> str:
-    """Return the object of audit entries."""
+    """Return the audit object of a plan."""
     return f"plan:{digest}"
 
 
 def plan_json(plan: StoredPlan, why_not: str | None = None) -> dict[str, object]:
-    """Return a plan's row; with `why_not` (empty: none) also whether it can start."""
+    """Return a plan's row as JSON types; `why_not` (empty: none) adds whether it can start."""
     details = dict(to_json(plan))
     if why_not is not None:
         details |= {"is_startable": not why_not, "why_not": why_not}
@@ -209,7 +207,7 @@ def plan_json(plan: StoredPlan, why_not: str | None = None) -> dict[str, object]
 
 
 def plan_content_json(plan: FleetPlan) -> dict[str, object]:
-    """Return a plan's content, with its configuration lines and forecast end."""
+    """Return a plan's content as JSON types, with expected configuration lines and forecast end."""
     lines = expected_lines(plan)
     details = dict(to_json(plan))
     details |= {
@@ -223,12 +221,12 @@ def plan_content_json(plan: FleetPlan) -> dict[str, object]:
 
 
 def difference_json(found: PlanDifference, old: str, new: str) -> dict[str, object]:
-    """Return the differences between two plans, named by their digests."""
+    """Return the differences between two plans as JSON types, with both digests."""
     return {"before": old, "after": new, "is_none": found.is_none} | dict(to_json(found))
 
 
 def _by_lines(lines: dict[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
-    """Return devices by their configuration lines: most of a site have the same."""
+    """Group devices by their configuration lines: most devices of a site have the same."""
     found: dict[tuple[str, ...], list[str]] = {}
     for host, ones in lines.items():
         found.setdefault(ones, []).append(host)

@@ -6,7 +6,7 @@ Facts
   before the gap (02:30 is 03:30 in the night in which the clock goes from 02:00 to 03:00), one that occurs twice is its
   first occurrence. `zoneinfo` does the same with `fold=0` (PEP 495).
 * So each day of a calendar is due exactly once.
-* Zones are the system's (tzdata); changes take effect with the next start of the service.
+* Time zones are the system's (tzdata); updates take effect when the service restarts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from flashferry.core.errors import ConfigInvalid
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 NTHS = ("1st", "2nd", "3rd", "4th")
 HINT = "Give 'once 2026-11-30 22:00', 'daily 22:00', 'mon-fri 22:00', 'sat,sun 01:30' or '2nd sat 22:00'"
-
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
 _FAR_DAYS = 62
@@ -31,35 +30,35 @@ _FAR_DAYS = 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Once:
-    """One local time."""
+    """A single local time."""
 
     at: datetime
 
     def __str__(self) -> str:
-        """Return it as it is written."""
+        """Return the text that `calendar_of` parses."""
         return f"once {self.at:%Y-%m-%d %H:%M}"
 
     def days_from(self, first: date) -> Iterator[datetime]:
-        """Yield the local times from a day on."""
+        """Yield the due local times from a day on."""
         if self.at.date() >= first:
             yield self.at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weekly:
-    """A time of day on some weekdays (0: Monday), of all weeks or the `nth` (1 to 4) of a month."""
+    """A time of day on some weekdays (0: Monday), in all weeks or on the `nth` (1 to 4) of a month."""
 
     days: frozenset[int]
     at: time
     nth: int | None = None
 
     def __str__(self) -> str:
-        """Return it as it is written."""
+        """Return the text that `calendar_of` parses."""
         names = "daily" if len(self.days) == len(DAYS) else ",".join(DAYS[day] for day in sorted(self.days))
         return f"{f'{NTHS[self.nth - 1]} ' if self.nth else ''}{names} {self.at:%H:%M}"
 
     def days_from(self, first: date) -> Iterator[datetime]:
-        """Yield the local times from a day on, over two months."""
+        """Yield the due local times from a day on, over two months."""
         for number in range(_FAR_DAYS):
             day = first + timedelta(days=number)
             if day.weekday() in self.days and self.nth in {None, (day.day - 1) // 7 + 1}:
@@ -70,7 +69,7 @@ Calendar = Once | Weekly
 
 
 def calendar_of(text: str) -> Calendar:
-    """Return the calendar of a text. Raises `ConfigInvalid`."""
+    """Parse a calendar. Raises `ConfigInvalid`."""
     words = text.lower().split()
     if len(words) == 3 and words[0] == "once":
         return Once(at=datetime.combine(_date(words[1], text), _time(words[2], text)))
@@ -94,14 +93,14 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def due_at(local: datetime, zone: ZoneInfo) -> datetime:
-    """Return a local time in a zone as UTC; see the facts for skipped and repeated times."""
+    """Convert a local time in a zone to UTC; the module's facts explain skipped and repeated times."""
     return local.replace(tzinfo=zone, fold=0).astimezone(UTC)
 
 
 def next_due(calendar: Calendar, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """Return the next due time strictly after a time, UTC; None if there is none."""
+    """Return the first due time after `after`, in UTC; None if there is none."""
     try:
-        # A zone may be a day off from one year to the next, as Samoa's was in 2011.
+        # A zone can skip a whole day, as Samoa did in 2011.
         first = after.astimezone(zone).date() - timedelta(days=2)
         return min((due for local in calendar.days_from(first) if (due := due_at(local, zone)) > after), default=None)
     except OverflowError:
@@ -109,7 +108,7 @@ def next_due(calendar: Calendar, zone: ZoneInfo, after: datetime) -> datetime | 
 
 
 def dues(calendar: Calendar, zone: ZoneInfo, after: datetime, most: int) -> tuple[datetime, ...]:
-    """Return the next due times, UTC, in order."""
+    """Return the next due times in UTC, at most `most`."""
     found: list[datetime] = []
     while len(found) < most and (due := next_due(calendar, zone, found[-1] if found else after)) is not None:
         found.append(due)
@@ -117,7 +116,7 @@ def dues(calendar: Calendar, zone: ZoneInfo, after: datetime, most: int) -> tupl
 
 
 def oddity(calendar: Calendar, zone: ZoneInfo, due: datetime) -> str:
-    """Return what is special about the clock at a due time; empty on most days."""
+    """Return what is special about the clock at a due time, such as a skipped hour; empty on most days."""
     requested, local = calendar.at.strftime("%H:%M"), due.astimezone(zone)
     found = local.strftime("%H:%M")
     if found != requested:
@@ -136,7 +135,7 @@ def _days(text: str, whole: str) -> Iterator[int]:
         if first not in DAYS or (dash and last not in DAYS):
             raise _wrong(whole)
         begin, end = DAYS.index(first), DAYS.index(last or first)
-        # `fri-mon` goes over the end of the week.
+        # `fri-mon` crosses the end of the week.
         yield from ((begin + number) % len(DAYS) for number in range((end - begin) % len(DAYS) + 1))
 
 

@@ -1,4 +1,4 @@
-"""Schedules created and changed; each due time claimed once, then started, refused or reported as missed."""
+"""Schedules: creation, changes, and the task that claims each due time once and starts, refuses or misses it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,12 @@ from flashferry.core.units import duration
 from flashferry.core.value_description import counted
 from flashferry.model.fleet_plan import PlanWindow, WindowState, spoken
 from flashferry.reports import words
-from flashferry.service.auditing import deciding, note, note_refusal
-from flashferry.service.background import PeriodicTask
+from flashferry.service.entered_text import checked_comment, checked_title, sites_text
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from, listed
-from flashferry.service.jobs.create import JobSpec, request_job
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.notices import NoticeKind, announce
-from flashferry.service.plans.deciding import checked_comment
-from flashferry.service.plans.eligibility import (
-    checked_title,
-    database_obstacle,
-    image_obstacle,
-    resume_obstacle,
-    sites_text,
-)
+from flashferry.service.plans.eligibility import database_obstacle, image_obstacle, resume_obstacle
 from flashferry.service.plans.eligibility import found as found_plan
 from flashferry.service.principal import SYSTEM, Actor, Role, Via
 from flashferry.service.schedules.calendar import calendar_of, dues, next_due, oddity, zone_of
@@ -55,7 +48,6 @@ from flashferry.store.service.people import roles_lost
 from flashferry.store.service.plans import PlanState, StoredPlan, plan_of, window_of
 
 LEAST_WINDOW_S = 60
-
 MOST_WINDOW_S = 7 * 86400
 
 
@@ -70,7 +62,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec:
-    """A schedule to be created: see `Schedule`."""
+    """A schedule to be created; see `Schedule`."""
 
     title: str
     kind: ScheduleKind
@@ -81,12 +73,12 @@ class ScheduleSpec:
 
 
 def object_of(schedule_id: str) -> str:
-    """Return the object of audit entries."""
+    """Return the audit object of a schedule."""
     return f"schedule:{schedule_id}"
 
 
 def make_schedule(service: Service, actor: Actor, spec: ScheduleSpec) -> Schedule:
-    """Create a schedule, owned by the caller: an operator at each of its sites. Its plan may be a draft yet.
+    """Create a schedule, owned by the caller, who operates each of its sites. Its plan may still be a draft.
 
     Raises:
         InvalidRequest: It is never due, its window is too short for the plan, or its subject is not valid.
@@ -101,23 +93,23 @@ def make_schedule(service: Service, actor: Actor, spec: ScheduleSpec) -> Schedul
         with service.database.writing() as database:
             made = _schedule(service, database, actor, spec)
             add_schedule(database, made)
-            note(service, database, actor, "schedule.made", object_of(made.schedule_id), after=_details(made))
+            service.note(database, actor, "schedule.made", object_of(made.schedule_id), after=_details(made))
     except ServiceError as problem:
         if isinstance(problem, Forbidden):
-            note_refusal(service, actor, "schedule.made", f"{spec.kind}:{spec.subject}", problem.sentence)
+            service.note_refusal(actor, "schedule.made", f"{spec.kind}:{spec.subject}", problem.sentence)
         raise
     return made
 
 
 def step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: str) -> Schedule:
-    """Take over, hold, release or end a schedule; what it started continues.
+    """Take over, hold, release or end a schedule; jobs that it started continue.
 
     Raises:
         NotFound, Forbidden: The caller may not see or change it.
-        Conflict, InvalidRequest: Its state does not allow it, or no reason.
+        Conflict, InvalidRequest: Its state does not allow it, or there is no reason.
     """
     action = f"schedule.{what}"
-    with deciding(service, actor, action, object_of(schedule_id), unnoted=(NotFound,)) as database:
+    with service.deciding(actor, action, object_of(schedule_id), unnoted=(NotFound,)) as database:
         before = found(database, schedule_id, actor)
         if not actor.may({Role.OPERATOR}, before.sites):
             raise _forbidden(what.value, before.sites)
@@ -126,8 +118,8 @@ def step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: s
             *(database, schedule_id),
             **{name: getattr(after, name) for name in ("state", "owner", "next_at", "sentence")},
         )
-        note(
-            *(service, database, actor, action, object_of(schedule_id)),
+        service.note(
+            *(database, actor, action, object_of(schedule_id)),
             reason=reason,
             before=_details(before),
             after=_details(after),
@@ -144,10 +136,10 @@ def found(database: sqlite3.Connection, schedule_id: str, actor: Actor) -> Sched
 
 
 def night_file(folder: Path | None, subject: str) -> Path:
-    """Return the description of a night, a file below the configured folder (None: not configured).
+    """Return the path of a lab night's description below the configured folder (None: not configured).
 
     Raises:
-        ConfigInvalid: There is no folder or no such file, or its path leads elsewhere.
+        ConfigInvalid: There is no folder or no such file, or the path leads out of the folder.
     """
     if folder is None:
         raise ConfigInvalid(
@@ -169,7 +161,7 @@ def night_file(folder: Path | None, subject: str) -> Path:
 
 
 def checked_reason(reason: str) -> str:
-    """Return a reason as it is stored. Raises `InvalidRequest` if it is empty or too long."""
+    """Check a reason and return it stripped. Raises `InvalidRequest` if it is empty or too long."""
     if not reason.strip():
         raise _invalid("reason: expected a reason, found none", "Give a reason in a sentence; it is in the audit")
     return checked_comment(reason)
@@ -288,25 +280,24 @@ def _forbidden(what: str, sites: tuple[str, ...]) -> ServiceError:
 
 
 _NEXT = 5
-
 _OCCASIONS = 50
 
 
 def schedule_json(database: sqlite3.Connection, schedule: Schedule, now: datetime) -> dict[str, object]:
-    """Return a schedule, and why it would be refused if it were due now; images are not checked."""
+    """Return a schedule as JSON types, and why it would be refused if due now; images are not checked."""
     plan = plan_of(database, schedule.subject) if schedule.kind is ScheduleKind.PLAN else None
     why = "" if schedule.state is ScheduleState.ENDED else why_refused(database, schedule, plan, now)
     return dict(to_json(schedule)) | {"why_not": why, "next_local": _local(schedule)}
 
 
 def schedule_details_json(database: sqlite3.Connection, schedule: Schedule, now: datetime) -> dict[str, object]:
-    """Return a schedule with its next due times and past outcomes."""
+    """Return a schedule as JSON types, with its next due times and past outcomes."""
     occasions = [to_json(one) for one in occasions_of(database, schedule.schedule_id, most=_OCCASIONS)]
     return schedule_json(database, schedule, now) | {"next": _next(schedule), "occasions": occasions}
 
 
 def why_refused(database: sqlite3.Connection, schedule: Schedule, plan: StoredPlan | None, now: datetime) -> str:
-    """Return why a schedule may not start now: its owner, or its plan; empty if it may."""
+    """Return why a schedule cannot start now, because of its owner or its plan; empty if it can."""
     lost = roles_lost(database, schedule.owner, Role.OPERATOR.value, schedule.sites or ("",))
     if lost is None:
         return f"{schedule.owner}, who owns it, is disabled"
@@ -320,7 +311,7 @@ def _local(schedule: Schedule) -> str:
         return ""
     try:
         return _wall(moment_of(schedule.next_at).astimezone(zone_of(schedule.time_zone)))
-    except ConfigInvalid:  # the machine lost its zones
+    except ConfigInvalid:  # tzdata was removed from this host
         return ""
 
 
@@ -344,14 +335,10 @@ def _wall(local: datetime) -> str:
 
 
 GRACE_S = 300.0
-
 """Latest late start: a restart of the service, not a night that it was down."""
-
 _MOST_AT_ONCE = 500
-
 """Due times of a schedule handled in one pass: more than a year of nights."""
-
-_EVERY_S = 2.0
+EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,7 +347,7 @@ class Became:
 
     Attributes:
         job_id: Its job, or None.
-        is_over: The schedule can start nothing any more.
+        is_over: Whether the schedule can start nothing any more.
     """
 
     outcome: Outcome
@@ -370,26 +357,23 @@ class Became:
 
 
 def run_once(service: Service) -> None:
-    """Claim all that is due, and start what can start."""
+    """Claim all due times and start what can start."""
     with service.database.reading() as database:
-        due = due_schedules(database, moment(service.now()))
+        due = due_schedules(database, service.moment())
     for schedule in due:
         for _ in range(_MOST_AT_ONCE):
             if service.stopping.is_set() or not take(service, schedule.schedule_id):
                 break
 
 
-TASK = PeriodicTask(name="scheduler", every_s=_EVERY_S, run=run_once)
-
-
 def take(service: Service, schedule_id: str) -> bool:
-    """Claim and handle the next due time of a schedule; return whether there was one."""
+    """Claim and handle the next due time of a schedule; return False if there is none."""
     now = service.now()
     with service.database.reading() as database:
         seen = schedule_of(database, schedule_id)
     if seen is None or seen.next_at is None or moment_of(seen.next_at) > now:
         return False
-    # Hashing takes seconds and would block other writers: so it is done before the transaction.
+    # Hash before the transaction: it takes seconds and would block other writers.
     images = ""
     if seen.kind is ScheduleKind.PLAN and (now - moment_of(seen.next_at)).total_seconds() <= GRACE_S:
         images = image_obstacle(service, seen.subject)
@@ -409,7 +393,7 @@ def _take(service: Service, database: sqlite3.Connection, schedule: Schedule, no
         claimed_at=moment(now),
         claimed_by=f"{os.getpid()}@{socket.gethostname()}",
     )
-    # It is there already where the clock was put back, and the schedule was let go on since.
+    # The row exists already if the clock was set back and the schedule was released since.
     is_ours = claim_occasion(database, occasion)
     became = _started(service, database, schedule, now, images) if is_ours else None
     if became is not None:
@@ -439,7 +423,7 @@ def _started(service: Service, database: sqlite3.Connection, schedule: Schedule,
     ends = due + timedelta(seconds=schedule.window_s)
     if window.ends_at is not None:
         ends = min(ends, window.ends_at)
-    # A schedule that was made for it starts within the window; a clock that was put back may have it due before.
+    # A due time is within the window when a schedule is created; after the clock was set back it can be before it.
     is_early = window.state(now) is WindowState.BEFORE
     if is_early and plan is not None and replace(window, ends_at=ends).left_s(now) < plan.duration_s:
         why = f"{window.why_closed(now)}; by {spoken(ends)}, its end here, {duration(plan.duration_s)} are not left"
@@ -466,7 +450,7 @@ def _why_missed(schedule: Schedule, due: datetime, now: datetime, plan: StoredPl
 
 
 def _spec(service: Service, schedule: Schedule, ends: datetime) -> JobSpec:
-    """Return the job to be run. Raises `ConfigInvalid` if the description of a night is gone."""
+    """Return the job specification. Raises `ConfigInvalid` if the description of a lab night is gone."""
     reason = f"schedule {schedule.schedule_id}: {schedule.title}"
     if schedule.kind is ScheduleKind.NIGHTLY:
         file = night_file(service.settings.runs.nights, schedule.subject)
@@ -476,7 +460,7 @@ def _spec(service: Service, schedule: Schedule, ends: datetime) -> JobSpec:
 
 def _how_late(late: timedelta) -> str:
     late_s = late.total_seconds()
-    return "started on time" if late_s < 10 * _EVERY_S else f"started {counted(round(late_s), 'second')} late"
+    return "started on time" if late_s < 10 * EVERY_S else f"started {counted(round(late_s), 'second')} late"
 
 
 def _report(service: Service, database: sqlite3.Connection, schedule: Schedule, became: Became) -> None:
@@ -486,8 +470,8 @@ def _report(service: Service, database: sqlite3.Connection, schedule: Schedule, 
         "job": became.job_id,
         "owner": schedule.owner,
     }
-    note(
-        *(service, database, SYSTEM, f"schedule.{became.outcome}", object_of(schedule.schedule_id)),
+    service.note(
+        *(database, SYSTEM, f"schedule.{became.outcome}", object_of(schedule.schedule_id)),
         outcome="done" if became.outcome is Outcome.STARTED else "refused",
         reason=became.sentence,
         after=details,

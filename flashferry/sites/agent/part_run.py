@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.sites.agent.tries import tries_of
@@ -14,7 +13,7 @@ from flashferry.store.control_requests import SteerKind
 from flashferry.store.reader import is_run_alive, reading
 from flashferry.store.sites import ledger, spool
 from flashferry.store.sites.agents import AgentDatabase
-from flashferry.store.stored_run import StoredDevice, StoredRun, read_run
+from flashferry.store.stored_run import StoredRun, read_run
 from flashferry.store.tables import held_devices, run_of_job
 
 
@@ -90,7 +89,7 @@ def spool_records(database: AgentDatabase, state: Path, *, order_id: str, run: s
     count = 0
     with database.writing() as writing:
         for device in devices:
-            data = _record(device)
+            data = device.status() | {"record": device.record}
             digest = hashlib.sha256(canonical(data).encode()).hexdigest()
             if device.record and spool.is_news(writing, order_id, device.host, digest):
                 add_word(writing, run, WordKind.RECORD, {"order": order_id, "run_id": run_id} | data)
@@ -104,16 +103,3 @@ def left_held(state: Path, run_id: str) -> list[str]:
         return [one.host for one in read_run(state, run_id, with_transfers=False).devices if one.is_held]
     except ConfigInvalid:
         return []
-
-
-def _record(device: StoredDevice) -> dict[str, Any]:
-    return {
-        "host": device.host,
-        "site": device.site,
-        "wave": device.wave,
-        "image": device.image,
-        "state": device.state,
-        "attempt": device.attempt,
-        "is_held": device.is_held,
-        "record": device.record,
-    }

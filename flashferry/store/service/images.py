@@ -23,7 +23,7 @@ class ImageState(StrEnum):
 
 
 USABLE = frozenset({ImageState.PUBLISHED, ImageState.APPROVED})
-"""States in which plans can use an image."""
+"""States in which plans can use an image, and in which it can be golden."""
 
 FOLDER = "folder"
 """Source of an image placed in the folder by hand; uploads have `upload`."""

@@ -16,7 +16,6 @@ import pytest
 
 from flashferry.service.access import ROUTES
 from flashferry.service.api.openapi import document, written
-from flashferry.service.auditing import note
 from flashferry.service.principal import Role
 from flashferry.store.service.jobs import Job, JobKind, add_job, latest_jobs
 from tests.component.service.calls import STREAMS, World, call_of, world
@@ -230,7 +229,7 @@ def test_what_was_kept_before_spoils_no_list(made):
     )
     with service.database.writing() as database:
         add_job(database, job)
-        note(service, database, ADMIN, "check.start", "job:jold", after={"sites": [HALF]})
+        service.note(database, ADMIN, "check.start", "job:jold", after={"sites": [HALF]})
     token = made.served.token("all")
     told = made.served.call("GET", "/api/v1/jobs?last=200", token).json()["jobs"]
     assert [one["sites"] for one in told if one["job_id"] == "jold"] == [["A\\ud800"]]

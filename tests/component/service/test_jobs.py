@@ -15,7 +15,8 @@ import pytest
 
 from flashferry.core.jobs.child import TAKEN
 from flashferry.core.jobs.processes import JobFolder
-from flashferry.service.jobs.create import JobSpec, request_job
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.supervisor import Supervisor
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service

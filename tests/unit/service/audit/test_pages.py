@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from flashferry.service.auditing import note
 from flashferry.service.principal import SYSTEM
 from tests.served import serve, view_of
 
@@ -20,8 +19,7 @@ def served(tmp_path):
     made.person("vera", "viewer")
     with made.service.database.writing() as database:
         for number in range(250):
-            note(
-                made.service,
+            made.service.note(
                 database,
                 SYSTEM,
                 "plan.made" if number % 2 else "run.start",

@@ -22,7 +22,6 @@ from flashferry.service.audit.reading import (
     parsed_head,
     verify,
 )
-from flashferry.service.auditing import note
 from flashferry.service.notices import NoticeKind
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
@@ -270,7 +269,7 @@ def test_the_head_is_told_once_a_day(tmp_path):
         time[0] += timedelta(hours=hours)
         for one in objects:
             with service.database.writing() as database:
-                note(service, database, SYSTEM, "plan.made", one)
+                service.note(database, SYSTEM, "plan.made", one)
         announce_head(service)
 
     announce_head(service)

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flashferry.service.auditing import note
 from flashferry.service.hooks.delivery import GIVES_UP_AFTER_S, Delivery, pause
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.principal import SYSTEM
@@ -175,7 +174,7 @@ def test_a_hook_that_follows_the_audit_is_sent_all_of_it(wound):
         wound.hook("a", receiver.url, "audit.entry")
         for number in range(5):
             with wound.service.database.writing() as database:
-                note(wound.service, database, SYSTEM, "plan.made", f"plan:{number}")
+                wound.service.note(database, SYSTEM, "plan.made", f"plan:{number}")
         wound.pass_on(seconds=2)
         wound.pass_on(seconds=2)
         assert len(receiver.came) == 2, "the pause holds"

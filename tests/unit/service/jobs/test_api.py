@@ -9,7 +9,8 @@ import pytest
 
 from flashferry.core.jobs.processes import JobFolder
 from flashferry.service.api import jobs, runs
-from flashferry.service.jobs.create import JobSpec, request_job
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.principal import SYSTEM, Actor, Grant, Role
 from flashferry.store.control_requests import Origin
 from flashferry.store.journal import Journal

@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.jobs.processes import JobFolder
-from flashferry.service.jobs.create import Devices, JobSpec, command_line
+from flashferry.service.jobs.job_spec import Devices, JobSpec, command_line
 from flashferry.service.settings import RunSettings
 from flashferry.store.service.jobs import JobKind
 

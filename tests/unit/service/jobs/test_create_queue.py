@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.service.jobs.create import (
+from flashferry.service.jobs.queue_order import (
     MOST_CHECKING,
     MOST_OF_A_PERSON,
     MOST_SERVING,
@@ -21,16 +21,16 @@ def job(job_id, kind=JobKind.STAGE, words=(), requested_by="a", **more):
     return Job(job_id=job_id, kind=kind, words=words, **more, requested_by=requested_by, via="s", created_at="")
 
 
-def order(queued, under_way=()):
-    return [one.job_id for one, _ in waiting(queued, under_way, has_depot=False, now=AT)]
+def order(queued, running=()):
+    return [one.job_id for one, _ in waiting(queued, running, has_depot=False, now=AT)]
 
 
 def probes(many, person, site):
     return [job(f"{person}{site}{number}", JobKind.PROBE, requested_by=person, sites=(site,)) for number in range(many)]
 
 
-def begins(queued, under_way=(), *, has_depot=False, now=AT):
-    return [one.job_id for one, why in waiting(queued, under_way, has_depot=has_depot, now=now) if not why]
+def begins(queued, running=(), *, has_depot=False, now=AT):
+    return [one.job_id for one, why in waiting(queued, running, has_depot=has_depot, now=now) if not why]
 
 
 def test_without_a_depot_one_job_serves_at_a_time():
@@ -78,8 +78,8 @@ def test_an_approved_run_precedes_400_probes_of_one_operator(has_depot):
     """Without a depot once the probe that is under way has ended; with one at once, as tests leave places free."""
     flood, run = probes(400, "a", "AMS"), job("run", requested_by="b", sites=("LIM",))
     assert begins([*flood, run], has_depot=has_depot)[0] == "run"
-    under_way = flood[: MOST_TESTING if has_depot else 0]
-    assert begins([*flood[len(under_way) :], run], under_way, has_depot=has_depot) == ["run"]
+    running = flood[: MOST_TESTING if has_depot else 0]
+    assert begins([*flood[len(running) :], run], running, has_depot=has_depot) == ["run"]
 
 
 def test_speed_tests_leave_places_for_runs():

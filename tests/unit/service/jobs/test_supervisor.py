@@ -13,7 +13,8 @@ from datetime import timedelta
 import pytest
 
 from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, is_stopped
-from flashferry.service.jobs.create import JobSpec, request_job
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.steering import cancel
 from flashferry.service.jobs.supervisor import Supervisor
 from flashferry.service.principal import SYSTEM

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
+from typing import Any
 
 from flashferry.model.states import RunState
 from flashferry.service.live.collect import Snapshot
@@ -41,3 +43,14 @@ def run(*devices: DeviceStatus, heard: EventView = NOTHING, forecast: Forecast |
 
 def scene(*runs: RunNow, **more) -> Snapshot:
     return Snapshot(at=NOW, read_at=NOW, runs=runs, **more)
+
+
+def patched(board: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply differences to a board, as the browser does."""
+    made = dict(board)
+    for name, details in change.items():
+        old = made.get(name, {"order": [], "rows": {}})
+        order = details.get("order", old["order"])
+        rows = {key: old["rows"].get(key, {}) | details.get("rows", {}).get(key, {}) for key in order}
+        made[name] = {"order": order, "rows": rows}
+    return made

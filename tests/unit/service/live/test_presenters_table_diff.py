@@ -7,7 +7,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashferry.service.live.presenters import Cell, news, patched, sse, whole
+from flashferry.service.live.presenters import Cell, news, sse, whole
+from tests.unit.service.live.made import patched
 
 _cells = st.builds(Cell, st.sampled_from(["", "a", "b"]), st.sampled_from(["", "bad"]), st.sampled_from(["", "/x"]))
 _rows = st.fixed_dictionaries({"one": _cells, "two": _cells})

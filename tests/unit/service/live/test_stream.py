@@ -14,11 +14,11 @@ from flashferry.core.jobs.processes import JobFolder
 from flashferry.monitor.event_log import event_line
 from flashferry.monitor.events import Event
 from flashferry.service.live.collect import SnapshotReader
-from flashferry.service.live.presenters import patched
 from flashferry.service.live.stream import Place, Streams, tail
 from flashferry.store.journal import Journal
 from flashferry.store.service.jobs import Job, JobKind, JobState, add_job
 from tests.patience import PATIENCE_S, until_async
+from tests.unit.service.live.made import patched
 from tests.unit.service.live.test_follow import AT, write
 from tests.unit.store.test_status import touch
 

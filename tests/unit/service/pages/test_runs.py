@@ -144,7 +144,7 @@ def test_who_operates_a_run_steps_in_by_forms(served, run_id):
     assert "no new ones start since" in text
     assert 'data-cell="steering" data-tone="paused"' in text
     told = view(served, ann, f"/runs/{run_id}")["run"]
-    assert (told["hold"], told["wishes"][0]["actor"]) == ("paused", "ann")
+    assert (told["hold"], told["steer_requests"][0]["actor"]) == ("paused", "ann")
     assert served.call("POST", f"/runs/{run_id}/continue", ann, form={"reason": " "}).status_code == 422
 
 

@@ -11,8 +11,9 @@ import pytest
 from flashferry.model.fleet_plan import Action
 from flashferry.model.plan_file import plan_document, plan_text, sealed
 from flashferry.service.api.problems import status_of
+from flashferry.service.entered_text import LONGEST_TITLE
 from flashferry.service.errors import ServiceError
-from flashferry.service.plans.eligibility import LONGEST_TITLE, offer
+from flashferry.service.plans.eligibility import offer
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.plans import text_of
