@@ -46,17 +46,13 @@ if TYPE_CHECKING:
     from flashferry.fileserver.wire import Lasting, Message, Request, Welcome
 
 RETURN_S = 60.0
-
 """Seconds to wait for a depot that has ended; then the run goes on as after its own server died for good."""
 
 ANSWER_S = 30.0
-
 """Seconds to wait for an answer that takes no hashing of images."""
 
 _RETRY_EVERY_S = 0.25
-
 _NOTICED_S = 1.0
-
 """A thread that cannot send notices a broken connection a little earlier than the thread that reads."""
 
 _HINT = "Start the depot again ('systemctl status flashferry-depot' shows what ended it); then resume the run"
@@ -220,11 +216,9 @@ class DepotConnection:
 
 
 _TICKET_S = 120.0
-
 """A depot that has just come back may have to hash the image again before it accepts a ticket for it."""
 
 _HOME = "depot"
-
 """Where the depot's tickets are served, as `Telemetry` names it."""
 
 

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from flashferry.fileserver.wire import Call, ForSender, Message, OfferedPath, Request, Welcome
 
 MOST_UNREAD = 50_000
-
 """A run that leaves more messages unread has stopped reading; progress, of which only the newest counts, is not among
 them."""
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from flashferry.fileserver.ticket_accounts import TicketGrant
 
 Slot = tuple[str, int]
-
 """A run and its number of the slot."""
 
 
@@ -166,12 +165,10 @@ def _no_cap(site: str) -> SetSiteCap:
 
 
 GRACE_S = 1.5
-
 """Seconds after its start in which a depot grants no slot: runs that held slots of its predecessor come back in that
 time and claim them before runs that only waited get them."""
 
 OPERATOR = "depot"
-
 """The owner of the caps that the depot's operator set; no run has this name."""
 
 _ENDING = "the depot is ending: it accepts nothing new"

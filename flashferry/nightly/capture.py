@@ -1,7 +1,7 @@
-"""A packet capture of one tuned copy, where the night's description asks for one.
+"""Capture the packets of one tuned copy, if the description asks for it.
 
-The copy is one of its own, behind those that are judged: a capture costs the controller time, which must not show in
-any series. What prevents a capture is reported and is no failure of the night.
+It is an extra copy after the measured ones, because a capture slows the controller. A capture that fails is reported
+and does not fail the night.
 """
 
 from __future__ import annotations
@@ -20,16 +20,7 @@ NAME = "capture"
 
 @dataclass(slots=True, kw_only=True)
 class Capture:
-    """Captures one tuned copy.
-
-    Attributes:
-        backend: Takes the capture, if it can.
-        lab: The lab.
-        topology: Its plan.
-        settings: Which router, and by what it copies.
-        product: Copies.
-        content: The capture; empty before there is one.
-    """
+    """Capture one tuned copy; `content` is the pcap file, empty before."""
 
     backend: LabBackend
     lab: RunningLab
@@ -39,7 +30,7 @@ class Capture:
     content: bytes = b""
 
     def take(self, deadline: Deadline) -> str:
-        """Take the capture that is asked for, and return what came of it in words; empty where none is."""
+        """Take the capture and return the result in words; empty if none was asked for."""
         node = self.settings.capture_node
         if node is None:
             return ""

@@ -1,7 +1,7 @@
-"""Removing labs of ours that a dead night left: what each night does first, and `flashferry nightly reap` does alone.
+"""Remove labs and images: those of this night, and labs left by nights that were killed.
 
-A night that is killed with SIGKILL removes nothing; so the next one does, and a timer every hour. What may go, and what
-is a stranger's or still runs, `flashferry.nightly.lab_notes` decides.
+Each night starts by removing leftovers, and `flashferry nightly reap` does it alone. `flashferry.nightly.lab_notes`
+decides which labs may be removed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,16 @@ from flashferry.nightly.lab_notes import LabNotes, is_night_alive, is_night_lock
 from flashferry.nightly.night import Fault, NightFault, StepName
 
 REAP_EACH_S = 300.0
-
-"""Removing one lab may take so long."""
+"""Time limit for removing one leftover lab."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
-    """A lab that was looked at.
+    """A leftover lab and what was done with it.
 
     Attributes:
-        lab: The lab.
-        why: Why it was to be removed, or why it was left alone.
-        is_removed: Whether it is gone.
-        is_ours: Whether it is a lab of a night, which still runs where it was not to be removed.
+        why: Why it was to be removed, or why not.
+        is_ours: Whether it belongs to a night, which still runs if the lab was not to be removed.
         failure: Why it could not be removed; else empty.
     """
 
@@ -46,12 +43,12 @@ class Reaped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReapRules:
-    """By what is decided which labs go.
+    """The rules by which leftover labs are removed.
 
     Attributes:
         is_alive: Returns whether a night of this host still runs, as far as is known.
-        is_locked: Returns whether it surely runs, whatever the clock says of its lab.
-        host: This host's name, as the notes of labs have it.
+        is_locked: Returns whether its lock is held, so that it certainly runs.
+        host: This host's name.
     """
 
     is_alive: Callable[[LabNotes], bool]
@@ -60,28 +57,26 @@ class ReapRules:
 
     @classmethod
     def of(cls, folder: Path) -> ReapRules:
-        """Return the rules of this host, whose nights keep their locks in a folder."""
+        """Return the rules of this host, given the folder of its nights' locks."""
         return cls(is_alive=partial(is_night_alive, folder), is_locked=partial(is_night_locked, folder))
 
     def why_removable(self, lab: Leftover, *, now: datetime) -> str | None:
-        """Return why a lab may be removed, or None where it may not."""
+        """Return why a lab may be removed; None if it may not."""
         return why_removable(lab, now=now, host=self.host, is_alive=self.is_alive, is_locked=self.is_locked)
 
 
 NOT_OURS = "its notes are not a night's"
-
-"""Why a lab with our prefix stays, for good."""
+"""Why a lab with our prefix always stays."""
 
 STILL_RUNS = "its night still runs, or its time is not over"
-
-"""Why a lab that has a night's notes stays."""
+"""Why a night's lab stays."""
 
 
 def reap(backend: LabBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[Reaped, ...]:
-    """Remove the labs that dead nights left, each with its own five minutes at most; return what became of each.
+    """Remove the labs left by killed nights, five minutes each at most; return the result of each.
 
     Raises:
-        NightFault: The labs could not be listed; a lab that could not be removed is in the result.
+        NightFault: The labs could not be listed.
     """
     now = deadline.clock.now()
     found = []
@@ -110,10 +105,10 @@ def removable(backend: LabBackend, rules: ReapRules, *, now: datetime) -> tuple[
 
 
 def reaped_labs(reaped: tuple[Reaped, ...]) -> str:
-    """Return what became of leftovers in a sentence.
+    """Return the result of `reap` in a sentence.
 
     Raises:
-        NightFault: One that was to go is still there: `Fault.CLEANUP`.
+        NightFault: `CLEANUP`: a lab could not be removed.
     """
     if kept := next((one for one in reaped if one.failure), None):
         raise NightFault(
@@ -129,11 +124,9 @@ def reaped_labs(reaped: tuple[Reaped, ...]) -> str:
 
 
 AGAIN_S = 15.0
-
-"""Between two tries."""
+"""Interval between attempts."""
 
 NO_LAB = "no lab was made"
-
 GONE = "the lab is gone"
 
 
@@ -142,12 +135,12 @@ def remove_lab(backend: LabBackend, lab: RunningLab | None, title: str, deadline
 
     Args:
         backend: The backend.
-        lab: The lab; None where its import was started and its result is unknown.
+        lab: The lab; None if its import was started and the result is unknown.
         title: Its title.
         deadline: When to give up.
 
     Raises:
-        NightFault: `CLEANUP`: it may still be there.
+        NightFault: `CLEANUP`: it may still exist.
     """
     return _again(
         lambda: _removed(backend, lab, title, deadline),
@@ -158,15 +151,10 @@ def remove_lab(backend: LabBackend, lab: RunningLab | None, title: str, deadline
 
 
 def remove_image(backend: LabBackend, image: UploadedImage, deadline: Deadline) -> str:
-    """Remove an image that a night brought, behind its lab, and return a sentence.
-
-    Args:
-        backend: The backend.
-        image: The image.
-        deadline: When to give up.
+    """Remove an image that a night uploaded, and return a sentence.
 
     Raises:
-        NightFault: `CLEANUP`: it may still be there.
+        NightFault: `CLEANUP`: it may still exist.
     """
 
     def once() -> str:
@@ -203,7 +191,7 @@ def _removed(backend: LabBackend, lab: RunningLab | None, title: str, deadline: 
 
 
 def _of_title(backend: LabBackend, title: str) -> tuple[RunningLab, ...]:
-    """Return the labs that have the night's title, but for those that say that another process made them."""
+    """Return the labs with the night's title, except those whose notes name another process."""
     found = (one for one in backend.leftovers() if one.title == title and _is_ours(one))
     return tuple(RunningLab(lab_id=one.lab_id, title=one.title) for one in found)
 

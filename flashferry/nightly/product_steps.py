@@ -1,7 +1,7 @@
-"""The steps of a night that run the product: check, probe, stage, kill, resume, recover; and what they leave behind.
+"""Run the product's steps of a night (check, probe, stage, kill, resume, recover) and compare configurations.
 
-A copy that is to be killed in its middle must last long enough: its file is made as large as some seconds of the
-night's own slowest copy, and larger again where it was over too soon.
+A copy to be killed must last long enough: its file is as large as some seconds of the night's slowest copy, and four
+times as large after each copy that ended too soon.
 """
 
 from __future__ import annotations
@@ -36,26 +36,20 @@ from tasks.read_config import difference, fingerprint
 KILLED = -9
 KILL_TRIES = 3
 KILL_AFTER_S = 12.0
-"""What a copy that is to be killed should take at the rate of the night's slowest copy."""
+"""Duration of the copy to be killed, at the rate of the night's slowest copy."""
 _LEAST_BYTES, _FIRST_BYTES, _MOST_BYTES = 1_000_000, 8_000_000, 200_000_000
 _AT_ONCE = ("--no-canary", "--wave-by", "all", "--tune", "always")
 _ANY_IMAGE = "--any-image"
-"""A lab may have routers of several platforms, and the description gives one image for all: stage refuses that without
-this, and rightly so where routers are to boot it."""
+"""Option for labs with several platforms: the description has one image for all, which `stage` refuses otherwise."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ProductSteps:
-    """Runs the product on a lab's routers and keeps its copies.
+    """Run the product on a lab's routers and keep its measurements.
 
     Attributes:
-        product: Runs its commands.
-        settings: What is to be done.
-        topology: The lab.
-        folder: A folder for files that are staged only to be killed.
-        copies: The timed copies so far.
-        figures: What else was measured.
-        killed_run: The run that was killed last; empty for none.
+        folder: Folder for files that are staged only to be killed.
+        killed_run: ID of the run killed last; empty for none.
     """
 
     product: Product
@@ -68,7 +62,7 @@ class ProductSteps:
 
     @property
     def actions(self) -> Mapping[StepName, Callable[[Deadline], str]]:
-        """What is done at each step, in their order; each returns a sentence and raises `NightFault`."""
+        """The action of each step, in order; each returns a sentence and raises `NightFault`."""
         return {
             StepName.CHECK: self.check,
             StepName.PROBE: self.probe,
@@ -79,12 +73,12 @@ class ProductSteps:
         }
 
     def check(self, deadline: Deadline) -> str:
-        """Look at all routers, and have each fetch a tiny file."""
+        """Check all routers and let each fetch a tiny file."""
         found = self._run(StepName.CHECK, "check", "check", ("--reach", *self._image, *self._server), deadline)
         return f"{counted(len(devices_of(found.document)), 'router')} fit for {self.settings.image.name}"
 
     def probe(self, deadline: Deadline) -> str:
-        """Time copies to null:, untuned and tuned, as often as the trend's statistic wants."""
+        """Time copies to null:, untuned and tuned, as often as the settings say."""
         options = ("--image", str(self.settings.image), "--seconds", f"{self.settings.probe_seconds:g}")
         for number in range(1, self.settings.copies + 1):
             found = self._run(StepName.PROBE, f"probe-{number}", "probe", (*options, *self._server), deadline)
@@ -94,7 +88,7 @@ class ProductSteps:
         return self._rates("probe")
 
     def _check_timed(self) -> None:
-        """See that each router has a tuned copy: a night that times nothing must not look like a good one."""
+        """Check that each router has a tuned copy: a night without measurements must not pass as good."""
         timed = {copy.node for copy in self.copies if copy.verb == "probe" and copy.is_tuned}
         if missing := next((node for node in self.topology.nodes if node.label not in timed), None):
             raise NightFault(
@@ -106,7 +100,7 @@ class ProductSteps:
             )
 
     def stage(self, deadline: Deadline) -> str:
-        """Stage the image to flash of all routers."""
+        """Stage the image to the flash of all routers."""
         options = (*self._image, *self._at_once, *self._server)
         found = self._run(StepName.STAGE, "stage", "stage", options, deadline)
         self.copies += copies_of_stage(found.document, self._nodes)
@@ -114,18 +108,18 @@ class ProductSteps:
         return self._rates("stage")
 
     def kill(self, deadline: Deadline) -> str:
-        """Stage another file and kill the run in the middle of its copies."""
+        """Stage another file and kill the run during its copies."""
         found = self._killed(StepName.KILL, deadline)
         return f"run {found.run_id} killed with SIGKILL in the middle of a copy"
 
     def resume(self, deadline: Deadline) -> str:
-        """Go on with the run that was killed."""
+        """Resume the killed run."""
         found = self._run(StepName.RESUME, "resume", "stage", ("--resume", self.killed_run), deadline)
         self.killed_run = ""
         return f"{counted(len(devices_of(found.document)), 'router')} through, restored and proven"
 
     def recover(self, deadline: Deadline) -> str:
-        """Kill another run in the middle of its copies, and recover what it left."""
+        """Kill another run during its copies, then recover its devices."""
         if not self.killed_run:
             self._killed(StepName.RECOVER, deadline)
         found = self._run(StepName.RECOVER, "recover", "recover", (), deadline)
@@ -158,7 +152,7 @@ class ProductSteps:
         return found
 
     def _killed(self, step: StepName, deadline: Deadline) -> ProductRun:
-        """Return a run that was killed in the middle of its copies; its file grows until one was."""
+        """Return a run that was killed during its copies; retry with a larger file up to `KILL_TRIES` times."""
         size_bytes = self._kill_bytes()
         for number in range(1, KILL_TRIES + 1):
             name = f"{step}-{number}"
@@ -209,7 +203,7 @@ def _check_in_time(step: StepName, found: ProductRun) -> None:
 
 
 def _random_file(path: Path, size_bytes: int) -> Path:
-    """Write a file of random bytes, which no device and no link can compress."""
+    """Write random bytes, which neither a device nor a link can compress."""
     with path.open("wb") as file:
         for offset in range(0, size_bytes, 1 << 20):
             file.write(os.urandom(min(1 << 20, size_bytes - offset)))
@@ -217,13 +211,7 @@ def _random_file(path: Path, size_bytes: int) -> Path:
 
 
 class ConfigurationProof:
-    """Proves behind the product's back that routers are configured as they were.
-
-    Args:
-        routers: The routers.
-        topology: The lab.
-        addresses: Where SSH reaches each.
-    """
+    """Compare the routers' configurations before and after the product ran, in own SSH sessions."""
 
     def __init__(self, routers: Routers, topology: Topology, addresses: Mapping[str, str]) -> None:
         self._routers, self._nodes, self._addresses = routers, topology.nodes, addresses
@@ -232,20 +220,20 @@ class ConfigurationProof:
 
     @property
     def is_taken(self) -> bool:
-        """Whether configurations were read before the product changed anything."""
+        """Whether the configurations before the product's first change were read."""
         return bool(self._before)
 
     def take(self) -> None:
-        """Read all configurations, and see that they are those of the lab's routers.
+        """Read all configurations, and check that they belong to the lab's routers.
 
         Raises:
-            NightFault: `DEVICE`: one could not be read. `LAB`: another router answers in the place of one.
+            NightFault: `DEVICE`: one cannot be read. `LAB`: another router answers at an address.
         """
         read = in_parallel(self._read_first, self._nodes)
         self._before = {node.label: one for node, one in zip(self._nodes, read, strict=True)}
 
     def check_again(self) -> tuple[NightFigure, ...]:
-        """Read all again and return how many lines more each router has; what is wrong, `check` raises."""
+        """Read all configurations again; return how many lines each router gained."""
         found = in_parallel(self._compared, self._nodes)
         self._changed = [sentence for sentence, _ in found if sentence]
         return tuple(
@@ -255,10 +243,10 @@ class ConfigurationProof:
         )
 
     def check(self) -> str:
-        """Return a sentence about what `check_again` found.
+        """Return a sentence on the result of `check_again`.
 
         Raises:
-            NightFault: `PRODUCT`: a configuration is not what it was, or could not be read.
+            NightFault: `PRODUCT`: a configuration differs or cannot be read.
         """
         if self._changed:
             raise NightFault(
@@ -283,7 +271,7 @@ class ConfigurationProof:
         return found
 
     def _compared(self, node: PlannedNode) -> tuple[str, int | None]:
-        """Return what is not as it was, in words, and how many lines there are more; None: unknown."""
+        """Return the differences in words, and the number of added lines; None: unknown."""
         before = self._before[node.label]
         try:
             after = self._routers.configurations(node, self._addresses[node.label])

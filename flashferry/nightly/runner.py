@@ -1,8 +1,4 @@
-"""A night by its description: `nightly.yaml`, logins and history in; the night, its folder, its place in history out.
-
-This is where the parts meet: the description makes the lab's plan, a backend takes it up, the flow plays the night,
-the trend judges it, and its artefacts are written and the oldest ones removed.
-"""
+"""Run a night from its description: read `nightly.yaml`, run the steps, store the result and prune old folders."""
 
 from __future__ import annotations
 
@@ -34,19 +30,14 @@ from flashferry.store.nights import PastSeriesNight
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightResult:
-    """A night that was played.
-
-    Attributes:
-        night: The night.
-        folder: Its own folder; None where it could not be written.
-    """
+    """A finished night and its folder; None if the folder could not be written."""
 
     night: Night
     folder: Path | None
 
 
 def locks_of(state: Path) -> Path:
-    """Return the folder below the state folder where nights keep their locks, and scratch files while they run."""
+    """Return the folder below the state folder that holds the locks and scratch files of nights."""
     return state / "nightly"
 
 
@@ -65,13 +56,13 @@ def play_night(
         file: The description.
         state: The state folder.
         watcher: Called with each step.
-        is_stopped: Whether the end was requested.
-        image: What routers boot in place of what the description says.
-        on_progress: Called with how far the hash of a disk image is, then its upload.
+        is_stopped: Whether the operator asked to stop.
+        image: What routers boot instead of what the description says.
+        on_progress: Called with progress of hashing a disk image, then of its upload.
 
     Raises:
-        ConfigInvalid: The description, a login, an image or the topology is wrong, or nothing can be written in the
-            folder of the state or in that of artefacts: no lab was made.
+        ConfigInvalid: The description, a login, an image or the topology is wrong, or a folder cannot be written. No
+            lab was made.
         NightFault: Another night runs on this host.
     """
     description = load_description(file)
@@ -101,7 +92,7 @@ def play_night(
 
 
 def _check_state(state: Path) -> None:
-    """Make the state folder where there is none: a night that cannot be kept is not started."""
+    """Make the state folder; a night that cannot be stored does not start."""
     try:
         make_private_directory(state)
         make_private_directory(locks_of(state))
@@ -117,17 +108,17 @@ def _topology(description: NightDescription, title: str, login: NodeLogin) -> To
 
 
 class _ResultStore:
-    """Writes a night's folder and keeps the night in the history; both may be done again."""
+    """Write a night's folder and its history record; both can be repeated."""
 
     def __init__(self, description: NightDescription, state: Path) -> None:
         self._root, self._state = description.artefacts.folder, state
         self.folder: Path | None = None
 
     def before(self, night: Night) -> Sequence[PastSeriesNight]:
-        """Return what the nights before brought.
+        """Return the results of earlier nights.
 
         Raises:
-            NightFault: `LAB`: they cannot be read.
+            NightFault: `LAB`: the history cannot be read.
         """
         try:
             return past(self._state, before=night.night_id)
@@ -137,17 +128,17 @@ class _ResultStore:
             raise NightFault(error.message, fault=Fault.LAB, step=StepName.JUDGE, hint=hint) from None
 
     def write(self, night: Night, files: Files) -> None:
-        """Write the folder, and keep the night."""
+        """Write the folder and store the night."""
         self.folder = write_artefacts(night, self._root, files, self.before(night))
         keep(self._state, night)
 
 
 @contextmanager
 def open_backend(description: NightDescription, clock: Clock | None = None) -> Iterator[LabBackend]:
-    """Open the backend of a description for the time of a block; nothing is asked of it yet.
+    """Open the backend of a description for a block; no request is sent yet.
 
     Raises:
-        ConfigInvalid: The controller's login or certificate cannot be had.
+        ConfigInvalid: The controller's login or certificate is missing.
     """
     from flashferry.nightly.cml.backend import CmlBackend
 
@@ -156,7 +147,7 @@ def open_backend(description: NightDescription, clock: Clock | None = None) -> I
 
 
 def prune(root: Path, keep_nights: int) -> tuple[str, ...]:
-    """Remove the folders of the oldest nights beyond so many, and return their names; nothing else is touched."""
+    """Remove the folders of all but the newest `keep_nights` nights, and return their names."""
     try:
         nights = sorted(path.name for path in root.iterdir() if is_title(path.name) and _is_folder(path))
     except OSError:

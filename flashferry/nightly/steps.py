@@ -1,7 +1,7 @@
-"""A night from its first look to its clean-up: a lab is taken up, the product runs on it, and the lab is removed.
+"""Run the steps of a night, from the preflight check to the removal of the lab.
 
-Whatever happens in between (a fault of any kind, SIGTERM, the night's own limit), the lab is removed with a clock of
-the clean-up's own; what only SIGKILL leaves, the next night or `flashferry nightly reap` finds by title and notes.
+Whatever happens (a fault, SIGTERM, the night's time limit), the lab is removed within a time limit of its own. After
+SIGKILL the next night, or `flashferry nightly reap`, finds the lab by title and notes.
 """
 
 from __future__ import annotations
@@ -52,33 +52,27 @@ from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION, SilentWatcher, S
 from flashferry.nightly.thresholds import named_judgements
 
 _LOG = logging.getLogger("flashferry.nightly")
-
 EXPIRES_MARGIN_S = 900.0
-"""A lab may be removed by anybody so long after its night must have ended."""
+"""Any host may remove a lab this long after the latest end of its night."""
 PREFLIGHT_S, REAP_S, JUDGE_S, ARTEFACTS_S = 120.0, 600.0, 180.0, 180.0
-
 Files = Mapping[str, bytes]
-"""What is kept of a night, by the name of the file in its folder."""
+"""Content of the files to keep, by name in the night's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightParts:
-    """What a night is made of.
+    """The parts of a night.
 
     Attributes:
-        backend: Takes the lab up and down.
-        topology: Makes the lab's plan, given its title.
-        settings: What is done.
-        folder: The state folder of nights: locks, and scratch files while one runs.
-        judge: Returns the night with its judgements, held against the nights before.
-        write: Writes the night's artefacts, its files among them; called twice, the second time behind the clean-up.
-        watcher: Called with each step.
-        is_stopped: Whether the end was requested.
-        clock: The clock; where it can be stopped itself, `is_stopped` does not count.
+        topology: Makes the lab's topology for a title.
+        folder: The folder of locks and scratch files.
+        judge: Returns the night with its judgements.
+        write: Writes the night's folder; called again after the clean-up.
+        is_stopped: Whether the operator asked to stop; unused if `clock` is a `StoppableClock`.
         boots: What routers boot; None: what the topology says.
-        on_progress: Called with how far the upload of what they boot is.
-        routers: The routers behind the product's back.
-        product: Runs the product, given its folder and the lab's inventory.
+        on_progress: Called with progress of an image upload.
+        routers: Access to routers; None: SSH with the login of the settings.
+        product: Makes the runner of the product from its folder and the inventory; None: processes.
     """
 
     backend: LabBackend
@@ -97,11 +91,10 @@ class NightParts:
 
 
 def run_night(parts: NightParts) -> Night:
-    """Run a night and return it, whatever came of it.
+    """Run a night and return it, whatever its result.
 
     Raises:
-        ConfigInvalid: The image is none, the topology cannot be made or is not one for the backend, or the state folder
-            is not ours alone: no lab was made.
+        ConfigInvalid: The image or topology is invalid, or another user can write to the folder. No lab was made.
         NightFault: Another night runs on this host.
     """
     # The product's processes have a folder of their own: nothing may be meant to be below ours.
@@ -114,7 +107,7 @@ def run_night(parts: NightParts) -> Night:
 
 
 class _Flow:
-    """One night on its way."""
+    """A running night."""
 
     def __init__(self, parts: NightParts, topology: Topology, scratch: Path) -> None:
         self._parts, self._scratch = parts, scratch
@@ -141,7 +134,7 @@ class _Flow:
         self._judged: Night | None = None
 
     def play(self) -> Night:
-        """Play it to its end."""
+        """Run all steps and return the night."""
         try:
             try:
                 if self._take_up():
@@ -167,7 +160,7 @@ class _Flow:
     # -- the lab
 
     def _take_up(self) -> bool:
-        """Take the lab up; return whether the product can be run on it."""
+        """Start the lab; return whether the product can run on it."""
         limits = self._limits
         steps: tuple[tuple[StepName, Callable[[Deadline], str], float], ...] = (
             (StepName.PREFLIGHT, self._check_backend, PREFLIGHT_S),
@@ -301,7 +294,7 @@ class _Flow:
         return "; ".join(filter(None, (sentence, sentence_of_capture)))
 
     def _why_not(self, name: StepName, failed: StepName | None) -> str:
-        """Return why a step of the product is not done; empty where it is."""
+        """Return why a step of the product is skipped; empty if it is not."""
         assert self._product_steps is not None
         if name not in self._settings.does:
             return SKIPPED_BY_DESCRIPTION
@@ -315,7 +308,7 @@ class _Flow:
         return ProductProcesses(folder, inventory, self._settings.login)
 
     def _proving(self, action: Callable[[Deadline], str]) -> Callable[[Deadline], str]:
-        """Return a step before which the routers' configurations are read."""
+        """Return an action that first reads the routers' configurations."""
 
         def taken(deadline: Deadline) -> str:
             assert self._proof is not None
@@ -325,7 +318,7 @@ class _Flow:
         return taken
 
     def _blaming(self, action: Callable[[Deadline], str]) -> Callable[[Deadline], str]:
-        """Return a step whose failure is the lab's where a node went down meanwhile."""
+        """Return an action whose failure is the lab's fault if a node is no longer BOOTED."""
 
         def blamed(deadline: Deadline) -> str:
             try:
@@ -344,7 +337,7 @@ class _Flow:
         return blamed
 
     def _node_down(self) -> LabNode | None:
-        """Return a router that is not BOOTED any more; None where all are, or that is unknown."""
+        """Return a router that is no longer BOOTED; None: all are, or unknown."""
         assert self._lab is not None
         try:
             self._nodes = self._backend.nodes(self._lab)
@@ -391,7 +384,7 @@ class _Flow:
         return f"{len(self._files)} files"
 
     def _collect(self) -> None:
-        """Collect what the lab and the product leave, as much as there is before an error."""
+        """Collect the files of the product and the lab, as many as possible before an error."""
         if self._product is not None:
             self._files |= self._product.files()
         if self._lab is None:
@@ -412,7 +405,7 @@ class _Flow:
         return "; ".join(filter(None, (sentence, self._boots.remove(deadline))))
 
     def _night(self) -> Night:
-        """Return the night as it is by now."""
+        """Return the night as it is now."""
         because = self._not_comparable()
         night = Night(
             night_id=self._topology.title,
@@ -447,7 +440,7 @@ class _Flow:
         return next((f"{step.name}: {step.sentence}" for step in off), "")
 
     def _write_last(self, night: Night) -> None:
-        """Write the artefacts again, the clean-up among them; that the lab is gone counts more than a full disk."""
+        """Write the folder again, with the clean-up's result; a full disk must not hide the result."""
         try:
             self._parts.write(night, self._files)
         except Exception as error:  # noqa: BLE001 -- nothing may hide what the night came to

@@ -37,7 +37,6 @@ FORM = toml_form("docs/sites.md")
 USUAL_NAME = "agent.toml"
 USUAL_KEY = "agent.key"
 TEMPLATE = "agent_template.toml"
-
 _HOUR_S = 3600.0
 
 

@@ -28,7 +28,6 @@ from flashferry.sites.keys import PrivateKey, PublicKey
 ENVELOPE_SCHEMA = "flashferry.signed/1"
 ORDER_SCHEMA = "flashferry.order/1"
 WORD_SCHEMA = "flashferry.word/1"
-
 MOST_ENVELOPE_BYTES = 1 << 20
 """No message is longer; what is, is not even parsed."""
 MOST_DATA_BYTES = 400_000

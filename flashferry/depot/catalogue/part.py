@@ -73,9 +73,7 @@ def disk_errors(folder: Path, name: str, needed_bytes: int = 0) -> Iterator[None
 
 
 PROOF_SCHEMA = "flashferry.proof/1"
-
 PART, STATE, PLACE, PROOF = ".part", ".part.json", ".part.at", ".proof.json"
-
 """Endings of the files beside an image: what is under way, how far it is, where it writes, and what was proven."""
 
 _MOST_BYTES = 16 << 20
@@ -240,9 +238,7 @@ def now() -> datetime:
 
 
 PART_SCHEMA = "flashferry.part/1"
-
 _PLACE = struct.Struct(">QQ")
-
 _PIECE_BYTES = 1 << 20
 
 

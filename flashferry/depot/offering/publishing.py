@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver import FileServer, FixedLogin, LoginFailure, ServerEvent
 
 _OTHERS = stat.S_IRWXO | stat.S_IRWXG
-
 _MOST_BYTES = 1 << 20
-
 _EXAMPLE = 'Write, say: [sites.branch] user = "branch", password_file = "/etc/flashferry/branch.password"'
 
 
@@ -170,11 +168,9 @@ def _secret(path: Path, where: str) -> bytes:
 
 
 EVERY_S = 60.0
-
 """Seconds for which a refusal is counted, and not reported again."""
 
 MOST_APART = 200
-
 """So many addresses and users are counted singly within that time; all others together."""
 
 _REST = ("", "", "")
@@ -225,9 +221,7 @@ def _text(failure: LoginFailure) -> str:
 
 
 SCAN_EVERY_S = 1.0
-
 _JOIN_S = 5.0
-
 _ENDS = frozenset({EventKind.DONE, EventKind.FAILED})
 
 

@@ -42,17 +42,12 @@ else:
         n+=k
 print(n,time.monotonic()-t)
 """
-
 """Roles: `ls` listens and sends, `lr` listens and receives, `cs` and `cr` connect."""
 
 _STREAM_S = 90.0
-
 _BLOCK = 1 << 20
-
 _CONNECTS = 3
-
 _DD = re.compile(r"(\d+) bytes .*copied, ([0-9.e+-]+) s")
-
 _LEAST_S = 1e-6
 
 
@@ -151,13 +146,9 @@ def connect_s(host: str, port: int, *, limit_s: float = 5.0) -> float | None:
 
 
 _PROC = Path("/proc")
-
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
 _SAMPLE_EVERY_S = 0.04
-
 _KILL_CHECK_S = 0.05
-
 _MOST_ERROR = 4000
 
 
@@ -392,7 +383,6 @@ LISTENING = (
     'until grep -q "$h" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do '
     "i=$((i+1)); [ $i -gt 200 ] && break; sleep 0.02; done"
 )
-
 """Shell: wait until something listens on a port, four seconds at most (/proc/net/tcp, state 0A)."""
 
 _MOST_SHOWN = 300

@@ -18,9 +18,7 @@ from flashferry.depot.probing.web import WebSource
 from flashferry.store.bulk_paths import BulkPath
 
 PIECES, PIECE_BYTES = 16, 64 << 10
-
 LEAST_RATIO = 1.05
-
 """Less than this is not worth any processor time."""
 
 _LEVEL = 6
@@ -81,9 +79,7 @@ def shrinking_of(size_bytes: int, piece: Callable[[int], bytes]) -> Shrinking:
 
 
 _FORBIDDEN = Path("/etc/ssh")
-
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]*")
-
 _MARK = "# flashferry depot probe"
 
 

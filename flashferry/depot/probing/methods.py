@@ -11,13 +11,10 @@ from typing import Literal
 from flashferry.core.errors import ConfigInvalid
 
 Direction = Literal["pull", "push"]
-
 BLOCK_BYTES = 64 << 10
-
 """Of pipes, unless another is asked for: the best of the published study of block sizes."""
 
 COPIERS = ("scp", "sftp", "rsync")
-
 """Programs that copy over SSH by themselves."""
 
 SQUEEZERS: dict[str, tuple[str, str]] = {
@@ -26,7 +23,6 @@ SQUEEZERS: dict[str, tuple[str, str]] = {
     "lzop": ("lzop -c", "lzop -dc"),
     "zstd": ("zstd -1 -T0 -q -c", "zstd -dq -c"),
 }
-
 """Compressing programs: how each compresses, and how it takes it apart."""
 
 
@@ -269,11 +265,8 @@ def _nc(method: Method, access: SshAccess, ends: Ends) -> Commands:
 
 
 _PEER = re.compile(r"debug2: peer server KEXINIT proposal\s*$")
-
 _LIST = re.compile(r"debug2: (?P<what>ciphers|MACs|compression) ctos: (?P<names>\S*)\s*$")
-
 _NO_MATCH = re.compile(r"no matching (?P<what>[\w ]+?) found\. Their offer: (?P<offer>\S+)")
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]{0,63}")
 
 

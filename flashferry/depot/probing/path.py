@@ -45,7 +45,6 @@ from flashferry.depot.probing.methods import (
 from flashferry.depot.probing.web import WebSource
 
 Copy = Callable[[Method, int], Trial]
-
 """Copies once by a method, in a round of that number; 0 is the one that does not count."""
 
 
@@ -119,19 +118,12 @@ def _has_failed(trials: Sequence[Trial], key: str) -> bool:
 
 
 PILOT_BYTES = 4 << 20
-
 LEAST_BYTES, MOST_BYTES = 8 << 20, 256 << 20
-
 _COPY_S = 3.0
-
 _DISK_BYTES = 64 << 20
-
 _LOGIN_S = 45.0
-
 _LINK_S = 1.0
-
 _SETTING = re.compile(r"^(hostname|port|proxyjump|proxycommand) (.+)$", re.MULTILINE)
-
 _SSH_PORT = 22
 
 

@@ -70,11 +70,9 @@ class SyncStopped(FlashferryError):
 
 
 TURN_S = 0.25
-
 """So often it is asked whether to stop."""
 
 LEAST_BYTES_PER_S = 10
-
 """A source that sends less, over as long as a silent one is waited for, is one that is away: it would hold the
 catalogue for ever. A modem's line carries a hundred times as much."""
 
@@ -230,11 +228,9 @@ def _await_connected(connection: socket.socket, address: Any, patience_s: float,
 
 
 MOST_TRIES = 3
-
 """So often a chunk may come wrong."""
 
 MOVED_BYTES = 1000
-
 """So many bytes are a sign of life: a line that brings some now and then is a broken one all the same."""
 
 PIECE_BYTES = 256 * 1024

@@ -47,12 +47,10 @@ _TARGET = re.compile(r"(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*)@(?P<host>[A-Za-z0-9
 _PLAIN = re.compile(r"[A-Za-z0-9/._~+@:,=-]+", re.ASCII)
 _STOP_S = 5.0
 _MOST_WORDS = 300
-
 _PARTIAL, _IN_FILE_IO, _OF_WORDS = 23, 11, frozenset({1, 2, 4})
 """Exit codes of rsync(1): some files could not be transferred; an error in file I/O; wrong or unknown options."""
 
 _REFUSALS = ("permission denied", "host key verification failed", "no matching host key", "remote host identification")
-
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None)
 

@@ -62,7 +62,6 @@ _NEVER_REACHED = (
 )
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
-
 _Asked = TypeVar("_Asked")
 
 assert MOST_CHUNKS * 70 < MOST_SMALL_BYTES

@@ -1,4 +1,4 @@
-"""A night's page and the page of all nights, with the graphs of their series."""
+"""Write a night's page and the page of all nights, with graphs of the series."""
 
 from __future__ import annotations
 
@@ -40,18 +40,15 @@ from flashferry.reports.graphs import Graph, Line, Stroke, named_axis, place_of,
 from flashferry.reports.words import duration, moment
 
 _AXES = {"bytes/s": rate_axis, "s": seconds_axis}
-
 DRAWN = frozenset(_AXES)
-
-"""Units of series that have a graph; a count of lines, which must be 0 every night, needs none."""
+"""Units of series with a graph; a count of lines, 0 every night, needs none."""
 
 _SHAPES = {
     Rating.RED: ("red", "m-8-8l16 16m0-16l-16 16"),
     Rating.AMBER: ("amber", "m-9 0a9 9 0 1 0 18 0a9 9 0 1 0-18 0"),
     Rating.CHANGED_UP: ("up", "m-9 8h18l-9-16z"),
 }
-
-"""By judgement: a class, and the shape drawn around the night's place; distinguished by shape in print, too."""
+"""By rating: a class and the marker's shape, so that print without colour shows the difference."""
 
 _OFF = "m-7 0h14"
 
@@ -60,8 +57,8 @@ def trend_graph(series: SeriesReport, title: str) -> Graph:
     """Return the graph of a series.
 
     Args:
-        series: The series, the oldest night first, of a unit that is `DRAWN`.
-        title: What stands above it.
+        series: The series, the oldest night first, of a unit in `DRAWN`.
+        title: The heading.
     """
     points = series.points
     compared = [(float(place), one.value) for place, one in enumerate(points) if one.is_comparable]
@@ -86,7 +83,7 @@ def trend_graph(series: SeriesReport, title: str) -> Graph:
 
 
 def trend_svg(series: SeriesReport, title: str) -> str:
-    """Return the graph of a series as an `svg` element; nights that need attention are marked."""
+    """Return the graph of a series as an `svg` element, with marked nights."""
     graph = trend_graph(series, title)
     return svg(graph, marks="".join(_marks(graph, series.points)) if graph.lines else "")
 
@@ -114,15 +111,14 @@ def _date(point: SeriesPoint) -> str:
 
 
 _OPENED_UP_TO = 8
-
-"""Of so few routers all copies are opened, and printed."""
+"""With at most this many routers, the page shows all copies opened."""
 
 _NOTICED = frozenset({Rating.RED, Rating.AMBER, Rating.CHANGED_UP})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Router:
-    """A router with what it did; `summary` and `figures` are words."""
+    """A router with its results in words."""
 
     label: str
     summary: str
@@ -158,7 +154,7 @@ def night_html(report: NightReport) -> str:
 
 @cache
 def night_templates() -> Environment:
-    """Return a maker of pages that knows a night's words."""
+    """Return the template environment with the functions of nights."""
     made = page_templates()
     made.globals |= {
         "colour_tone": colour_tone,
@@ -227,21 +223,7 @@ def _capital(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightLine:
-    """A night in a line of a table, all of it words.
-
-    Attributes:
-        night_id: Its id.
-        began: When, UTC.
-        took: How long it took.
-        word: What it was, in a word.
-        tone: The class for that.
-        result: What it was, in a clause.
-        series: How its series were judged.
-        backend: What took its lab up, with the version.
-        kernel: Of the host that served.
-        tool_version: Flashferry's.
-        lines: What else there is to say.
-    """
+    """A night as words for a row of a table."""
 
     night_id: str
     began: str
@@ -257,7 +239,7 @@ class NightLine:
 
 
 def night_line(night: Night) -> NightLine:
-    """Return a night in a line."""
+    """Return a night as a row."""
     return NightLine(
         night_id=night.night_id,
         began=moment(night.started_at.isoformat()),
@@ -282,7 +264,7 @@ def history_html(
         nights: The nights, the oldest first.
         series: Their series.
         written_by: Name and version of the program.
-        now: When it is written; None: now.
+        now: Time of writing; None: now.
     """
     rows = [night_line(sanitize_record(night)) for night in reversed(nights)]
     found = [sanitize_record(series_report(one)) for one in series]
@@ -300,7 +282,7 @@ def history_html(
 
 
 def _summary(series: SeriesReport) -> str:
-    """Return what a series came to last."""
+    """Return the last result of a series in words."""
     last = series.points[-1]
     value = figure_of(series.key, last.value)
     if not last.is_comparable:

@@ -1,12 +1,12 @@
-"""Whether a controller can take a lab up: ready, licensed, enough nodes and memory, all definitions there.
+"""Check whether a controller can run a lab: ready, licensed, enough nodes and memory, all definitions there.
 
 Facts
 -----
 * `system_information.ready`: at least one compute can start nodes. `system_health.is_licensed`.
-* `diagnostics/licensing` is `{quota, started, user_quota, user_started}` and is not everybody's to read; nodes that the
-  licence does not count are external connectors (seen on a lab of the free edition) and unmanaged switches [unknown].
+* `diagnostics/licensing` is `{quota, started, user_quota, user_started}`, readable by some users only; the licence does
+  not count external connectors (seen on a lab of the free edition) and unmanaged switches [unknown].
 * `system_stats` has memory per compute and in `all`, in bytes; `node_definitions` have theirs in MiB below
-  `sim.linux_native.ram`, image definitions may have another one.
+  `sim.linux_native.ram`, image definitions may have another.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from flashferry.nightly.night import Fault, NightFault, NoCapacity
 
 STEP = "preflight"
 _NOT_OURS = (403, 404)
-"""What may not be for a user's eyes, or is not there in every version."""
+"""Answers to what the user cannot read, or what some versions lack."""
 _MIB = 1 << 20
 _MOST_NAMED = 8
 
 
 def preflight(controller: Controller, topology: Topology) -> Preflight:
-    """Look whether a lab can be taken up; changes nothing.
+    """Check whether a lab can run; changes nothing.
 
     Raises:
-        ConfigInvalid: It is no topology.
-        NoCapacity: It does not fit beside what runs there.
-        NightFault: With `Fault.LAB`: it cannot, in one sentence, the first that was found.
+        ConfigInvalid: The text is no topology.
+        NoCapacity: Other labs fill the controller.
+        NightFault: `LAB`: it cannot run, with the first reason found.
     """
     needs = topology_needs(topology.text)
     notes = list(controller.notes)
@@ -113,7 +113,7 @@ def _connectors(controller: Controller, needs: TopologyNeeds) -> tuple[str, ...]
 
 
 def _enough_nodes(controller: Controller, needs: TopologyNeeds) -> int | None:
-    """Return how many nodes may still be started; None: unknown."""
+    """Return how many more nodes can start; None: unknown."""
     free = _nodes_free(controller)
     if free is not None and free < needs.counted_nodes:
         raise _no_capacity(
@@ -124,7 +124,7 @@ def _enough_nodes(controller: Controller, needs: TopologyNeeds) -> int | None:
 
 
 def _enough_memory(controller: Controller, needs: TopologyNeeds) -> int | None:
-    """Return how much memory is free, in bytes; None: unknown."""
+    """Return the free memory in bytes; None: unknown."""
     free, needed = _memory_free(controller), _memory_needed(controller, needs)
     if free is not None and needed is not None and free < needed:
         raise _no_capacity(
@@ -154,7 +154,7 @@ def _memory_free(controller: Controller) -> int | None:
 
 
 def _memory_needed(controller: Controller, needs: TopologyNeeds) -> int | None:
-    """Return the memory of all nodes in bytes, or None where a definition does not state its own."""
+    """Return the memory of all nodes in bytes; None: unknown."""
     found = Node(_get(controller, "node_definitions", "read its node definitions").value).list()
     ram = {one.text("id"): one.number("sim", "linux_native", "ram") for one in found}
     each = [(ram.get(name), count) for name, count in needs.node_definitions.items()]

@@ -32,7 +32,6 @@ from flashferry.sites.wire import WireError, moment_of, moment_text, opened, sea
 
 LOCK = "agent.lock"
 CLAIM_SCHEMA = "flashferry.claim/1"
-
 _LOG = logging.getLogger("flashferry.sites")
 _LEAST_S = 30.0
 _REPEAT_S = 60.0

@@ -89,7 +89,6 @@ def recoveries_in_a_row(tries: Sequence[Try]) -> int:
 
 
 POLL_S = 0.5
-
 _BEGINS_WITHIN_S = 60.0
 _AGAIN_S = 2.0
 _ACTOR = "actor"

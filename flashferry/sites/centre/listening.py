@@ -26,7 +26,6 @@ _MOST = 500
 _PAUSES_S = (0.5, 1.0, 2.0, 5.0)
 _ENDS_WITHIN_S = 15.0
 _REPORTS_AGAIN_S = 60.0
-
 Take = Callable[[Sequence[str]], None]
 """Takes envelopes onto the disk."""
 
