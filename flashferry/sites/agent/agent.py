@@ -1,4 +1,4 @@
-"""The agent of a site: claims it, takes orders, carries them out in turn, reports, and ends in order."""
+"""Run the agent of a site: claim the site, receive orders, carry them out in turn, report, and end in order."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from flashferry.store.sites.agents import AgentDatabase, agent_name
 
 _LOG = logging.getLogger("flashferry.sites")
 _LANES = ((OrderJob.STAGE, OrderJob.SYNC), (OrderJob.RECOVER,))
-"""Orders of a lane go one behind the other; what restores devices waits for no part."""
+"""Orders of one lane run one after the other; a recovery waits for no staging."""
 _POLL_S = 1.0
 _AGAIN_S = 5.0
 _ENDS_WITHIN_S = 4.0
 _REFUSED_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
-"""So long after each time that a source says that it has not what was ordered it is asked again."""
+"""Pauses before the source is asked again for an image or plan that it does not have yet."""
 
 Report = Callable[[str], None]
-"""Takes a sentence for people."""
+"""Shows a sentence to the operator."""
 
 
 def run_agent(settings: AgentSettings, ending: threading.Event, *, report: Report) -> None:
-    """Work for a site until asked to end; runs under way are then ended in order, which restores their devices.
+    """Work for a site until asked to end. Runs under way are then ended in order, which restores their devices.
 
     Args:
-        settings: The agent's.
-        ending: Set from outside to end it.
-        report: Takes sentences for people.
+        settings: The agent's settings.
+        ending: Set to end the agent.
+        report: Shows sentences to the operator.
 
     Raises:
         ConfigInvalid: The settings are wrong, or another agent works for the site.
@@ -65,14 +65,7 @@ def run_agent(settings: AgentSettings, ending: threading.Event, *, report: Repor
 
 
 class Agent:
-    """An agent at work.
-
-    Args:
-        settings: Its settings.
-        key: Its key.
-        ending: Set to end it.
-        depot: Its site's depot.
-    """
+    """A running agent; `run_agent` runs one."""
 
     def __init__(self, settings: AgentSettings, key: PrivateKey, ending: threading.Event, *, depot: SiteDepot) -> None:
         self._settings, self._ending = settings, ending
@@ -125,14 +118,14 @@ class Agent:
                     lane.join()
 
     def close(self) -> None:
-        """End what is left: the last words are sent, the claim is given up; neither waits for a broker that is away."""
+        """Send the last reports and release the claim; neither waits for an unreachable broker."""
         self._teller.close()
         if self._presence is not None:
             self._presence.give_up()
         self._broker.close()
 
     def _take_orders(self, presence: Presence, report: Report) -> None:
-        """Take orders for as long as the site is ours."""
+        """Receive orders for as long as this agent owns the site."""
         while not presence.is_ours():
             if self._ending.wait(_POLL_S):
                 return
@@ -148,7 +141,7 @@ class Agent:
                     self._retention.apply()
 
     def _work(self, jobs: tuple[OrderJob, ...]) -> None:
-        """Carry out the orders of a lane, one behind the other; what cannot be now is tried again."""
+        """Carry out the orders of a lane in turn; what fails for now is tried again."""
         while not self._ending.is_set():
             try:
                 if (order := self._next(jobs)) is not None:
@@ -164,7 +157,7 @@ class Agent:
         return next(iter(self._left(jobs)), None)
 
     def _left(self, jobs: Iterable[OrderJob]) -> Iterator[Order]:
-        """Yield the orders of some jobs that are not through, the first first; what cannot be read is refused."""
+        """Yield the unfinished orders of some jobs, the oldest first; refuse unreadable ones."""
         with self._database.reading() as database:
             left = ledger.unfinished(database, [job.value for job in jobs])
         for entry in left:
@@ -189,7 +182,7 @@ class Agent:
             self._in_hand.pop(order.id, None)
 
     def _give_up(self, order: Order, error: FlashferryError) -> None:
-        """Note that an order cannot be carried out, or not further; what was only out of reach is tried again."""
+        """Handle an order that failed: retry if the cause may pass, else refuse or end it."""
         if self._ending.is_set():
             return
         if (pause_s := self._pause_before_again_s(order, error)) is not None:
@@ -210,7 +203,7 @@ class Agent:
         self._taker.end(order, End(exit_code=None, sentence=error.message, data={"run_id": entry.run_id, "held": held}))
 
     def _pause_before_again_s(self, order: Order, error: FlashferryError) -> float | None:
-        """Return after how long an order is tried again; None: it is not, for what is wrong does not pass."""
+        """Return the pause before an order is tried again; None: the cause does not pass."""
         if moment_of(order.valid_until) <= datetime.now(UTC):
             return None
         if isinstance(error, SourceUnreachable | CatalogueBusy):
@@ -222,7 +215,7 @@ class Agent:
         return _REFUSED_AGAIN_S[refusals - 1] if refusals <= len(_REFUSED_AGAIN_S) else None
 
     def _settle_control(self) -> None:
-        """Carry out what an agent before this one had put on disk and not got to: steering, and looks."""
+        """Carry out the short orders (steering and checks) that an earlier agent left on disk."""
         for order in self._left((*CONTROL_JOBS, OrderJob.CHECK)):
             self._taker.carry_at_once(order)
 
@@ -230,7 +223,7 @@ class Agent:
         self._depot_images = depot_images(self._bench.depot)
 
     def _beat(self) -> dict[str, Any]:
-        """Return what a beat says."""
+        """Return the content of a heartbeat."""
         with self._database.reading() as database:
             last, waiting = ledger.last_entry(database), spool.size(database)
             entries = [ledger.entry_of(database, order_id) for order_id in list(self._in_hand)]
@@ -256,7 +249,7 @@ class Agent:
 
 
 def _fetching_state(progress: SyncProgress | None) -> dict[str, Any] | None:
-    """Return what comes into the depot just now, as a beat reports it."""
+    """Return the image being fetched into the depot, as a heartbeat reports it."""
     if progress is None:
         return None
     return {
@@ -268,10 +261,10 @@ def _fetching_state(progress: SyncProgress | None) -> dict[str, Any] | None:
 
 
 def _checked_name(database: AgentDatabase, site: str) -> str:
-    """Return the agent's name of itself.
+    """Return the agent's own name.
 
     Raises:
-        ConfigInvalid: The state folder is that of an agent of another site.
+        ConfigInvalid: The state folder belongs to another site's agent.
     """
     with database.writing() as writing:
         name, known = agent_name(writing, site)

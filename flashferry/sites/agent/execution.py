@@ -1,8 +1,8 @@
-"""An order carried out: a part staged, images fetched, devices restored. Blocking; a restart continues it.
+"""Carry out an order: stage a part, fetch images, restore devices. Blocking; continued after a restart.
 
-The order of a stage: the plan by its digest, the images that the depot lacks, their digests proven, the plan narrowed
-to the devices that were ordered and to where its images lie here, and then a run in a process of its own. Only then is
-any device touched. A link to the centre that is lost meanwhile changes nothing: reports wait in the spool.
+Staging fetches the plan by digest and missing images, checks their digests, narrows the plan to the ordered devices and
+to images of this depot, and then runs in a process of its own. Only then is a device touched. Reports wait in the spool
+while the centre is unreachable.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _MOST_SHOWN = 200
 
 
 def carry_out(bench: Bench, order: Order) -> End | None:
-    """Carry an order out; None: the agent is to end, and goes on with it when it is back.
+    """Carry out an order; None: the agent is ending, and continues the order after its restart.
 
     Raises:
-        OrderRefused: It cannot be; no device was touched.
-        ConfigInvalid: The same: the plan or an image is not to be had, or the inventory is wrong.
+        OrderRefused: It cannot be carried out; no device was touched.
+        ConfigInvalid: The plan or an image is missing, or the inventory is wrong; no device was touched.
     """
     if order.job is OrderJob.SYNC:
         images = fetch_images(bench, order)
@@ -58,9 +58,9 @@ def carry_out(bench: Bench, order: Order) -> End | None:
 
 
 def restore_left(bench: Bench) -> None:
-    """Restore what dead runs left before anything new starts; what is left is tried again later.
+    """Restore the devices of runs that were killed, before anything new starts; failures are retried later.
 
-    Where the agent is to end meanwhile, the recovery is a process of its own, and goes on.
+    The recovery is a process of its own and continues if the agent ends.
     """
     state = bench.settings.state
     if not has_left_devices(state):
@@ -83,7 +83,7 @@ def _recover_words(bench: Bench, run_id: str | None = None) -> tuple[str, ...]:
 
 
 class _StagedPart:
-    """A part of a plan on its way through: what was tried, and what is tried next."""
+    """The staging of one part: its attempts so far, and the next one."""
 
     def __init__(self, bench: Bench, order: Order) -> None:
         self._bench, self._order = bench, order
@@ -92,7 +92,7 @@ class _StagedPart:
         self._records_at_s = 0.0
 
     def through(self) -> End | None:
-        """Take it to its end."""
+        """Run attempts until the part has ended."""
         # What is on disk may be under way still, or have ended unseen.
         folders = list(tries_of(self._state, self._order.id))
         tries = [self._carried(folder) for folder in folders]
@@ -110,7 +110,7 @@ class _StagedPart:
         return None
 
     def _prepared(self, number: int, kind: TryKind) -> TryFolder | None:
-        """Return the next try, written to disk; None where the part was stopped before anything was started."""
+        """Write the next attempt to disk; None if the part was stopped before anything started."""
         made = partial(prepare, self._state, self._order.id, number, kind, actor=f"site agent, order {self._order.id}")
         if kind is TryKind.RECOVER:
             return made(_recover_words(self._bench, self._run.run_id()))
@@ -130,7 +130,7 @@ class _StagedPart:
         )
 
     def _carried(self, folder: TryFolder) -> Try:
-        """Follow a try to its end and report what it reports."""
+        """Follow an attempt to its end and report its events."""
         settings = self._bench.settings
         tail = EventTail(
             self._bench.database,
@@ -154,7 +154,7 @@ class _StagedPart:
         return self._bench.ending.wait(pause_s)
 
     def _end(self, folders: Sequence[TryFolder]) -> End:
-        """Return what it came to, with everything reported."""
+        """Return the result, with everything reported."""
         outcome = next((one.outcome for one in reversed(folders) if one.kind is not TryKind.RECOVER), None)
         run = self._run.stored()
         if run is None:
@@ -174,7 +174,7 @@ class _StagedPart:
 
 
 def _recovered(bench: Bench, order: Order) -> End | None:
-    """Restore what dead runs left; of the run of a part, where one is named and known."""
+    """Restore devices of killed runs: of the order's run, if it names one, else of all."""
     state = bench.settings.state
     with bench.database.reading() as database:
         staged = ledger.orders_of_run(database, order.run, OrderJob.STAGE.value) if order.run else []

@@ -1,6 +1,6 @@
-"""The centre opened for the time of a command: it collects, gives runs to sites, and steers them.
+"""Open the centre for a command: receive agents' words, give runs to sites, and steer them.
 
-Several may be open at the same time, as `stage` and `sites follow` are: what either hears stands in the same ledger.
+Several can be open at once, such as `stage` and `sites follow`; both use the same ledger.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ from flashferry.store.sites.runs import (
 
 _LOG = logging.getLogger("flashferry.sites.centre")
 OWNER = "centre"
-"""Who we are at the broker."""
+"""Our name at the broker."""
 SYSTEM = Asker(actor="system", via="centre")
-"""In whose name the centre decides by itself; people's names are never that one alone."""
+"""The requester of the centre's own decisions; no person has this name."""
 LONGEST_S = 12 * 3600.0
-"""So long a part can start where the plan has no end of its own, seconds."""
+"""How long a part can start if the plan has no end, seconds."""
 _POLL_S = 0.25
 _MOST_EVENTS = 50_000
-"""So many old events go at a time: so it is short."""
+"""Old events removed at a time, to keep the transaction short."""
 _JOBS = {
     SteerKind.PAUSE: OrderJob.PAUSE,
     SteerKind.CONTINUE: OrderJob.CONTINUE,
@@ -77,12 +77,7 @@ _JOBS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPlan:
-    """A plan with the text of its file.
-
-    Attributes:
-        plan: The plan.
-        text: What stands in its file: agents fetch it as it is.
-    """
+    """A plan with the text of its file, which agents fetch unchanged."""
 
     plan: FleetPlan
     text: str
@@ -94,10 +89,10 @@ def our_release() -> str:
 
 
 def read_plan_file(path: Path) -> ReadPlan:
-    """Return the plan in a file; its images need not be on this host, for agents serve their own.
+    """Read a plan; its images need not be on this host, because agents serve their own.
 
     Raises:
-        ConfigInvalid: It cannot be read, is no plan, or more than a source offers.
+        ConfigInvalid: It cannot be read, is no plan, or is larger than a source offers.
     """
     try:
         with reading(path) as file:
@@ -116,14 +111,14 @@ def read_plan_file(path: Path) -> ReadPlan:
 
 @contextmanager
 def open_centre(settings: CentreSettings, state: Path) -> Iterator[Centre]:
-    """Open the centre for the time of a block; it collects from now on. Some old events and plans are removed.
+    """Open the centre for a block and receive words from now on. Removes some old events and plans.
 
     Args:
         settings: The centre's settings.
         state: The state folder, where the ledger is.
 
     Raises:
-        ConfigInvalid: The key, the ledger or the broker's settings cannot be used.
+        ConfigInvalid: The key, the ledger or the broker's settings are invalid.
     """
     key = PrivateKey.load(settings.key)
     ledger = SitesDatabase(state)
@@ -148,31 +143,24 @@ def _tidy(centre: Centre) -> None:
 
 
 class Centre:
-    """What a command does with sites.
-
-    Args:
-        settings: The centre's settings.
-        ledger: The ledger.
-        collector: Takes words into it.
-        orders: Sends orders.
-    """
+    """What commands do with sites; made by `open_centre`."""
 
     def __init__(self, settings: CentreSettings, ledger: SitesDatabase, collector: Collector, orders: Orders) -> None:
         self.settings, self.ledger, self.collector, self.orders = settings, ledger, collector, orders
 
     def agents(self) -> dict[str, AgentState]:
-        """Return what is known of agents, by site."""
+        """Return the known state of agents, by site."""
         with self.ledger.reading() as database:
             return agents_by_site(database)
 
     def ask(self, sites: Sequence[str], interrupted: Callable[[], bool] = lambda: False) -> datetime:
-        """Ask agents how they are, and wait until all have answered, or for as long as the settings say.
+        """Ask agents for their state, and wait for all answers, or for the time in the settings.
 
         Returns:
             When they were asked.
 
         Raises:
-            BrokerUnreachable: The broker does not take it.
+            BrokerUnreachable: The broker does not accept the orders.
         """
         # As the ledger keeps times, to the millisecond: an answer within the same one is no answer from before.
         asked_at = moment_of(moment(now()))
@@ -190,18 +178,18 @@ class Centre:
         return asked_at
 
     def begin(self, read: ReadPlan, found: Sequence[Share], asker: Asker, left_out: Sequence[str] = ()) -> str:
-        """Offer a plan and give each site its part; return the run.
+        """Offer a plan and give each site its part; return the run's ID.
 
         Args:
             read: The plan.
-            found: What each site has to do of it.
-            asker: Who wants it.
-            left_out: Devices of the plan that are none of the run's business: no report of it has them.
+            found: The part of each site.
+            asker: The requester.
+            left_out: Devices of the plan that no report of the run has.
 
         Raises:
-            ConfigInvalid: A site's agent is silent, of another release, its clock is off, or it is not alone; the plan
-                is over, or cannot be offered. Nothing was sent then.
-            BrokerUnreachable: The broker cannot be reached; nothing was sent.
+            ConfigInvalid: A site's agent is silent, of another release, not alone, or its clock is off; the plan has
+                ended, or cannot be offered. Nothing was sent.
+            BrokerUnreachable: The broker is unreachable; nothing was sent.
         """
         until = _until(read.plan)
         sites = [share.site for share in found]
@@ -214,7 +202,7 @@ class Centre:
         return run
 
     def give_out(self, run: str) -> tuple[str, ...]:
-        """Give the parts that were held and may begin now; return their sites."""
+        """Give out the held parts that can start now; return their sites."""
         with self.ledger.writing() as database:
             entry = run_of(database, run)
             assert entry is not None
@@ -231,13 +219,13 @@ class Centre:
         return tuple(part.site for part in ready)
 
     def let_on(self, run: str, wave: int | None) -> tuple[str, ...]:
-        """Keep that sites may begin up to a wave, None: all, and give out what was held for it; return these sites."""
+        """Approve a run up to a wave (None: all), and give out the parts held for it; return their sites."""
         with self.ledger.writing() as database:
             set_approved(database, run, wave)
         return self.give_out(run)
 
     def end(self, run: str, why: str) -> None:
-        """Keep why a run begins nothing more, and end what was not given yet."""
+        """Record why a run starts nothing more, and end its held parts."""
         with self.ledger.writing() as database:
             set_stopped(database, run, why)
             end_held(database, run, f"not given: {why}", at=moment(now()))
@@ -289,7 +277,7 @@ class Centre:
             add_run(database, replace(entry, is_offered=self._offer(read)), parts, devices)
 
     def _offer(self, read: ReadPlan) -> bool:
-        """Put the plan where agents fetch it; return whether the file is ours: it was not there as it should be."""
+        """Write the plan to the folder of offered plans; return whether the file is new, and so ours."""
         path = self.settings.plans_folder / plan_name(read.plan.digest)
         try:
             if path.is_file() and path.read_bytes() == read.text.encode():
@@ -304,9 +292,9 @@ class Centre:
         return True
 
     def remove_old_plans(self) -> tuple[str, ...]:
-        """Remove the files of plans that this centre offered, and of which every run has ended; return their names.
+        """Remove the files of plans that this centre offered and no run needs; return their names.
 
-        A file that cannot be removed is tried again the next time. The ledger keeps the plan's text.
+        A file that cannot be removed is retried later. The ledger keeps the plan's text.
 
         Raises:
             sqlite3.Error: The ledger cannot be written.
@@ -324,7 +312,7 @@ class Centre:
         return tuple(removed)
 
     def drop_old_events(self) -> Dropped:
-        """Drop some of the events of runs that ended longer ago than the settings keep them.
+        """Remove some events of runs that ended longer ago than the settings keep them.
 
         Raises:
             sqlite3.Error: The ledger cannot be written.
@@ -333,27 +321,27 @@ class Centre:
         return drop_events(self.ledger, before, most=_MOST_EVENTS)
 
     def run_named(self, given: str) -> SiteRun:
-        """Return the run that is meant: an identifier, its beginning or end, or `latest`.
+        """Return a run by its ID, the ID's start or end, or `latest`.
 
         Raises:
-            ConfigInvalid: None is, or more than one.
+            ConfigInvalid: No run matches, or several do.
         """
         return run_in(self.ledger, given)
 
     def steer(
         self, run: SiteRun, what: SteerKind, asker: Asker, *, site: str | None = None, wave: int | None = None
     ) -> tuple[str, ...]:
-        """Send sites a request about a run, and keep who made it; return the sites.
+        """Record a request about a run and send it to sites; return the sites.
 
         Args:
             run: The run.
-            what: What is wanted.
-            asker: Who wants it.
-            site: This site alone; None: all that are not through.
-            wave: With `approve`: up to which wave.
+            what: The request.
+            asker: The requester.
+            site: Only this site; None: all that have not ended.
+            wave: The last wave to approve.
 
         Raises:
-            ConfigInvalid: No such site has anything of it in hand.
+            ConfigInvalid: No such site has a part under way.
         """
         with self.ledger.reading() as database:
             parts = _open_parts(run.run, parts_of(database, run.run), site)
@@ -383,7 +371,7 @@ class Centre:
         *,
         is_for_all: bool,
     ) -> None:
-        """Allow each site its waves up to this one; what was held for that wave is given out."""
+        """Approve each site's waves up to this one, and give out the parts held for it."""
         for part in given:
             mine = [one for one in waves[part.site, part.round] if wave is None or one <= wave]
             if mine and mine[-1] > part.from_wave:
@@ -393,7 +381,7 @@ class Centre:
 
 
 def run_in(ledger: SitesDatabase, given: str) -> SiteRun:
-    """Return the run of a ledger that is meant; as `Centre.run_named`."""
+    """Return a run of a ledger; as `Centre.run_named`."""
     with ledger.reading() as database:
         known = runs_by_age(database)
         try:
@@ -408,10 +396,10 @@ def run_in(ledger: SitesDatabase, given: str) -> SiteRun:
 
 
 def wave_to_approve(run: SiteRun, asked: int | None) -> int:
-    """Return up to which wave a run may begin now: the wave asked for, else the one after those that may already.
+    """Return the wave up to which a run is to be approved: the given one, else the next.
 
     Raises:
-        ConfigInvalid: The plan has no such wave, or all may begin already.
+        ConfigInvalid: The plan has no such wave, or all waves are approved.
     """
     last = max((wave.number for wave in plan_in(run).waves), default=0)
     if run.approved_wave is None or run.approved_wave >= last:
@@ -427,7 +415,7 @@ def wave_to_approve(run: SiteRun, asked: int | None) -> int:
 
 
 def plan_in(run: SiteRun) -> FleetPlan:
-    """Return the plan that a run carries out.
+    """Return a run's plan.
 
     Raises:
         ConfigInvalid: The ledger's copy is damaged.
@@ -436,7 +424,7 @@ def plan_in(run: SiteRun) -> FleetPlan:
 
 
 def in_rounds(devices: Sequence[PlannedDevice], first: frozenset[str]) -> dict[int, tuple[PlannedDevice, ...]]:
-    """Return the devices of a site by round: those of the fleet's first wave, then all others; no round is empty."""
+    """Return a site's devices by round: those of the fleet's first wave, then the others; empty rounds are left out."""
     canaries = tuple(device for device in devices if device.host in first)
     others = tuple(device for device in devices if device.host not in first)
     return {number: found for number, found in ((CANARIES, canaries), (OTHERS, others)) if found}

@@ -1,8 +1,7 @@
-"""Runs followed from the ledger until all their parts have ended.
+"""Follow runs in the ledger until all their parts have ended, and keep them going.
 
-Following also keeps a run going: orders that no agent has acknowledged are sent again, agents' words are
-acknowledged, and all sites continue once the canaries are good. A killed centre loses none of that: `sites follow`
-reads the same ledger.
+Orders without an answer are sent again, agents' words are acknowledged, and all sites continue once the canaries are
+good. After a crash of the centre, `sites follow` continues from the same ledger.
 """
 
 from __future__ import annotations
@@ -36,29 +35,24 @@ from flashferry.store.sites.words import DeviceOutcome, News, news_of, outcomes_
 POLL_S = 0.5
 _GATE_EVERY_S = 2.0
 _REMIND_S = 300.0
-"""So often it is said again that a site is silent."""
+"""Interval between reports that a site is silent."""
 _MANY_NOTES = 3
 _STEP_PERCENT = 25
-"""An image that comes into a depot is reported again when it is so much further."""
+"""Progress of a depot's fetch is reported in steps of this size."""
 
 
 class View(Protocol):
-    """What shows a run's events to people."""
+    """Shows a run's events to people."""
 
     def __call__(self, event: Event) -> None:
-        """Take an event."""
+        """Show an event."""
 
     def say(self, text: str) -> None:
         """Show a sentence."""
 
 
 def roster_of(plan: FleetPlan, sites: dict[str, str]) -> Roster:
-    """Return which devices a run has, for its view.
-
-    Args:
-        plan: The plan.
-        sites: The site to which each device was given, by device; others take no part.
-    """
+    """Return the devices of a run for its view; `sites` has the site of each device that takes part."""
     sizes = {image.name: image.size_bytes for image in plan.images}
     devices = tuple(
         Expected(host=one.host, site=sites[one.host], size_bytes=sizes.get(one.image or ""))
@@ -70,13 +64,13 @@ def roster_of(plan: FleetPlan, sites: dict[str, str]) -> Roster:
 
 
 class Follower:
-    """Follows one run.
+    """Follow one run.
 
     Args:
-        centre: Open, so that it collects.
+        centre: The open centre.
         run: The run.
-        asker: Who follows: in their name sites are asked to stop.
-        clock: Seconds, going up.
+        asker: The operator, who is the requester of a stop.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, centre: Centre, run: SiteRun, asker: Asker, clock: Callable[[], float] = time.monotonic) -> None:
@@ -95,24 +89,18 @@ class Follower:
         self.has_left = False
 
     def roster(self) -> Roster:
-        """Return which devices it has."""
+        """Return the run's devices."""
         with self._centre.ledger.reading() as database:
             sites = {one.host: one.site for one in outcomes_of(database, self._run.run)}
         return roster_of(self._plan, sites)
 
     def silence(self) -> dict[str, str]:
-        """Return, as text, when the last word came from each site that has work and is silent.
-
-        A view calls it with each frame; it reads nothing.
-        """
+        """Return the time of the last message of each silent site with work; reads nothing."""
         at = now()
         return {site: _last_message(last, at) for site, last in self._last_at.items()}
 
     def fetching(self) -> dict[str, str]:
-        """Return which image comes into the depot of each site whose part is under way, and how far it is, in words.
-
-        Asked and answered as `silence` is.
-        """
+        """Return the fetch in progress of each site's depot, in words; reads nothing."""
         return self._fetched
 
     def follow(
@@ -124,9 +112,9 @@ class Follower:
         """Show what happens until all parts have ended; return whether they have.
 
         Args:
-            view: Takes events and sentences.
-            interrupted: Whether the operator wants it stopped: every site that is not through gets a stop, once.
-            left: Whether the operator goes away: the run goes on at the sites.
+            view: Shows events and sentences.
+            interrupted: Whether the operator asked to stop: every site that has not ended gets one stop.
+            left: Whether the operator leaves: the run continues at the sites.
         """
         view(Event(host=None, step="run", status="started", text=self._run.run, at_s=0.0, run_id=self._run.run))
         while True:
@@ -140,7 +128,7 @@ class Follower:
             time.sleep(POLL_S)
 
     def check(self, view: View) -> bool:
-        """Take what is new to the view and to the sites, once; return whether all parts have ended."""
+        """Show and send what is new, once; return whether all parts have ended."""
         # The parts first: what ended a part is then among the news of the same look.
         with self._centre.ledger.reading() as database:
             parts = parts_of(database, self._run.run)
@@ -170,7 +158,7 @@ class Follower:
                 return
 
     def _event(self, site: str, line: dict[str, Any]) -> Event | None:
-        """Return an event as this run has it; of what a site's run reports of itself, what people are to know."""
+        """Convert an event of a site's run to one of this run; None if it is not for people."""
         try:
             event = decode(Event, line)
         except CodecError:
@@ -206,7 +194,7 @@ class Follower:
             self._states[key] = now_is
 
     def _show_silence(self, view: View, parts: Sequence[Part], known: Mapping[str, AgentState]) -> None:
-        """Report which sites are silent, once each time and then every few minutes, and which answer again."""
+        """Report silent sites, repeated every few minutes, and sites that answer again."""
         at, fresh = now(), []
         last_at: dict[str, datetime | None] = {}
         for part in parts:
@@ -226,7 +214,7 @@ class Follower:
             view.say(f"silent: {', '.join(fresh[:_MANY_NOTES])}{more}; what it has in hand goes on there")
 
     def _show_fetching(self, view: View, parts: Sequence[Part], known: Mapping[str, AgentState]) -> None:
-        """Say which images come into depots of sites that answer: when one begins, and at each quarter of it."""
+        """Report the fetches into depots, at the start and after each quarter."""
         fetched: dict[str, str] = {}
         for part in parts:
             found = fetching_for(part, known)
@@ -250,7 +238,7 @@ class Follower:
             view.say("the broker takes orders again")
 
     def _check_waves(self, view: View, *, has_held: bool) -> None:
-        """Let sites start what can start now, and report which wave waits for an approval."""
+        """Let sites start what can start now, and report the wave that waits for an approval."""
         if has_held:
             # What a centre that died had entered, and not given out yet.
             self._centre.give_out(self._run.run)
@@ -266,7 +254,7 @@ class Follower:
         self._show_waiting(view, run, found)
 
     def _has_stopped(self, view: View, run: SiteRun, found: Sequence[DeviceOutcome]) -> bool:
-        """Open what canaries hold back where they are good, or end it; return whether nothing more begins."""
+        """Continue after good canaries, or end the run; return whether it ended."""
         decision = decide(self._plan, run.approved_wave, found, is_stopped=False)
         if decision.stop:
             view.say(f"no site begins anything more: {decision.stop}")
@@ -277,7 +265,7 @@ class Follower:
         return bool(decision.stop)
 
     def _show_waiting(self, view: View, run: SiteRun, found: Sequence[DeviceOutcome]) -> None:
-        """Report which wave waits for an approval, once for each."""
+        """Report the wave that waits for an approval, once for each."""
         wave = wave_that_waits(self._plan.policy, run.approved_wave, found, is_stopped=False)
         if wave is not None and wave != self._waiting:
             view.say(f"wave {wave} waits: 'flashferry sites approve {run.run} --wave {wave}' lets sites begin it")
@@ -298,12 +286,10 @@ class Follower:
         self._centre.orders.tend(self._run.run)
 
     def _since_start_s(self, at: str) -> float:
-        """Return how long after the start of the run something happened, seconds: that of the latest event at least.
+        """Return the seconds from the run's start to an event, never less than for the event before.
 
-        Clocks of sites differ, and what a site that was cut off has to report comes late; lines do not go back in time.
-
-        Args:
-            at: When it happened, ISO 8601; anything else: not known.
+        Sites' clocks differ, and reports of a disconnected site come late; lines must not go back in time. `at`: ISO
+        8601; anything else is unknown.
         """
         try:
             happened_s = (moment_of(at) - self._started_at).total_seconds()
@@ -323,13 +309,13 @@ _PRUNE_EVERY_S = 3600.0
 
 
 class FleetFollower:
-    """Follows every run that is open, those too that start meanwhile.
+    """Follow every open run, including those that start meanwhile.
 
     Args:
-        centre: Open, so that it collects.
-        asker: Who runs it.
-        say: Takes what people should know: of each run its sites' states, silence, and what failed.
-        clock: Seconds, going up.
+        centre: The open centre.
+        asker: The operator.
+        say: Shows sentences: states of sites, silence, and failures.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -341,7 +327,7 @@ class FleetFollower:
         self._broken: set[str] = set()
 
     def check(self) -> tuple[str, ...]:
-        """Check every open run once, and now and then old events; return the runs that ended with this check."""
+        """Check every open run once, and remove old events now and then; return the runs that ended."""
         try:
             self._prune()
             with self._centre.ledger.reading() as database:
@@ -379,18 +365,18 @@ class FleetFollower:
 
 
 class _Spoken:
-    """Report a run in sentences alone."""
+    """Show a run as sentences only."""
 
     def __init__(self, run: str, say: Callable[[str], None]) -> None:
         self._run, self._say = run, say
 
     def __call__(self, event: Event) -> None:
-        """Take an event: of devices only failures are reported."""
+        """Show an event; of devices only failures."""
         if event.host is None and event.text and event.step.startswith("site "):
             self.say(f"{event.step}: {event.text}")
         elif event.host is not None and event.step == "device" and event.status == "failed":
             self.say(f"{event.host}: {event.text}")
 
     def say(self, text: str) -> None:
-        """Report a sentence."""
+        """Show a sentence."""
         self._say(f"run {self._run}: {text}")
