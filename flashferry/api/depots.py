@@ -197,7 +197,7 @@ def depot_verify(
 def _failed(name: str, error: FlashferryError, catalogue: CatalogueFolder) -> SyncedImage:
     held = None
     with suppress(FlashferryError):
-        held = catalogue.under_way(name)
+        held = catalogue.incomplete(name)
     return SyncedImage(name=name, kind=kind_of(error), error=error.message, hint=error.hint, held=held)
 
 
@@ -272,7 +272,7 @@ def probe_depot_path(
     folder = state_folder(state)
     # A file that cannot be read is reported before an hour of copies, not after it.
     BulkPaths.read(folder)
-    found = probe_path(asked, tell=tell, interrupted=interrupted)
+    found = probe_path(asked, report=tell, interrupted=interrupted)
     kept = found.kept()
     if found.is_whole and kept is not None:
         try:

@@ -54,14 +54,14 @@ class Depot:
 
     Args:
         options: The depot's options.
-        tell: Called with `fetched` or `refused` and a sentence about another site's depot; on other threads.
+        report: Called with `fetched` or `refused` and a sentence about another site's depot; on other threads.
 
     Raises:
         ConfigInvalid: It cannot start: another depot serves the socket, a port is taken, a file is not readable.
     """
 
-    def __init__(self, options: DepotOptions, tell: Callable[[str, str], None] = lambda _event, _text: None) -> None:
-        self.options, self._report = options, tell
+    def __init__(self, options: DepotOptions, report: Callable[[str, str], None] = lambda _event, _text: None) -> None:
+        self.options, self._report = options, report
         self._publisher: Publisher | None = None
         self._numbers = itertools.count(1)
         self._has_news = threading.Event()

@@ -30,14 +30,14 @@ class DepotFound:
     hint: str = ""
 
 
-def find_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
+def find_depot(state: Path, choice: str = AUTO) -> DepotFound | None:
     """Return the status of the depot that a run would use; None: a run would start its own server.
 
     Args:
         state: The state folder.
-        wish: `auto`, `never`, or the path of a socket.
+        choice: `auto`, `never`, or the path of a socket.
     """
-    path = socket_of(wish, state)
+    path = socket_of(choice, state)
     if path is None:
         return None
     # Late: most hosts have no depot, and its messages take time to import.

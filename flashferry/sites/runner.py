@@ -11,19 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nornir.core.inventory import Host
 from nornir.core.task import AggregatedResult, Result, Task
 
 from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.record import DeviceRecord
 from flashferry.model.states import GOOD_OUTCOMES, Restored
 from flashferry.monitor.events import Event
+from flashferry.sites.centre.centre import open_centre, read_plan_file
+from flashferry.sites.centre.following import Follower
+from flashferry.sites.centre.merging import merged, run_report
+from flashferry.sites.centre.settings import load_centre
+from flashferry.sites.centre.sharing import shares
 from flashferry.store.control_requests import Asker
-
-if TYPE_CHECKING:
-    from flashferry.model.record import DeviceRecord
 
 
 def stage_at_site(task: Task, plan: Path | str) -> Result:
@@ -84,12 +87,6 @@ class SiteRunner:
 
     def stage(self, hosts: frozenset[str], plan: Path | str) -> Mapping[str, DeviceRecord]:
         """Have devices staged by a plan, and return their records after all sites have ended; errors as in `run`."""
-        from flashferry.sites.centre.centre import open_centre, read_plan_file
-        from flashferry.sites.centre.following import Follower
-        from flashferry.sites.centre.merging import merged, run_report
-        from flashferry.sites.centre.settings import load_centre
-        from flashferry.sites.centre.sharing import shares
-
         read, settings = read_plan_file(Path(plan)), load_centre(self._sites)
         found = shares(read.plan, settings, only=hosts)
         with open_centre(settings, state_folder(self._state)) as centre:

@@ -161,7 +161,7 @@ class CatalogueFolder:
             return CatalogueSummary(folder=self.path)
         proven = tuple(one.proof.manifest.name for one in self.unchanged())
         with disk_errors(self.path, "the folder"):
-            under_way = tuple(filter(None, (self.under_way(name) for name in names_with(self.path, STATE))))
+            under_way = tuple(filter(None, (self.incomplete(name) for name in names_with(self.path, STATE))))
             others = {*self._files(), *names_with(self.path, PROOF)} - set(proven)
         return CatalogueSummary(folder=self.path, proven=proven, under_way=under_way, others=tuple(sorted(others)))
 
@@ -176,7 +176,7 @@ class CatalogueFolder:
         with disk_errors(self.path, "the folder"):
             names = sorted({*self._files(), *names_with(self.path, PROOF)})
             found = [self._held(name) for name in names]
-            started = [self.under_way(name) for name in names_with(self.path, STATE)]
+            started = [self.incomplete(name) for name in names_with(self.path, STATE)]
             return tuple(sorted([*found, *filter(None, started)], key=lambda held: (held.name, held.state)))
 
     def _files(self) -> Iterator[str]:
@@ -197,7 +197,7 @@ class CatalogueFolder:
         here_bytes = path.stat().st_size if state is HeldState.DAMAGED else 0
         return replace(_held_of(proof), state=state, proven_at=None, verified_bytes=0, here_bytes=here_bytes)
 
-    def under_way(self, name: str) -> Held | None:
+    def incomplete(self, name: str) -> Held | None:
         """Return the progress of an incomplete image; None: there is none.
 
         Raises:

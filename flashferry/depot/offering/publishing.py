@@ -264,7 +264,7 @@ class Publisher:
         for _, login in self._sites.values():
             # At once: who comes before anything was looked at is to be known, and to find nothing yet.
             self._server.admit(login, ())
-        self._server.events(self._hear)
+        self._server.events(self._on_event)
         self._thread.start()
 
     def close(self) -> None:
@@ -305,7 +305,7 @@ class Publisher:
             self._said.add(text)
             self._server.note(text)
 
-    def _hear(self, event: ServerEvent) -> None:
+    def _on_event(self, event: ServerEvent) -> None:
         """Report transfers and logins that belong to no run."""
         progress = event.progress
         if event.kind is EventKind.LOGIN_FAILED and progress is None and self._server.unattributed_failures:

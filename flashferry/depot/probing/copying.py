@@ -405,7 +405,7 @@ class FarSide(Protocol):
     def cpu_s(self) -> float | None:
         """Return the processor time of all that has ended there; None: unknown."""
 
-    def take_away(self, path: str) -> None:
+    def remove(self, path: str) -> None:
         """Remove a file there, if it exists."""
 
     def size_bytes(self, path: str) -> int | None:
@@ -487,7 +487,7 @@ class Copier:
             with suppress(OSError):
                 Path(self.target).unlink()
         else:
-            self.far.take_away(self.target)
+            self.far.remove(self.target)
 
     def _fault(self, code: int, error: str, size_bytes: int) -> str:
         """Return a failure in a sentence; empty: none."""

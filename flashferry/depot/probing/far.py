@@ -180,7 +180,7 @@ class FarShell:
         time.sleep(_SETTLE_S)
         return self.reaped_s()
 
-    def take_away(self, path: str) -> None:
+    def remove(self, path: str) -> None:
         """Remove a file there, if it exists."""
         self.ask(f"rm -f {shlex.quote(path)}")
 

@@ -487,7 +487,7 @@ def _disk_far(far: FarShell) -> tuple[float | None, float | None]:
     # The first one drops what is in the cache, so that it comes from the disk again.
     far.ask(f"dd if={path} iflag=nocache count=0")
     read = measured.rate_by_dd(far.ask(f"dd if={path} of=/dev/null bs=1048576"))
-    far.take_away(f"{far.folder}/disk")
+    far.remove(f"{far.folder}/disk")
     return wrote, read
 
 
@@ -502,12 +502,12 @@ def _resolved(access: SshAccess) -> tuple[str, int, bool]:
 
 
 def probe_path(
-    asked: ProbeAsked, *, tell: Report = lambda _: None, interrupted: Callable[[], bool] = lambda: False
+    asked: ProbeAsked, *, report: Report = lambda _: None, interrupted: Callable[[], bool] = lambda: False
 ) -> PathFound:
     """Measure a path; see `PathProbe`."""
     started_s = time.monotonic()
-    found = PathProbe(asked, report=tell, interrupted=interrupted).run()
+    found = PathProbe(asked, report=report, interrupted=interrupted).run()
     if not found.is_whole:
         return found
-    tell(f"measured in {time.monotonic() - started_s:.0f} s")
+    report(f"measured in {time.monotonic() - started_s:.0f} s")
     return found
