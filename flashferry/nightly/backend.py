@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
-
-from flashferry.nightly.deadline import Deadline
 
 
 class NodeState(StrEnum):
@@ -169,84 +166,3 @@ class UploadedImage:
 
     definition_id: str
     file_name: str
-
-
-class LabBackend(Protocol):
-    """What takes labs up and down. Every method may raise `NightFault`, none anything else that is expected.
-
-    Attributes:
-        name: `cml`.
-    """
-
-    @property
-    def name(self) -> str:
-        """What it is called in reports."""
-        ...
-
-    def preflight(self, topology: Topology) -> Preflight:
-        """Check whether the lab can be taken up, changing nothing; `NoCapacity`: others fill the backend."""
-        ...
-
-    def up(self, topology: Topology, *, notes: str, deadline: Deadline) -> RunningLab:
-        """Import and start a lab; returns before its nodes have booted.
-
-        The notes are on it before its first node starts: a lab without them is removed by no night. Where it could be
-        imported but not started, it is removed again, or else found by `leftovers` under its title.
-        """
-        ...
-
-    def nodes(self, lab: RunningLab) -> tuple[LabNode, ...]:
-        """Return the lab's nodes as they stand now."""
-        ...
-
-    def condition(self, lab: RunningLab, link: PlannedLink) -> LinkCondition:
-        """Set a link's condition and return it as read back."""
-        ...
-
-    def console_log(self, lab: RunningLab, node: LabNode) -> str:
-        """Return what a node has said on its console so far; empty where the backend keeps none."""
-        ...
-
-    def artefacts(self, lab: RunningLab) -> Mapping[str, bytes]:
-        """Return files about the lab that are worth keeping, by name: topology as downloaded, events, trace."""
-        ...
-
-    def down(self, lab: RunningLab, *, deadline: Deadline) -> None:
-        """Stop, wipe and remove a lab, and return once it is gone; one that is gone already is no error.
-
-        Raises:
-            NightFault: With `Fault.CLEANUP`: it is still there.
-        """
-        ...
-
-    def leftovers(self) -> tuple[Leftover, ...]:
-        """Return the labs whose title has our prefix, of whatever state and owner."""
-        ...
-
-    def capture_begin(self, lab: RunningLab, link: PlannedLink) -> None:
-        """Begin to capture what goes over a link."""
-        ...
-
-    def capture_end(self, lab: RunningLab, link: PlannedLink) -> bytes:
-        """End a capture and return it: a pcap file."""
-        ...
-
-    def image_of(self, disk: DiskFile, node_definition: str) -> UploadedImage:
-        """Return what a disk image will be called there; no request is sent."""
-        ...
-
-    def has_image(self, image: UploadedImage) -> bool:
-        """Return whether nodes can boot it already."""
-        ...
-
-    def put_image(self, disk: DiskFile, node_definition: str, *, on_progress: Progress) -> None:
-        """Have nodes of a definition boot a disk image."""
-        ...
-
-    def remove_image(self, image: UploadedImage) -> None:
-        """Take an image away; one that is gone already, or half there, is no error."""
-        ...
-
-    def with_image(self, text: str, node_definition: str, image: str | None) -> str:
-        """Return a topology whose nodes of a definition boot an image; None: that definition's own."""
-        ...

@@ -11,15 +11,10 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.safe_quote import counted
-from flashferry.nightly.backend import (
-    DiskFile,
-    LabBackend,
-    Progress,
-    Topology,
-    UploadedImage,
-)
+from flashferry.nightly.backend import DiskFile, Progress, Topology, UploadedImage
 from flashferry.nightly.clean_up import remove_image
-from flashferry.nightly.cml.images import disk_file
+from flashferry.nightly.cml.backend import CmlBackend
+from flashferry.nightly.cml.images import disk_file, image_of, with_image
 from flashferry.nightly.deadline import Deadline, StoppableClock
 
 
@@ -94,7 +89,7 @@ class BootedImage:
     """Upload the image under test, boot it, and remove it."""
 
     def __init__(
-        self, image: BootImage | None, backend: LabBackend, clock: StoppableClock, on_progress: Progress
+        self, image: BootImage | None, backend: CmlBackend, clock: StoppableClock, on_progress: Progress
     ) -> None:
         self._image, self._backend, self._clock, self._on_progress = image, backend, clock, on_progress
         self._ours: UploadedImage | None = None
@@ -112,7 +107,7 @@ class BootedImage:
         if self._image is None or self._image.disk is None:
             return topology, ""
         backend, disk, kind = self._backend, self._image.disk, self._image.node_definition
-        image = backend.image_of(disk, kind)
+        image = image_of(disk, kind)
         if backend.has_image(image):
             sentence = f"image {image.definition_id} is there already and stays"
         else:
@@ -128,9 +123,7 @@ class BootedImage:
         Raises:
             NightFault: `CLEANUP`: it may still exist.
         """
-        if self._ours is None:
-            return ""
-        return remove_image(self._backend, self._ours, deadline)
+        return remove_image(self._backend, self._ours, deadline) if self._ours else ""
 
     def _report(self, done: int, size: int) -> None:
         # An upload takes minutes: a stop of the night does not wait for it.
@@ -143,4 +136,4 @@ class BootedImage:
         nodes = (
             replace(node, image_definition=image) if node.node_definition == kind else node for node in topology.nodes
         )
-        return replace(topology, text=self._backend.with_image(topology.text, kind, image), nodes=tuple(nodes))
+        return replace(topology, text=with_image(topology.text, kind, image), nodes=tuple(nodes))

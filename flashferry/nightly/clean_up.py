@@ -15,9 +15,10 @@ from socket import gethostname
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.safe_quote import counted
-from flashferry.nightly.backend import LabBackend, Leftover, RunningLab, UploadedImage
+from flashferry.nightly.backend import Leftover, RunningLab, UploadedImage
+from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Deadline
-from flashferry.nightly.lab_notes import LabNotes, is_night_alive, is_night_locked, read_notes, why_removable
+from flashferry.nightly.lab_notes import LabNotes, is_night_alive, is_night_locked, read_notes
 from flashferry.nightly.night import Fault, NightFault, StepName
 
 REAP_EACH_S = 300.0
@@ -61,8 +62,18 @@ class ReapRules:
         return cls(is_alive=partial(is_night_alive, folder), is_locked=partial(is_night_locked, folder))
 
     def why_removable(self, lab: Leftover, *, now: datetime) -> str | None:
-        """Return why a lab may be removed; None if it may not."""
-        return why_removable(lab, now=now, host=self.host, is_alive=self.is_alive, is_locked=self.is_locked)
+        """Return why a lab may be removed; None if it is not ours or its night still runs.
+
+        A held lock overrides the expiry, because the clock may have been set.
+        """
+        notes = read_notes(lab)
+        if notes is None or (notes.host == self.host and self.is_locked(notes)):
+            return None
+        if now >= datetime.fromisoformat(notes.expires):
+            return f"its time ended {notes.expires}"
+        if notes.host == self.host and not self.is_alive(notes):
+            return f"its night on this host, process {notes.pid}, is dead"
+        return None
 
 
 NOT_OURS = "its notes are not a night's"
@@ -72,7 +83,7 @@ STILL_RUNS = "its night still runs, or its time is not over"
 """Why a night's lab stays."""
 
 
-def reap(backend: LabBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[Reaped, ...]:
+def reap(backend: CmlBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[Reaped, ...]:
     """Remove the labs left by killed nights, five minutes each at most; return the result of each.
 
     Raises:
@@ -95,7 +106,7 @@ def reap(backend: LabBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[
     return tuple(found)
 
 
-def removable(backend: LabBackend, rules: ReapRules, *, now: datetime) -> tuple[Leftover, ...]:
+def removable(backend: CmlBackend, rules: ReapRules, *, now: datetime) -> tuple[Leftover, ...]:
     """Return the labs that `reap` would remove; changes nothing.
 
     Raises:
@@ -130,7 +141,7 @@ NO_LAB = "no lab was made"
 GONE = "the lab is gone"
 
 
-def remove_lab(backend: LabBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
+def remove_lab(backend: CmlBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
     """Remove a night's lab, and return a sentence.
 
     Args:
@@ -150,7 +161,7 @@ def remove_lab(backend: LabBackend, lab: RunningLab | None, title: str, deadline
     )
 
 
-def remove_image(backend: LabBackend, image: UploadedImage, deadline: Deadline) -> str:
+def remove_image(backend: CmlBackend, image: UploadedImage, deadline: Deadline) -> str:
     """Remove an image that a night uploaded, and return a sentence.
 
     Raises:
@@ -171,36 +182,33 @@ def _again(action: Callable[[], str], deadline: Deadline, *, what: str, hint: st
             return action()
         except Exception as error:  # whatever it is: a lab that is not removed stays for ever
             if deadline.left_s <= AGAIN_S:
-                raise _left(what, error, hint) from error
+                reason = error.message if isinstance(error, FlashferryError) else f"{type(error).__name__}: {error}"
+                raise NightFault(
+                    f"{what} may still be there: {reason}", fault=Fault.CLEANUP, step=StepName.CLEAN, hint=hint
+                ) from error
         deadline.pause(AGAIN_S)
 
 
-def _removed(backend: LabBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
+def _removed(backend: CmlBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
     if lab is not None:
         backend.down(lab, deadline=deadline)
     try:
         # An import that was answered too late may have been made twice.
-        others = tuple(one for one in _of_title(backend, title) if lab is None or one.lab_id != lab.lab_id)
+        others = [
+            one
+            for one in backend.leftovers()
+            if one.title == title and one.lab_id != (lab and lab.lab_id) and _is_ours(one)
+        ]
     except NightFault:
         if lab is None:
             raise
         return GONE  # the lab that ran is gone; one that was never started the next night finds
     for one in others:
-        backend.down(one, deadline=deadline)
+        backend.down(RunningLab(lab_id=one.lab_id, title=title), deadline=deadline)
     return GONE if lab is not None or others else NO_LAB
 
 
-def _of_title(backend: LabBackend, title: str) -> tuple[RunningLab, ...]:
-    """Return the labs with the night's title, except those whose notes name another process."""
-    found = (one for one in backend.leftovers() if one.title == title and _is_ours(one))
-    return tuple(RunningLab(lab_id=one.lab_id, title=one.title) for one in found)
-
-
 def _is_ours(lab: Leftover) -> bool:
+    """Return whether a lab's notes do not name another process."""
     notes = read_notes(lab)
     return not lab.notes.strip() if notes is None else notes.is_of_this_process
-
-
-def _left(what: str, error: Exception, hint: str) -> NightFault:
-    reason = error.message if isinstance(error, FlashferryError) else f"{type(error).__name__}: {error}"
-    return NightFault(f"{what} may still be there: {reason}", fault=Fault.CLEANUP, step=StepName.CLEAN, hint=hint)

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -108,34 +108,6 @@ def read_notes(leftover: Leftover) -> LabNotes | None:
     except (ValueError, CodecError):
         return None
     return notes if notes.run == leftover.title and expires.tzinfo is not None else None
-
-
-def why_removable(
-    leftover: Leftover,
-    *,
-    now: datetime,
-    host: str,
-    is_alive: Callable[[LabNotes], bool],
-    is_locked: Callable[[LabNotes], bool] = lambda _: False,
-) -> str | None:
-    """Return why a lab may be removed; None if it is not ours or its night still runs.
-
-    Args:
-        leftover: The lab.
-        now: The current time, with a time zone.
-        host: This host's name.
-        is_alive: Returns whether a night of this host still runs, as far as is known.
-        is_locked: Returns whether a night's process holds its lock: then the expiry does not count, for the clock may
-            have been set.
-    """
-    notes = read_notes(leftover)
-    if notes is None or (notes.host == host and is_locked(notes)):
-        return None
-    if now >= datetime.fromisoformat(notes.expires):
-        return f"its time ended {notes.expires}"
-    if notes.host == host and not is_alive(notes):
-        return f"its night on this host, process {notes.pid}, is dead"
-    return None
 
 
 def is_night_locked(folder: Path, notes: LabNotes) -> bool:

@@ -14,7 +14,6 @@ from flashferry.core.errors import FlashferryError
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import link_rate
 from flashferry.nightly.backend import (
-    LabBackend,
     LabNode,
     LinkCondition,
     NodeState,
@@ -24,9 +23,10 @@ from flashferry.nightly.backend import (
     Topology,
 )
 from flashferry.nightly.clean_up import ReapRules, reap, reaped_labs
+from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.night import Fault, MeasuredLink, NightFault, StepName
-from flashferry.nightly.routers import Pings, Routers, RouterState, judge_link
+from flashferry.nightly.routers import Pings, RouterState, SshRouters, judge_link
 from templates.version import parse_version
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def in_parallel(action: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return list(pool.map(action, items))
 
 
-def reap_labs(backend: LabBackend, rules: ReapRules, deadline: Deadline) -> str:
+def reap_labs(backend: CmlBackend, rules: ReapRules, deadline: Deadline) -> str:
     """Remove labs left by killed nights, and check that no other night runs on the controller.
 
     Raises:
@@ -69,7 +69,7 @@ def reap_labs(backend: LabBackend, rules: ReapRules, deadline: Deadline) -> str:
 
 
 def await_booted(
-    backend: LabBackend, lab: RunningLab, topology: Topology, *, poll_s: float, deadline: Deadline
+    backend: CmlBackend, lab: RunningLab, topology: Topology, *, poll_s: float, deadline: Deadline
 ) -> tuple[LabNode, ...]:
     """Wait until all routers are BOOTED and return the lab's nodes.
 
@@ -99,7 +99,7 @@ def await_booted(
 class _Poll:
     """Poll a backend for its nodes, and tolerate errors for `PATIENCE_S`."""
 
-    def __init__(self, backend: LabBackend, lab: RunningLab, deadline: Deadline) -> None:
+    def __init__(self, backend: CmlBackend, lab: RunningLab, deadline: Deadline) -> None:
         self._backend, self._lab, self._clock = backend, lab, deadline.clock
         self._answered_s = self._clock.monotonic_s()
         self.nodes: tuple[LabNode, ...] = ()
@@ -136,7 +136,7 @@ def addresses_of(topology: Topology, nodes: Sequence[LabNode]) -> Mapping[str, s
 class Reach:
     """Wait until all routers accept SSH, which takes longer than BOOTED."""
 
-    def __init__(self, backend: LabBackend, lab: RunningLab, topology: Topology, routers: Routers) -> None:
+    def __init__(self, backend: CmlBackend, lab: RunningLab, topology: Topology, routers: SshRouters) -> None:
         self._backend, self._lab, self._topology, self._routers = backend, lab, topology, routers
         self.nodes: tuple[LabNode, ...] = ()
         self.addresses: dict[str, str] = {}
@@ -239,7 +239,7 @@ def check_licences(topology: Topology, states: Mapping[str, RouterState], target
 
 
 def measure_link(
-    backend: LabBackend,
+    backend: CmlBackend,
     lab: RunningLab,
     link: PlannedLink,
     ping: Callable[[str, LinkCondition], Pings],

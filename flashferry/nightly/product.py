@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from flashferry.core.errors import Kind
 from flashferry.core.safe_quote import counted
@@ -49,12 +49,8 @@ def devices_of(document: Document) -> tuple[Document, ...]:
     return tuple(one for one in found if isinstance(one, dict))
 
 
-def troubles(document: Document) -> tuple[Trouble, ...]:
-    """Return the failures, router by router."""
-    return tuple(_troubles(document))
-
-
-def _troubles(document: Document) -> Iterator[Trouble]:
+def troubles(document: Document) -> Iterator[Trouble]:
+    """Yield the failures, router by router."""
     for device in devices_of(document):
         failure = device.get("failure") or device.get("restore_failure") or {}
         is_unrestored = device.get("restored") in _UNRESTORED
@@ -74,52 +70,46 @@ def _troubles(document: Document) -> Iterator[Trouble]:
 _DEVICE_KINDS = frozenset({Kind.DEVICE_REFUSED.value, Kind.LOGIN_REFUSED.value, Kind.POLICY_VIOLATION.value})
 
 
-def check_ended_well(step: str, exit_code: int, document: Document, said: str) -> None:
-    """Check that a command of the product succeeded.
-
-    Args:
-        step: The night's step.
-        exit_code: Exit code; negative: ended by that signal.
-        document: JSON document; empty if none was printed.
-        said: Standard error output, used if there is no document.
+def check_ended_well(step: str, run: ProductRun) -> None:
+    """Check that a command of the product ended in time and succeeded.
 
     Raises:
         NightFault: `DEVICE` if only devices refused, else `PRODUCT`.
     """
-    if exit_code == ExitCode.OK:
+    if run.is_late:
+        raise NightFault(
+            f"'flashferry {run.verb}' did not end within the step's time and was ended",
+            fault=Fault.PRODUCT,
+            step=step,
+            hint="Its events in the night's folder say what it waited for; 'limits' of the description give it more",
+        )
+    code = run.exit_code
+    if code == ExitCode.OK:
         return
-    found = troubles(document)
+    found = tuple(troubles(run.document))
     first = found[0] if found else None
-    is_device = exit_code == ExitCode.REFUSED or (
-        exit_code == ExitCode.DEVICES_FAILED and bool(found) and all(one.kind in _DEVICE_KINDS for one in found)
+    is_device = code == ExitCode.REFUSED or (
+        code == ExitCode.DEVICES_FAILED and bool(found) and all(one.kind in _DEVICE_KINDS for one in found)
     )
     more = f", and {counted(len(found) - 1, 'router')} more" if len(found) > 1 else ""
-    reason = f"{first.reason}{more}" if first else str(document.get("error") or "") or _last_line(said)
-    advice = "" if first is None else f"{first.hint.rstrip('.')}. " if first.hint else ""
+    reason = f"{first.reason}{more}" if first else str(run.document.get("error") or "") or _last_line(run.said)
+    advice = f"{first.hint.rstrip('.')}. " if first and first.hint else ""
     raise NightFault(
-        f"'flashferry {step}' ended with {_code(exit_code)}: {reason}",
+        f"'flashferry {step}' ended with {f'exit code {code}' if code >= 0 else f'signal {-code}'}: {reason}",
         fault=Fault.DEVICE if is_device else Fault.PRODUCT,
         step=step,
         hint=f"{advice}The step's report and events are in the night's folder",
         host=first.host if first else None,
-        is_unrestored=exit_code == ExitCode.RESTORE_INCOMPLETE or any(one.is_unrestored for one in found),
+        is_unrestored=code == ExitCode.RESTORE_INCOMPLETE or any(one.is_unrestored for one in found),
     )
-
-
-def _code(exit_code: int) -> str:
-    return f"exit code {exit_code}" if exit_code >= 0 else f"signal {-exit_code}"
 
 
 def _last_line(said: str) -> str:
     return next((line for line in reversed(said.splitlines()) if line.strip()), "it said nothing")[:300]
 
 
-def copies_of_probe(document: Document, nodes: Mapping[str, PlannedNode]) -> tuple[NightCopy, ...]:
-    """Return the timed copies of a probe, without those too short to measure a rate."""
-    return tuple(_probed(document, nodes))
-
-
-def _probed(document: Document, nodes: Mapping[str, PlannedNode]) -> Iterator[NightCopy]:
+def copies_of_probe(document: Document, nodes: Mapping[str, PlannedNode]) -> Iterator[NightCopy]:
+    """Yield the timed copies of a probe, without those too short to measure a rate."""
     for device in devices_of(document):
         node, probe = nodes.get(str(device.get("host"))), device.get("probe")
         if node is None or not probe:
@@ -237,32 +227,6 @@ class ProductRun:
     said: str = ""
     run_id: str = ""
     is_late: bool = False
-
-
-class Product(Protocol):
-    """Runs commands of the product."""
-
-    def run(self, name: str, verb: str, options: Sequence[str], *, deadline: Deadline) -> ProductRun:
-        """Run a command to its end.
-
-        Args:
-            name: What its files are called.
-            verb: The verb.
-            options: Its options, without those about inventory, state, events and output.
-            deadline: When it is ended, restoring its devices.
-        """
-        ...
-
-    def killed(self, name: str, verb: str, options: Sequence[str], *, deadline: Deadline) -> ProductRun:
-        """Run a command and kill it with SIGKILL as soon as bytes of a copy have arrived; arguments as of `run`.
-
-        Its exit code is -9; another one says that it ended before that.
-        """
-        ...
-
-    def files(self) -> Mapping[str, bytes]:
-        """Return all output and events of commands so far, by the name of the file."""
-        ...
 
 
 class ProductProcesses:

@@ -14,13 +14,15 @@ from statistics import median
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.safe_quote import counted
-from flashferry.core.units import rate, rough_megabytes
-from flashferry.nightly.backend import PlannedNode, Topology
+from flashferry.core.units import rate, rough_megabytes, size
+from flashferry.nightly.backend import PlannedNode, RunningLab, Topology
+from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Deadline
+from flashferry.nightly.inventory_files import write_inventory
 from flashferry.nightly.lab_steps import in_parallel
 from flashferry.nightly.night import Fault, NightCopy, NightFault, NightFigure, StepName
 from flashferry.nightly.product import (
-    Product,
+    ProductProcesses,
     ProductRun,
     check_ended_well,
     copies_of_probe,
@@ -29,8 +31,9 @@ from flashferry.nightly.product import (
     figures_of,
     named,
 )
-from flashferry.nightly.routers import Configurations, Routers, check_is_the_labs
-from flashferry.nightly.settings import NightSettings
+from flashferry.nightly.routers import Configurations, SshRouters, check_is_the_labs
+from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
+from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION
 from tasks.read_config import difference, fingerprint
 
 KILLED = -9
@@ -43,6 +46,10 @@ _ANY_IMAGE = "--any-image"
 """Option for labs with several platforms: the description has one image for all, which `stage` refuses otherwise."""
 
 
+MakeProduct = Callable[[Path, Path], ProductProcesses]
+"""Makes the runner of the product from its folder and the inventory."""
+
+
 @dataclass(slots=True, kw_only=True)
 class ProductSteps:
     """Run the product on a lab's routers and keep its measurements.
@@ -50,27 +57,64 @@ class ProductSteps:
     Attributes:
         folder: Folder for files that are staged only to be killed.
         killed_run: ID of the run killed last; empty for none.
+        captured: The pcap file of the captured copy; empty for none.
     """
 
-    product: Product
+    product: ProductProcesses
     settings: NightSettings
     topology: Topology
     folder: Path
+    proof: ConfigurationProof
     copies: list[NightCopy] = field(default_factory=list)
     figures: list[NightFigure] = field(default_factory=list)
     killed_run: str = ""
+    captured: bytes = b""
 
-    @property
-    def actions(self) -> Mapping[StepName, Callable[[Deadline], str]]:
-        """The action of each step, in order; each returns a sentence and raises `NightFault`."""
-        return {
-            StepName.CHECK: self.check,
-            StepName.PROBE: self.probe,
-            StepName.STAGE: self.stage,
-            StepName.KILL: self.kill,
-            StepName.RESUME: self.resume,
-            StepName.RECOVER: self.recover,
-        }
+    @classmethod
+    def prepared(
+        cls,
+        make: MakeProduct | None,
+        scratch: Path,
+        settings: NightSettings,
+        topology: Topology,
+        routers: SshRouters,
+        addresses: Mapping[str, str],
+    ) -> ProductSteps:
+        """Write the lab's inventory, and return the steps on it.
+
+        Args:
+            make: Makes the runner of the product; None: processes of this installation.
+            scratch: An empty folder for inventory, state and output.
+            settings: The night's settings.
+            topology: The lab.
+            routers: Access to its routers.
+            addresses: Their SSH addresses, by label.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        inventory = write_inventory(scratch / "inventory", topology, addresses, settings.inventory_data)
+        product = make(scratch, inventory) if make else ProductProcesses(scratch, inventory, settings.login)
+        (scratch / "kill").mkdir()
+        proof = ConfigurationProof(routers, topology, addresses)
+        return cls(product=product, settings=settings, topology=topology, folder=scratch / "kill", proof=proof)
+
+    def do(self, name: StepName, deadline: Deadline) -> str:
+        """Run a step and return a sentence; the first one reads the routers' configurations before."""
+        if not self.proof.is_taken:
+            self.proof.take()
+        actions = (self.check, self.probe, self.stage, self.kill, self.resume, self.recover)
+        return dict(zip(PRODUCT_STEPS, actions, strict=True))[name](deadline)
+
+    def why_not(self, name: StepName, failed: StepName | None) -> str:
+        """Return why a step is skipped, given the first that failed; empty if it is not."""
+        if name not in self.settings.does:
+            return SKIPPED_BY_DESCRIPTION
+        if name is StepName.RESUME and not self.killed_run:
+            return "no run was killed"
+        if name is StepName.RECOVER and failed is not None and self.killed_run:
+            return ""  # what the failed step left is restored, if possible
+        return f"'{failed}' failed" if failed is not None else ""
 
     def check(self, deadline: Deadline) -> str:
         """Check all routers and let each fetch a tiny file."""
@@ -79,9 +123,8 @@ class ProductSteps:
 
     def probe(self, deadline: Deadline) -> str:
         """Time copies to null:, untuned and tuned, as often as the settings say."""
-        options = ("--image", str(self.settings.image), "--seconds", f"{self.settings.probe_seconds:g}")
         for number in range(1, self.settings.copies + 1):
-            found = self._run(StepName.PROBE, f"probe-{number}", "probe", (*options, *self._server), deadline)
+            found = self._run(StepName.PROBE, f"probe-{number}", "probe", (*self._probed, *self._server), deadline)
             self.copies += copies_of_probe(found.document, self._nodes)
             self.figures += figures_of(found.document, self._nodes)
         self._check_timed()
@@ -98,6 +141,26 @@ class ProductSteps:
                 hint="Copies may be too short to carry a rate: raise 'probe_seconds', or give its link a rate",
                 host=missing.label,
             )
+
+    def capture(self, backend: CmlBackend, lab: RunningLab, deadline: Deadline) -> str:
+        """Capture the packets of one more tuned copy, if asked for; return the result in words, else an empty string.
+
+        It follows the measured copies, because a capture slows the controller. A failed capture is only reported.
+        """
+        node = self.settings.capture_node
+        if node is None:
+            return ""
+        link = next((one for one in self.topology.links if node in one.nodes), None)
+        if link is None:
+            return f"no capture: {node} is behind no link of the night"
+        try:
+            backend.capture_begin(lab, link)
+            options = ("--tuned", "--host", node, *self._probed, *self._server)
+            self.product.run("capture", "probe", options, deadline=deadline)
+            self.captured = backend.capture_end(lab, link)
+        except NightFault as error:
+            return f"no capture: {error.message}"
+        return f"{size(len(self.captured))} captured at {link.label}"
 
     def stage(self, deadline: Deadline) -> str:
         """Stage the image to the flash of all routers."""
@@ -136,6 +199,10 @@ class ProductSteps:
         return (*given, "--md5", self.settings.md5) if self.settings.md5 else given
 
     @property
+    def _probed(self) -> tuple[str, ...]:
+        return ("--image", str(self.settings.image), "--seconds", f"{self.settings.probe_seconds:g}")
+
+    @property
     def _at_once(self) -> tuple[str, ...]:
         is_mixed = len({node.node_definition for node in self.topology.nodes}) > 1
         return (*_AT_ONCE, _ANY_IMAGE) if is_mixed else _AT_ONCE
@@ -147,8 +214,7 @@ class ProductSteps:
 
     def _run(self, step: StepName, name: str, verb: str, options: Sequence[str], deadline: Deadline) -> ProductRun:
         found = self.product.run(name, verb, options, deadline=deadline)
-        _check_in_time(step, found)
-        check_ended_well(step, found.exit_code, found.document, found.said)
+        check_ended_well(step, found)
         return found
 
     def _killed(self, step: StepName, deadline: Deadline) -> ProductRun:
@@ -159,12 +225,11 @@ class ProductSteps:
             path = _random_file(self.folder / f"flashferry-{name}.bin", size_bytes)
             options = ("--image", str(path), "--remove-partial", *self._at_once, *self._server)
             found = self.product.killed(name, "stage", options, deadline=deadline)
-            _check_in_time(step, found)
-            if found.exit_code == KILLED and found.run_id:
+            if found.exit_code == KILLED and found.run_id and not found.is_late:
                 self.killed_run = found.run_id
                 return found
             path.unlink()
-            check_ended_well(step, found.exit_code, found.document, found.said)
+            check_ended_well(step, found)
             size_bytes = min(4 * size_bytes, _MOST_BYTES)
         raise NightFault(
             f"{KILL_TRIES} copies were over before they could be killed, the last one of {rough_megabytes(size_bytes)}",
@@ -192,16 +257,6 @@ class ProductSteps:
         return "; ".join(words) or "no copy was timed: the routers have the image, or copies were too short"
 
 
-def _check_in_time(step: StepName, found: ProductRun) -> None:
-    if found.is_late:
-        raise NightFault(
-            f"'flashferry {found.verb}' did not end within the step's time and was ended",
-            fault=Fault.PRODUCT,
-            step=step,
-            hint="Its events in the night's folder say what it waited for; 'limits' of the description give it more",
-        )
-
-
 def _random_file(path: Path, size_bytes: int) -> Path:
     """Write random bytes, which neither a device nor a link can compress."""
     with path.open("wb") as file:
@@ -213,7 +268,7 @@ def _random_file(path: Path, size_bytes: int) -> Path:
 class ConfigurationProof:
     """Compare the routers' configurations before and after the product ran, in own SSH sessions."""
 
-    def __init__(self, routers: Routers, topology: Topology, addresses: Mapping[str, str]) -> None:
+    def __init__(self, routers: SshRouters, topology: Topology, addresses: Mapping[str, str]) -> None:
         self._routers, self._nodes, self._addresses = routers, topology.nodes, addresses
         self._before: dict[str, Configurations] = {}
         self._changed: list[str] = []

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.host_keys import HostKeys
@@ -235,22 +234,6 @@ class Configurations:
     def __repr__(self) -> str:
         """Return a text without the configurations."""
         return "Configurations(...)"
-
-
-class Routers(Protocol):
-    """The lab's routers; every method may raise `FlashferryError`."""
-
-    def read_state(self, node: PlannedNode, address: str) -> RouterState:
-        """Log in and ask `show version`."""
-        ...
-
-    def configurations(self, node: PlannedNode, address: str) -> Configurations:
-        """Log in and read both configurations."""
-        ...
-
-    def ping(self, node: PlannedNode, address: str, planned: LinkCondition) -> Pings:
-        """Ping twenty times through the link."""
-        ...
 
 
 class SshRouters:

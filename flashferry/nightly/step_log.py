@@ -19,25 +19,17 @@ SKIPPED_BY_DESCRIPTION = "the description leaves it out"
 
 
 class Watcher(Protocol):
-    """Receives the steps while a night runs; it must not raise."""
+    """Receive the steps while a night runs. Methods must not raise."""
 
     def began(self, name: StepName) -> None:
-        """Take that a step begins."""
-        ...
+        """Receive the start of a step."""
 
     def ended(self, step: NightStep) -> None:
-        """Take what came of it."""
-        ...
+        """Receive a finished step."""
 
 
-class SilentWatcher:
-    """Ignores every step."""
-
-    def began(self, name: StepName) -> None:
-        """Do nothing."""
-
-    def ended(self, step: NightStep) -> None:
-        """Do nothing."""
+class SilentWatcher(Watcher):
+    """Ignore every step."""
 
 
 class StepLog:

@@ -17,12 +17,11 @@ from flashferry.core.errors import FlashferryError
 from flashferry.core.safe_quote import counted
 from flashferry.core.state_folder import scratch_folder
 from flashferry.images.files import checked_image
-from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight, Progress, RunningLab, Topology
+from flashferry.nightly.backend import LabNode, NodeState, Preflight, Progress, RunningLab, Topology
 from flashferry.nightly.booting import BootedImage, BootImage
-from flashferry.nightly.capture import Capture
 from flashferry.nightly.clean_up import NO_LAB, ReapRules, removable, remove_lab
+from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
-from flashferry.nightly.inventory_files import write_inventory
 from flashferry.nightly.lab_notes import LabNotes, new_title, only_one_night
 from flashferry.nightly.lab_steps import (
     Reach,
@@ -44,11 +43,11 @@ from flashferry.nightly.night import (
     StepName,
     StepOutcome,
 )
-from flashferry.nightly.product import Product, ProductProcesses, product_version
-from flashferry.nightly.product_steps import ConfigurationProof, ProductSteps
-from flashferry.nightly.routers import Routers, SshRouters
+from flashferry.nightly.product import product_version
+from flashferry.nightly.product_steps import MakeProduct, ProductSteps
+from flashferry.nightly.routers import SshRouters
 from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
-from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION, SilentWatcher, StepLog, Watcher
+from flashferry.nightly.step_log import SilentWatcher, StepLog, Watcher
 from flashferry.nightly.thresholds import named_judgements
 
 _LOG = logging.getLogger("flashferry.nightly")
@@ -75,7 +74,7 @@ class NightParts:
         product: Makes the runner of the product from its folder and the inventory; None: processes.
     """
 
-    backend: LabBackend
+    backend: CmlBackend
     topology: Callable[[str], Topology]
     settings: NightSettings
     folder: Path
@@ -86,8 +85,8 @@ class NightParts:
     clock: Clock = field(default_factory=SystemClock)
     boots: BootImage | None = None
     on_progress: Progress = lambda done, size: None  # noqa: ARG005 -- the signature
-    routers: Routers | None = None
-    product: Callable[[Path, Path], Product] | None = None
+    routers: SshRouters | None = None
+    product: MakeProduct | None = None
 
 
 def run_night(parts: NightParts) -> Night:
@@ -112,7 +111,7 @@ class _Flow:
     def __init__(self, parts: NightParts, topology: Topology, scratch: Path) -> None:
         self._parts, self._scratch = parts, scratch
         self._settings, self._limits, self._backend = parts.settings, parts.settings.limits, parts.backend
-        self._routers: Routers = parts.routers or SshRouters(parts.settings.login)
+        self._routers = parts.routers or SshRouters(parts.settings.login)
         clock = parts.clock
         self._clock = clock if isinstance(clock, StoppableClock) else StoppableClock(clock, parts.is_stopped)
         self._boots = BootedImage(parts.boots, parts.backend, self._clock, parts.on_progress)
@@ -127,9 +126,7 @@ class _Flow:
         self._nodes: tuple[LabNode, ...] = ()
         self._addresses: Mapping[str, str] = {}
         self._links: list[MeasuredLink] = []
-        self._product: Product | None = None
-        self._product_steps: ProductSteps | None = None
-        self._proof: ConfigurationProof | None = None
+        self._product: ProductSteps | None = None
         self._files: dict[str, bytes] = {}
         self._judged: Night | None = None
 
@@ -148,9 +145,6 @@ class _Flow:
         night = self._night()
         self._write_last(night)
         return night
-
-    def _do(self, name: StepName, action: Callable[[Deadline], str], limit_s: float) -> bool:
-        return self._step(name, action, limit_s).outcome is StepOutcome.PASSED
 
     def _step(
         self, name: StepName, action: Callable[[Deadline], str], limit_s: float, fault: Fault = Fault.LAB
@@ -178,7 +172,7 @@ class _Flow:
                 self._log.skip(left, f"'{name}' failed")
                 return False
         # A link that is off makes the night one that is not compared; the product is tried all the same.
-        self._do(StepName.CONDITION, self._condition, limits.condition_s)
+        self._step(StepName.CONDITION, self._condition, limits.condition_s)
         return True
 
     def _check_backend(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
@@ -243,79 +237,37 @@ class _Flow:
     # -- the product
 
     def _run_product(self) -> None:
+        first = self._settings.does[0]
         try:
-            steps = self._prepared()
-        except OSError as error:  # a full disk, say: a night all the same, with all that comes behind
-            found = error
-            self._do(self._settings.does[0], lambda _: _fail(found), self._limits.product_s)
-            self._log.skip(
-                (one for one in PRODUCT_STEPS if one is not self._settings.does[0]), "nothing can be written"
+            product = self._product = ProductSteps.prepared(
+                self._parts.product, self._scratch, self._settings, self._topology, self._routers, self._addresses
             )
+        except OSError as error:  # a full disk: the rest of the night is done all the same
+            found = error
+            self._step(first, lambda _: _fail(found), self._limits.product_s)
+            self._log.skip((one for one in PRODUCT_STEPS if one is not first), "nothing can be written")
             return
-        self._proof = ConfigurationProof(self._routers, self._topology, self._addresses)
         failed: StepName | None = None
-        actions = {**steps.actions, StepName.PROBE: self._probe}
-        for name, action in actions.items():
-            why = self._why_not(name, failed)
-            if why:
+        for name in PRODUCT_STEPS:
+            if why := product.why_not(name, failed):
                 self._log.skip((name,), why)
                 continue
-            took = self._proving(action) if not self._proof.is_taken else action
-            step = self._step(name, self._blaming(took), self._limits.product_s, Fault.PRODUCT)
+            step = self._step(
+                name, self._blaming(self._product_step(product, name)), self._limits.product_s, Fault.PRODUCT
+            )
             failed = failed or (name if step.outcome is StepOutcome.FAILED else None)
 
-    def _prepared(self) -> ProductSteps:
-        inventory = write_inventory(
-            self._scratch / "inventory", self._topology, self._addresses, self._settings.inventory_data
-        )
-        make = self._parts.product or self._processes
-        self._product = make(self._scratch, inventory)
-        (self._scratch / "kill").mkdir()
-        self._product_steps = ProductSteps(
-            product=self._product, settings=self._settings, topology=self._topology, folder=self._scratch / "kill"
-        )
-        return self._product_steps
+    def _product_step(self, product: ProductSteps, name: StepName) -> Callable[[Deadline], str]:
+        def action(deadline: Deadline) -> str:
+            sentence = product.do(name, deadline)
+            if name is not StepName.PROBE or self._lab is None:
+                return sentence
+            captured = product.capture(self._backend, self._lab, deadline)
+            if product.captured:
+                self._files[f"capture-{self._settings.capture_node}.pcap"] = product.captured
+            return "; ".join(filter(None, (sentence, captured)))
 
-    def _probe(self, deadline: Deadline) -> str:
-        assert self._product_steps is not None
-        assert self._product is not None
-        assert self._lab is not None
-        sentence = self._product_steps.probe(deadline)
-        capture = Capture(
-            backend=self._backend,
-            lab=self._lab,
-            topology=self._topology,
-            settings=self._settings,
-            product=self._product,
-        )
-        sentence_of_capture = capture.take(deadline)
-        if capture.content:
-            self._files[f"capture-{self._settings.capture_node}.pcap"] = capture.content
-        return "; ".join(filter(None, (sentence, sentence_of_capture)))
-
-    def _why_not(self, name: StepName, failed: StepName | None) -> str:
-        """Return why a step of the product is skipped; empty if it is not."""
-        assert self._product_steps is not None
-        if name not in self._settings.does:
-            return SKIPPED_BY_DESCRIPTION
-        if name is StepName.RESUME and not self._product_steps.killed_run:
-            return "no run was killed"
-        if name is StepName.RECOVER and failed is not None and self._product_steps.killed_run:
-            return ""  # what the failed step left is put right, if it can be
-        return f"'{failed}' failed" if failed is not None else ""
-
-    def _processes(self, folder: Path, inventory: Path) -> Product:
-        return ProductProcesses(folder, inventory, self._settings.login)
-
-    def _proving(self, action: Callable[[Deadline], str]) -> Callable[[Deadline], str]:
-        """Return an action that first reads the routers' configurations."""
-
-        def taken(deadline: Deadline) -> str:
-            assert self._proof is not None
-            self._proof.take()
-            return action(deadline)
-
-        return taken
+        return action
 
     def _blaming(self, action: Callable[[Deadline], str]) -> Callable[[Deadline], str]:
         """Return an action whose failure is the lab's fault if a node is no longer BOOTED."""
@@ -358,9 +310,9 @@ class _Flow:
         self._log.do(StepName.ARTEFACTS, self._keep, deadline=Deadline.after(ARTEFACTS_S, self._clock))
 
     def _judge(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
-        proof = self._proof if self._proof is not None and self._proof.is_taken else None
-        if proof is not None and self._product_steps is not None:
-            self._product_steps.figures += proof.check_again()
+        proof = self._product.proof if self._product is not None and self._product.proof.is_taken else None
+        if proof is not None and self._product is not None:
+            self._product.figures += proof.check_again()
         try:
             self._judged = self._parts.judge(self._night())
         finally:  # what is not restored is reported whatever became of the history
@@ -386,7 +338,7 @@ class _Flow:
     def _collect(self) -> None:
         """Collect the files of the product and the lab, as many as possible before an error."""
         if self._product is not None:
-            self._files |= self._product.files()
+            self._files |= self._product.product.files()
         if self._lab is None:
             return
         self._files |= self._backend.artefacts(self._lab)
@@ -419,8 +371,8 @@ class _Flow:
             steps=self._log.steps,
             nodes=self._nodes,
             links=tuple(self._links),
-            copies=tuple(self._product_steps.copies) if self._product_steps else (),
-            figures=tuple(self._product_steps.figures) if self._product_steps else (),
+            copies=tuple(self._product.copies) if self._product else (),
+            figures=tuple(self._product.figures) if self._product else (),
             is_comparable=not because,
             not_comparable_because=because,
             is_interrupted=self._is_interrupted,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from flashferry.core.redaction import masked
-from flashferry.nightly import backend
 from flashferry.nightly.backend import (
     DiskFile,
     LabNode,
@@ -23,7 +22,6 @@ from flashferry.nightly.backend import (
 from flashferry.nightly.cml import captures, images
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.cml.controller import CONNECT_S, Controller, connect
-from flashferry.nightly.cml.images import with_image
 from flashferry.nightly.cml.labs import (
     ARTEFACTS,
     CONDITION,
@@ -172,10 +170,6 @@ class CmlBackend:
         link_id = id_of_link(self._known(controller, lab), link, step=captures.STEP)
         return captures.stop_capture(controller, lab.lab_id, link_id)
 
-    def image_of(self, disk: DiskFile, node_definition: str) -> UploadedImage:
-        """Return what a disk image will be called on the controller; no request is sent."""
-        return images.image_of(disk, node_definition)
-
     def has_image(self, image: UploadedImage) -> bool:
         """Return whether an image definition exists."""
         return images.has_image(self.controller(images.STEP), image)
@@ -191,14 +185,6 @@ class CmlBackend:
     def remove_image(self, image: UploadedImage) -> None:
         """Remove an image and its definition; missing ones are no error."""
         images.remove_image(self.controller(STEP), image)
-
-    def with_image(self, text: str, node_definition: str, image: str | None) -> str:
-        """Return a topology whose nodes of a definition boot an image; None: the controller's own choice.
-
-        Raises:
-            ConfigInvalid: It is no topology.
-        """
-        return with_image(text, node_definition, image)
 
     def controller(self, step: str, *, connect_s: float | None = None) -> Controller:
         """Return the controller, logged in.
@@ -225,7 +211,3 @@ class CmlBackend:
         if lab.lab_id not in self._parts:
             self._parts[lab.lab_id] = lab_parts(controller, lab.lab_id, step=START)
         return self._parts[lab.lab_id]
-
-
-_IS_ONE: type[backend.LabBackend] = CmlBackend
-"""Proof for the type checker."""

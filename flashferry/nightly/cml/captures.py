@@ -14,7 +14,7 @@ from functools import partial
 
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import sanitize
-from flashferry.nightly.cml.controller import Answer, Call, Controller, below
+from flashferry.nightly.cml.controller import Call, Controller, below
 from flashferry.nightly.night import Fault, NightFault
 
 STEP = "artefacts"
@@ -56,7 +56,8 @@ def stop_capture(controller: Controller, lab_id: str, link_id: str) -> bytes:
     key = _key(controller, lab_id, link_id)
     controller.ask(call)
     for name in dict.fromkeys((key, link_id)):
-        answer = _file(controller, name)
+        path, what = below("pcap", name), "download a packet capture"
+        answer = controller.get(path, what, step=STEP, expects="bytes", allows=(404,), timeout_s=_DOWNLOAD_S)
         if not answer.is_gone:
             return bytes(answer.value)
     raise NightFault(
@@ -70,22 +71,15 @@ def stop_capture(controller: Controller, lab_id: str, link_id: str) -> bytes:
 def _is_capturing(controller: Controller, lab_id: str, link_id: str) -> bool | None:
     """Return True if a capture runs or ran; None if not."""
     path = below("labs", lab_id, "links", link_id, "capture", "status")
-    call = Call(method="GET", path=path, what="read a capture's state", step=STEP, allows=_ABSENT)
-    return True if Node(controller.ask(call).value).at("config") else None
+    answer = controller.get(path, "read a capture's state", step=STEP, allows=_ABSENT)
+    return True if Node(answer.value).at("config") else None
 
 
 def _key(controller: Controller, lab_id: str, link_id: str) -> str:
     """Return the key under which a link's capture is kept."""
     if controller.version.has_capture_keys:
         path = below("labs", lab_id, "links", link_id, "capture", "key")
-        call = Call(method="GET", path=path, what="read a capture's key", step=STEP, allows=_ABSENT)
-        found = controller.ask(call).value
+        found = controller.get(path, "read a capture's key", step=STEP, allows=_ABSENT).value
         if isinstance(found, str) and found:
             return found
     return link_id
-
-
-def _file(controller: Controller, key: str) -> Answer:
-    path, what = below("pcap", key), "download a packet capture"
-    call = Call(method="GET", path=path, what=what, step=STEP, expects="bytes", allows=(404,), timeout_s=_DOWNLOAD_S)
-    return controller.ask(call)

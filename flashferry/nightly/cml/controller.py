@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
 
 from flashferry.core.errors import ConfigInvalid
@@ -83,6 +82,15 @@ class Call:
     timeout_s: float | None = None
 
 
+class GetOptions(TypedDict, total=False):
+    """Fields of `Call` for `Controller.get`."""
+
+    expects: Expected
+    params: Mapping[str, str]
+    allows: tuple[int, ...]
+    timeout_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """An answer: status code, body as expected (None from code 400 on), and the error's text."""
@@ -130,7 +138,7 @@ class Controller:
             try:
                 return self._once(call, deadline)
             except RAISED as error:
-                trouble = self._trouble(error)
+                trouble = _traced_trouble(error, self.access, self.trace)
             if trouble.status is not None and trouble.status in call.allows:
                 return Answer(status=trouble.status, said=trouble.reason)
             may_again = trouble.is_passing and (call.is_repeatable or done is not None)
@@ -138,7 +146,19 @@ class Controller:
             if may_again and done is not None and (found := done()) is not None:
                 return Answer(status=200, value=found)
             if not has_time:
-                raise self._fault(call, trouble, tries) from None
+                often = f", {tries} times" if tries > 1 else ""
+                reason = f"{self.access.host}: could not {call.what}: {trouble.reason}{often}"
+                raise NightFault(reason, fault=Fault.LAB, step=call.step, hint=trouble.hint) from None
+
+    def get(
+        self, path: str, what: str, *, step: str, deadline: Deadline | None = None, **more: Unpack[GetOptions]
+    ) -> Answer:
+        """Send a GET request; arguments as of `Call` and `ask`.
+
+        Raises:
+            NightFault: `LAB`: it failed.
+        """
+        return self.ask(Call(method="GET", path=path, what=what, step=step, **more), deadline=deadline)
 
     def close(self) -> None:
         """Log out and close the connection; errors are ignored."""
@@ -160,18 +180,6 @@ class Controller:
             # A token that was to be renewed, and a page came instead.
             raise NotJson("") from None
         return Answer(status=response.status_code, value=_read(response, call.expects))
-
-    def _trouble(self, error: Exception) -> Trouble:
-        return _traced_trouble(error, self.access, self.trace)
-
-    def _fault(self, call: Call, trouble: Trouble, tries: int) -> NightFault:
-        often = f", {tries} times" if tries > 1 else ""
-        return NightFault(
-            f"{self.access.host}: could not {call.what}: {trouble.reason}{often}",
-            fault=Fault.LAB,
-            step=call.step,
-            hint=trouble.hint,
-        )
 
 
 def connect(
@@ -195,60 +203,38 @@ def connect(
         ConfigInvalid: The extra `cml` is not installed, or the certificate file is invalid.
         NightFault: `LAB`: it cannot be reached, refuses the login, or has an unsupported version.
     """
-    _check_installed()
+    if _MISSING is not None:
+        raise ConfigInvalid(
+            "nights on Cisco Modeling Labs need virl2-client, which is not installed", hint=extra_hint("cml")
+        )
     trace, versions = Trace(), list[CmlVersion]()
 
     def accept(text: str) -> None:
         versions.append(_accepted(text, access, step))
 
-    make = partial(NightClient, access, watchers=(trace, *watchers), accept=accept)
     until = Deadline.after(connect_s, clock)
     tries = 0
     while True:
         tries += 1
-        found = _made(make, access, trace, step)
-        if not isinstance(found, _Trouble):
-            return Controller(found, access=access, version=versions[-1], trace=trace, clock=until.clock)
+        try:
+            client = NightClient(access, watchers=(trace, *watchers), accept=accept)
+            return Controller(client, access=access, version=versions[-1], trace=trace, clock=until.clock)
+        except VersionUnusable as error:
+            raise _no_controller(access, step, str(error)) from None
+        except EXPECTED as error:
+            trouble = _traced_trouble(error, access, trace)
+        except (ValueError, KeyError, TypeError):
+            # Cisco's client takes answers for what they should be.
+            trouble = _traced_trouble(NotJson(""), access, trace)
         # One answer that does not come takes all of that time: it is asked for twice all the same.
-        if not found.value.is_passing or not (until.pause(_pause_s(tries)) or tries == 1):
-            raise NightFault(
-                f"{access.host}: could not log in to the controller: {found.value.reason}",
-                fault=Fault.LAB,
-                step=step,
-                hint=found.value.hint,
-            )
+        if not trouble.is_passing or not (until.pause(_pause_s(tries)) or tries == 1):
+            reason = f"{access.host}: could not log in to the controller: {trouble.reason}"
+            raise NightFault(reason, fault=Fault.LAB, step=step, hint=trouble.hint)
 
 
 def below(*parts: str) -> str:
     """Join path segments, each percent-encoded."""
     return "/".join(quote(part, safe="") for part in parts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Trouble:
-    """Why no client was made."""
-
-    value: Trouble
-
-
-def _made(make: Callable[[], NightClient], access: ControllerAccess, trace: Trace, step: str) -> NightClient | _Trouble:
-    """Make a client that is logged in, or say why it cannot be."""
-    try:
-        return make()
-    except VersionUnusable as error:
-        raise _no_controller(access, step, str(error)) from None
-    except EXPECTED as error:
-        return _Trouble(_traced_trouble(error, access, trace))
-    except (ValueError, KeyError, TypeError):
-        # Cisco's client takes answers for what they should be.
-        return _Trouble(_traced_trouble(NotJson(""), access, trace))
-
-
-def _check_installed() -> None:
-    if _MISSING is not None:
-        raise ConfigInvalid(
-            "nights on Cisco Modeling Labs need virl2-client, which is not installed", hint=extra_hint("cml")
-        )
 
 
 def _accepted(text: str, access: ControllerAccess, step: str) -> CmlVersion:

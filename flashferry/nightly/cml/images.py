@@ -270,8 +270,8 @@ def _upload(controller: Controller, disk: DiskFile, name: str, on_progress: Prog
 
 
 def _is_defined(controller: Controller, definition_id: str) -> bool:
-    call = Call(method="GET", path="image_definitions", what="read its image definitions", step=STEP)
-    return any(one.text("id") == definition_id for one in Node(controller.ask(call).value).list())
+    answer = controller.get("image_definitions", "read its image definitions", step=STEP)
+    return any(one.text("id") == definition_id for one in Node(answer.value).list())
 
 
 def _remove(controller: Controller, *parts: str, what: str) -> None:

@@ -61,7 +61,17 @@ def import_lab(controller: Controller, topology: Topology, *, notes: str, deadli
         NightFault: The controller refuses it.
     """
     there = partial(lab_by_title, controller, topology.title, step=IMPORT, deadline=deadline)
-    found = controller.ask(_import_call(topology, notes), deadline=deadline, done=there).value
+    call = Call(
+        method="POST",
+        path="import",
+        what="import the lab",
+        step=IMPORT,
+        params={"title": topology.title},
+        content=with_notes(topology.text, title=topology.title, notes=notes),
+        is_repeatable=False,
+        timeout_s=_IMPORT_S,
+    )
+    found = controller.ask(call, deadline=deadline, done=there).value
     if (lab_id := Node(found).text("id")) is None:
         raise NightFault(
             "the controller imported the lab and returned no id of it",
@@ -99,9 +109,8 @@ def lab_by_title(controller: Controller, title: str, *, step: str, deadline: Dea
 
 def lab_ids(controller: Controller, *, step: str, deadline: Deadline | None = None) -> tuple[str, ...]:
     """Return the IDs of all labs that the user can see; the page of tiles is updated later."""
-    what = "read which labs there are"
-    call = Call(method="GET", path="labs", what=what, step=step, params={"show_all": "true"})
-    return Node(controller.ask(call, deadline=deadline).value).texts()
+    what, params = "read which labs there are", {"show_all": "true"}
+    return Node(controller.get("labs", what, step=step, deadline=deadline, params=params).value).texts()
 
 
 def leftovers(controller: Controller) -> tuple[Leftover, ...]:
@@ -120,32 +129,25 @@ def lab_details(
     controller: Controller, lab_id: str, *, step: str, deadline: Deadline | None = None, allows: tuple[int, ...] = _GONE
 ) -> Answer:
     """Return a lab's title, notes, owner and state."""
-    what = "read what the lab is"
-    call = Call(method="GET", path=below("labs", lab_id), what=what, step=step, allows=allows)
-    return controller.ask(call, deadline=deadline)
+    return controller.get(below("labs", lab_id), "read what the lab is", step=step, deadline=deadline, allows=allows)
 
 
 def lab_state(controller: Controller, lab_id: str, *, step: str, deadline: Deadline) -> str | None:
     """Return `DEFINED_ON_CORE`, `STOPPED` or `STARTED`; None: no such lab."""
     path = below("labs", lab_id, "state")
-    call = Call(method="GET", path=path, what="read the lab's state", step=step, allows=_GONE)
-    found = controller.ask(call, deadline=deadline).value
+    found = controller.get(path, "read the lab's state", step=step, deadline=deadline, allows=_GONE).value
     return found if isinstance(found, str) else None
 
 
 def lab_parts(controller: Controller, lab_id: str, *, step: str) -> LabParts:
     """Return a lab's nodes and links as defined, without configurations."""
-    path, what = below("labs", lab_id, "topology"), "read the lab's topology"
-    call = Call(method="GET", path=path, what=what, step=step, params={"exclude_configurations": "true"})
-    node = Node(controller.ask(call).value)
+    node = _topology(controller, lab_id, step)
     links = {link.text("label") or "": link.text("id") or "" for link in node.list("links")}
     return LabParts(nodes=tuple(map(_defined, node.list("nodes"))), links=links)
 
 
 def lab_links(controller: Controller, lab_id: str, *, step: str) -> tuple[LabLink, ...]:
     """Return a lab's links and the nodes they join."""
-    path, what = below("labs", lab_id, "topology"), "read the lab's topology"
-    call = Call(method="GET", path=path, what=what, step=step, params={"exclude_configurations": "true"})
     return tuple(
         LabLink(
             link_id=link.text("id") or "",
@@ -153,8 +155,13 @@ def lab_links(controller: Controller, lab_id: str, *, step: str) -> tuple[LabLin
             # A topology that is downloaded says n1 and n2, one that is asked for node_a and node_b.
             ends=frozenset(filter(None, map(link.text, ("node_a", "node_b", "n1", "n2")))),
         )
-        for link in Node(controller.ask(call).value).list("links")
+        for link in _topology(controller, lab_id, step).list("links")
     )
+
+
+def _topology(controller: Controller, lab_id: str, step: str) -> Node:
+    path, params = below("labs", lab_id, "topology"), {"exclude_configurations": "true"}
+    return Node(controller.get(path, "read the lab's topology", step=step, params=params).value)
 
 
 def condition_in_force(controller: Controller, lab_id: str, link: LabLink, *, step: str) -> LinkCondition | None:
@@ -166,8 +173,8 @@ def condition_in_force(controller: Controller, lab_id: str, link: LabLink, *, st
 def node_states(controller: Controller, lab_id: str, *, step: str, deadline: Deadline | None = None) -> dict[str, str]:
     """Return the nodes' states by ID, in the controller's words; empty: the lab is gone."""
     path = below("labs", lab_id, "lab_element_state")
-    call = Call(method="GET", path=path, what="read the nodes' states", step=step, allows=_GONE)
-    node = Node(controller.ask(call, deadline=deadline).value).at("nodes")
+    answer = controller.get(path, "read the nodes' states", step=step, deadline=deadline, allows=_GONE)
+    node = Node(answer.value).at("nodes")
     return {node_id: state.value for node_id, state in node.items() if isinstance(state.value, str)}
 
 
@@ -241,10 +248,9 @@ def link_id(parts: LabParts, link: PlannedLink, *, step: str) -> str:
 def console_log(controller: Controller, lab_id: str, node_id: str) -> str:
     """Return the output of a node's first console; empty if none is kept."""
     path = below("labs", lab_id, "nodes", node_id, "consoles", "0", "log")
-    call = Call(
-        method="GET", path=path, what="read a console's log", step=ARTEFACTS, expects="text", allows=(400, 403, 404)
-    )
-    return console_text(controller.ask(call).value)
+    allows = (400, 403, 404)
+    answer = controller.get(path, "read a console's log", step=ARTEFACTS, expects="text", allows=allows)
+    return console_text(answer.value)
 
 
 def console_text(answer: str | None) -> str:
@@ -259,15 +265,13 @@ def console_text(answer: str | None) -> str:
 def download(controller: Controller, lab_id: str) -> str:
     """Return a lab's topology as the controller writes it, with configurations."""
     path = below("labs", lab_id, "download")
-    what = "download the lab's topology"
-    found = controller.ask(Call(method="GET", path=path, what=what, step=ARTEFACTS, expects="text")).value
-    return str(found)
+    return str(controller.get(path, "download the lab's topology", step=ARTEFACTS, expects="text").value)
 
 
 def events(controller: Controller, lab_id: str) -> list[Any]:
     """Return the events of a lab."""
     path = below("labs", lab_id, "events")
-    found = controller.ask(Call(method="GET", path=path, what="read the lab's events", step=ARTEFACTS)).value
+    found = controller.get(path, "read the lab's events", step=ARTEFACTS).value
     return found if isinstance(found, list) else [found]
 
 
@@ -280,19 +284,6 @@ def _defined(node: Node) -> LabNode:
         image_definition=node.text("image_definition"),
         state=NodeState.DEFINED_ON_CORE,
         tags=node.texts("tags"),
-    )
-
-
-def _import_call(topology: Topology, notes: str) -> Call:
-    return Call(
-        method="POST",
-        path="import",
-        what="import the lab",
-        step=IMPORT,
-        params={"title": topology.title},
-        content=with_notes(topology.text, title=topology.title, notes=notes),
-        is_repeatable=False,
-        timeout_s=_IMPORT_S,
     )
 
 
@@ -309,8 +300,7 @@ def _note(controller: Controller, lab_id: str, title: str, notes: str, deadline:
 
 def _addresses(controller: Controller, lab_id: str) -> dict[str, tuple[str, ...]]:
     path = below("labs", lab_id, "layer3_addresses")
-    call = Call(method="GET", path=path, what="read the nodes' addresses", step=START, allows=(400, 403, 404))
-    node = Node(controller.ask(call).value)
+    node = Node(controller.get(path, "read the nodes' addresses", step=START, allows=(400, 403, 404)).value)
     return {node_id: tuple(_node_addresses(node)) for node_id, node in node.items()}
 
 
@@ -323,9 +313,8 @@ def _node_addresses(node: Node) -> Iterable[str]:
 
 def _condition(controller: Controller, path: str, label: str, *, step: str) -> LinkCondition | None:
     """Return the condition in force on a link; None: none."""
-    what = f"read the condition of link {sanitize(label)}"
-    call = Call(method="GET", path=path, what=what, step=step, params={"operational": "true"}, allows=_GONE)
-    node = Node(controller.ask(call).value)
+    what, params = f"read the condition of link {sanitize(label)}", {"operational": "true"}
+    node = Node(controller.get(path, what, step=step, params=params, allows=_GONE).value)
     if node.flag("enabled") is False or ("operational" in (node.value or {}) and not node.at("operational")):
         return None
     in_force = node.at("operational") or node
