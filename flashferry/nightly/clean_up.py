@@ -115,18 +115,26 @@ def removable(backend: CmlBackend, rules: ReapRules, *, now: datetime) -> tuple[
     return tuple(lab for lab in backend.leftovers() if rules.why_removable(lab, now=now) is not None)
 
 
-def reaped_labs(reaped: tuple[Reaped, ...]) -> str:
-    """Return the result of `reap` in a sentence.
+def reap_labs(backend: CmlBackend, rules: ReapRules, deadline: Deadline) -> str:
+    """Remove labs left by killed nights, check that no other night runs on the controller, and return a sentence.
 
     Raises:
-        NightFault: `CLEANUP`: a lab could not be removed.
+        NightFault: `CLEANUP`: a lab could not be removed. `LAB`: another night still runs.
     """
+    reaped = reap(backend, rules, deadline=deadline)
     if kept := next((one for one in reaped if one.failure), None):
         raise NightFault(
             f"lab {kept.lab.title} of a dead night could not be removed: {kept.failure}",
             fault=Fault.CLEANUP,
-            step="reap",
+            step=StepName.REAP,
             hint="Remove it by hand, or run 'flashferry nightly reap' once the controller answers",
+        )
+    if running := next((one for one in reaped if one.is_ours and not one.is_removed), None):
+        raise NightFault(
+            f"another night still runs there: {running.lab.title}",
+            fault=Fault.LAB,
+            step=StepName.REAP,
+            hint="One at a time, or they measure each other: give them other hours",
         )
     gone = [one.lab.title for one in reaped if one.is_removed]
     others = len(reaped) - len(gone)

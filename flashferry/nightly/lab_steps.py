@@ -1,4 +1,4 @@
-"""Run the lab's steps of a night (reap, start, reach, condition), with all waiting for the lab.
+"""Run the lab's steps of a night (start, reach, condition), with all waiting for the lab.
 
 Requests may fail for a while: a single answer 502 must not end a night.
 """
@@ -22,7 +22,6 @@ from flashferry.nightly.backend import (
     RunningLab,
     Topology,
 )
-from flashferry.nightly.clean_up import ReapRules, reap, reaped_labs
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.night import Fault, MeasuredLink, NightFault, StepName
@@ -48,24 +47,6 @@ def in_parallel(action: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return []
     with ThreadPoolExecutor(min(MOST_AT_ONCE, len(items))) as pool:
         return list(pool.map(action, items))
-
-
-def reap_labs(backend: CmlBackend, rules: ReapRules, deadline: Deadline) -> str:
-    """Remove labs left by killed nights, and check that no other night runs on the controller.
-
-    Raises:
-        NightFault: `CLEANUP`: a lab could not be removed. `LAB`: another night still runs.
-    """
-    found = reap(backend, rules, deadline=deadline)
-    sentence = reaped_labs(found)
-    if running := next((one for one in found if one.is_ours and not one.is_removed), None):
-        raise NightFault(
-            f"another night still runs there: {running.lab.title}",
-            fault=Fault.LAB,
-            step=StepName.REAP,
-            hint="One at a time, or they measure each other: give them other hours",
-        )
-    return sentence
 
 
 def await_booted(

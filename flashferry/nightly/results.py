@@ -9,24 +9,27 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
 from flashferry.nightly.artefacts.folder import check_writable, write_artefacts
-from flashferry.nightly.description.values import ArtefactRules
 from flashferry.nightly.history import keep, past
 from flashferry.nightly.lab_notes import is_title
 from flashferry.nightly.night import Fault, Night, NightFault, StepName
 from flashferry.nightly.thresholds import judge_night
 from flashferry.reports.thresholds import Threshold
-from flashferry.store.nights import PastSeriesNight
 
 
 class ResultStore:
     """Store one night's results; every method can be repeated.
 
+    Args:
+        root: The parent folder of nights' folders.
+        thresholds: What tuned copies are compared with.
+        state: The state folder, which has the history.
+
     Attributes:
         folder: The night's folder; None before it is written.
     """
 
-    def __init__(self, rules: ArtefactRules, thresholds: Sequence[Threshold], state: Path) -> None:
-        self._rules, self._thresholds, self._state = rules, thresholds, state
+    def __init__(self, root: Path, thresholds: Sequence[Threshold], state: Path) -> None:
+        self._root, self._thresholds, self._state = root, thresholds, state
         self.folder: Path | None = None
 
     def check(self, *folders: Path) -> None:
@@ -43,7 +46,7 @@ class ResultStore:
                 f"state directory {self._state}: expected one that can be written, found: {error.strerror or error}",
                 hint="Give a writable one with --state-dir",
             ) from None
-        check_writable(self._rules.folder)
+        check_writable(self._root)
 
     def judge(self, night: Night) -> Night:
         """Return the night with its judgements.
@@ -51,29 +54,22 @@ class ResultStore:
         Raises:
             NightFault: `LAB`: the history cannot be read.
         """
-        return judge_night(night, self._before(night), self._thresholds)
+        try:
+            history = past(self._state, before=night.night_id)
+        except ConfigInvalid as error:
+            # This host's own: no failure of the product's.
+            hint = error.hint or "Check --state-dir"
+            raise NightFault(error.message, fault=Fault.LAB, step=StepName.JUDGE, hint=hint) from None
+        return judge_night(night, history, self._thresholds)
 
     def write(self, night: Night, files: Mapping[str, bytes]) -> None:
         """Write the night's folder and its record.
 
         Raises:
-            ConfigInvalid: They cannot be written.
-            NightFault: `LAB`: the history cannot be read.
+            ConfigInvalid: They cannot be written, or the history cannot be read.
         """
-        self.folder = write_artefacts(night, self._rules.folder, files, self._before(night))
+        self.folder = write_artefacts(night, self._root, files, past(self._state, before=night.night_id))
         keep(self._state, night)
-
-    def prune(self) -> None:
-        """Remove the folders of nights beyond the number to keep."""
-        prune(self._rules.folder, self._rules.keep_nights)
-
-    def _before(self, night: Night) -> Sequence[PastSeriesNight]:
-        try:
-            return past(self._state, before=night.night_id)
-        except ConfigInvalid as error:
-            # This host's own: no failure of the product's.
-            hint = error.hint or "Check --state-dir"
-            raise NightFault(error.message, fault=Fault.LAB, step=StepName.JUDGE, hint=hint) from None
 
 
 def prune(root: Path, keep_nights: int) -> tuple[str, ...]:

@@ -12,11 +12,12 @@ from flashferry.nightly.backend import Progress
 from flashferry.nightly.booting import ImageChoice, chosen
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Clock, StoppableClock, SystemClock
-from flashferry.nightly.description.logins import TRIED_TITLE, controller_access, node_login
+from flashferry.nightly.description.check import TRIED_TITLE
+from flashferry.nightly.description.logins import controller_access, node_login
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.description.values import NightDescription
 from flashferry.nightly.night import Night
-from flashferry.nightly.results import ResultStore
+from flashferry.nightly.results import ResultStore, prune
 from flashferry.nightly.step_log import Watcher
 from flashferry.nightly.steps import NightParts, run_night
 from flashferry.nightly.topology.made import made_topology
@@ -60,7 +61,7 @@ def play_night(
         NightFault: Another night runs on this host.
     """
     description = load_description(file)
-    results = ResultStore(description.artefacts, description.thresholds, state)
+    results = ResultStore(description.artefacts.folder, description.thresholds, state)
     results.check(locks_of(state))
     login = node_login(description)
     topology = partial(made_topology, description, login=login)
@@ -81,7 +82,7 @@ def play_night(
                 on_progress=on_progress,
             )
         )
-    results.prune()
+    prune(description.artefacts.folder, description.artefacts.keep_nights)
     return NightResult(night=night, folder=results.folder)
 
 

@@ -19,7 +19,7 @@ from flashferry.core.state_folder import scratch_folder
 from flashferry.images.files import checked_image
 from flashferry.nightly.backend import LabNode, NodeState, Preflight, Progress, RunningLab, Topology
 from flashferry.nightly.booting import BootedImage, BootImage
-from flashferry.nightly.clean_up import NO_LAB, ReapRules, removable, remove_lab
+from flashferry.nightly.clean_up import NO_LAB, ReapRules, reap_labs, removable, remove_lab
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
 from flashferry.nightly.lab_notes import LabNotes, new_title, only_one_night
@@ -30,7 +30,6 @@ from flashferry.nightly.lab_steps import (
     check_licences,
     check_links,
     measure_link,
-    reap_labs,
 )
 from flashferry.nightly.night import (
     Fault,

@@ -15,7 +15,7 @@ from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from flashferry.nightly.backend import Preflight
-    from flashferry.nightly.description.logins import Tried
+    from flashferry.nightly.description.check import Tried
 
 DEFAULT = Path("nightly.yaml")
 """The description that is meant where none is named."""
@@ -30,7 +30,7 @@ def init(
     json: JsonOption = False,
 ) -> None:
     """Write a commented description of a night to begin with; with --check, check one. No lab is made."""
-    from flashferry.nightly.description.logins import write_template
+    from flashferry.nightly.description.check import write_template
     from flashferry.nightly.night import NightFault
 
     if offline and not check:
@@ -47,7 +47,7 @@ def init(
 
 def _print_written(file: Path, *, as_json: bool) -> None:
     """Print that the template is there, and what is still to be filled in."""
-    from flashferry.nightly.description.logins import tried
+    from flashferry.nightly.description.check import tried
 
     try:
         tried(file)
@@ -72,7 +72,7 @@ def _print_checked(file: Path, *, is_offline: bool, as_json: bool) -> None:
         ConfigInvalid: Something in the description is wrong.
         NightFault: The controller could not take the lab up.
     """
-    from flashferry.nightly.description.logins import asked, missing_logins, tried
+    from flashferry.nightly.description.check import asked, missing_logins, tried
 
     found = tried(file)
     notes = [str(error) for error in missing_logins(found.description)]

@@ -33,7 +33,6 @@ from flashferry.nightly.artefacts.report import (
 )
 from flashferry.nightly.history import Series
 from flashferry.nightly.night import Judgement, Night, NightCopy, Rating, StepOutcome
-from flashferry.nightly.thresholds import figure
 from flashferry.nightly.trend import LEAST_NIGHTS, NIGHTS
 from flashferry.reports.as_html import inlined, page_templates, style, whole
 from flashferry.reports.graphs import Graph, Line, Stroke, named_axis, place_of, rate_axis, seconds_axis, svg
@@ -212,7 +211,7 @@ def _routers(night: Night) -> Iterator[_Router]:
         yield _Router(
             label=label,
             summary=", ".join(filter(None, words_of_node)),
-            figures=", ".join(f"{one.what} {figure(one.key, one.value)}" for one in figures),
+            figures=", ".join(f"{one.what} {figure_of(one.key, one.value)}" for one in figures),
             copies=copies,
         )
 
