@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.safe_quote import counted
 from flashferry.sites.agent.bench import Bench, End
 from flashferry.sites.agent.order_checks import OrderRefused
@@ -55,6 +55,16 @@ def carry_out(bench: Bench, order: Order) -> End | None:
     if order.job is OrderJob.RECOVER:
         return _recovered(bench, order)
     return _StagedPart(bench, order).through()
+
+
+def end_after(bench: Bench, order: Order, error: FlashferryError) -> End | None:
+    """Return the result of an order that failed after it entered a run; None: it entered none."""
+    with bench.database.reading() as database:
+        entry = ledger.entry_of(database, order.id)
+    if entry is None or entry.run_id is None:
+        return None
+    held = left_held(bench.settings.state, entry.run_id)
+    return End(exit_code=None, sentence=error.message, data={"run_id": entry.run_id, "held": held})
 
 
 def restore_left(bench: Bench) -> None:
@@ -100,7 +110,7 @@ class _StagedPart:
             kind = next_kind(tries, **self._run.state(), resumes=self._bench.settings.runs.resumes)
             if kind is None:
                 return self._end(folders)
-            if kind is TryKind.RECOVER and self._is_ended_within(PAUSES_S[recoveries_in_a_row(tries)]):
+            if kind is TryKind.RECOVER and self._bench.ending.wait(PAUSES_S[recoveries_in_a_row(tries)]):
                 return None
             folder = self._prepared(len(folders), kind)
             if folder is None:
@@ -149,9 +159,6 @@ class _StagedPart:
             has_news |= bool(self._run.spool_records())
         if has_news:
             self._bench.teller.wake()
-
-    def _is_ended_within(self, pause_s: float) -> bool:
-        return self._bench.ending.wait(pause_s)
 
     def _end(self, folders: Sequence[TryFolder]) -> End:
         """Return the result, with everything reported."""

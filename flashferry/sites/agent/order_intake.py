@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from flashferry.core.codec import encode
+from flashferry.core.codec import CodecError, decode, encode
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.core.redaction import masked
 from flashferry.sites.agent.bench import Bench, End
@@ -124,6 +124,26 @@ class Taker:
         _LOG.warning("order %s refused: %s", order.id, masked(str(error)))
         answer = {"order": order.id, "job": order.job.value, "sentence": error.message, "hint": error.hint or ""}
         self._close(order, OrderState.REFUSED, WordKind.REFUSED, answer)
+
+    def settle(self) -> None:
+        """Carry out the short orders (steering and checks) that an earlier agent left on disk."""
+        for order in self.left((*CONTROL_JOBS, OrderJob.CHECK)):
+            self.carry_at_once(order)
+
+    def left(self, jobs: Iterable[OrderJob]) -> Iterator[Order]:
+        """Yield the unfinished orders of some jobs, the oldest first; refuse unreadable ones."""
+        with self._bench.database.reading() as database:
+            left = ledger.unfinished(database, [job.value for job in jobs])
+        for entry in left:
+            try:
+                yield decode(Order, entry.body)
+            except (CodecError, FlashferryError) as error:
+                self.refuse_unread(entry, error)
+
+    def begin(self, order: Order) -> None:
+        """Record that an order is being carried out."""
+        with self._bench.database.writing() as database:
+            ledger.begin(database, order.id)
 
     def refuse_unread(self, entry: LedgerEntry, error: Exception) -> None:
         """Record and report that this release cannot read an order in the ledger."""
