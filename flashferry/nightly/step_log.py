@@ -81,7 +81,12 @@ class StepLog:
         try:
             self._clock.check()
             if deadline.is_over:
-                raise _no_time(name)
+                raise NightFault(
+                    "the night's time is over",
+                    fault=Fault.LAB,
+                    step=name,
+                    hint="Give it more, or fewer copies: 'limits' and 'copies' of the description",
+                )
             sentence = action(deadline)
         except NightStopped:
             ended(StepOutcome.SKIPPED, "ended by the operator")
@@ -91,7 +96,8 @@ class StepLog:
                 # What the operator wrote is wrong, and nothing was made of it yet: that is no night.
                 raise
             found = as_night_fault(error, step=name, fault=fault)
-            return ended(StepOutcome.FAILED, _sentence(found), found)
+            sentence = f"{found.host}: {found.message}" if found.host else found.message
+            return ended(StepOutcome.FAILED, sentence, found)
         return ended(StepOutcome.PASSED, sentence)
 
     def skip(self, names: Iterable[StepName], why: str) -> None:
@@ -118,16 +124,3 @@ def as_night_fault(error: Exception, *, step: StepName, fault: Fault) -> NightFa
         step=step,
         hint="This was unexpected: report it with the night's folder",
     )
-
-
-def _no_time(name: StepName) -> NightFault:
-    return NightFault(
-        "the night's time is over",
-        fault=Fault.LAB,
-        step=name,
-        hint="Give it more, or fewer copies: 'limits' and 'copies' of the description",
-    )
-
-
-def _sentence(error: NightFault) -> str:
-    return f"{error.host}: {error.message}" if error.host else error.message

@@ -21,9 +21,10 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import GOOD_OUTCOMES, Restored
 from flashferry.monitor.events import Event
-from flashferry.sites.centre.centre import open_centre, read_plan_file
+from flashferry.sites.centre.centre import open_centre
 from flashferry.sites.centre.following import Follower
 from flashferry.sites.centre.merging import merged, run_report
+from flashferry.sites.centre.plans import read_plan_file
 from flashferry.sites.centre.settings import load_centre
 from flashferry.sites.centre.sharing import shares
 from flashferry.store.control_requests import Asker

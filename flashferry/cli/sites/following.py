@@ -28,7 +28,8 @@ from flashferry.cli.terminal.output import command, finish, say
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
-from flashferry.sites.centre.centre import Centre, open_centre, read_plan_file
+from flashferry.sites.centre.centre import Centre, open_centre
+from flashferry.sites.centre.plans import read_plan_file
 from flashferry.sites.centre.settings import USUAL_NAME, CentreSettings, load_centre
 from flashferry.sites.centre.sharing import left_out, owners_of, shares, staged_from_here
 from flashferry.store.sites.database import SitesDatabase
@@ -110,7 +111,7 @@ def follow_run(
 
 def listen(sites: SettingsOption = None, state_dir: StateOption = None) -> None:
     """Collect what agents report and drive all runs of sites, until Ctrl-C or SIGTERM, which ends no run."""
-    from flashferry.sites.centre.following import ALL_POLL_S, FleetFollower
+    from flashferry.sites.centre.fleet_following import ALL_POLL_S, FleetFollower
 
     with stop_on_signals() as ending, centre_of(sites, state_dir) as centre:
         say(f"listens to the agents of {counted(len(centre.settings.sites), 'site')}")
@@ -205,8 +206,8 @@ def report_run(
 ) -> None:
     """Report a run of sites from the centre's ledger alone: one that ended or is under way. Asks no site."""
     from flashferry.cli.report import leave_with_report, report_asked
-    from flashferry.sites.centre.centre import run_in
     from flashferry.sites.centre.merging import merged, report_of_sites
+    from flashferry.sites.centre.plans import run_in
 
     asked = report_asked(form, output, None, json=json, is_typed=is_typed(ctx, "json"))
     ledger = ledger_of(state_dir)

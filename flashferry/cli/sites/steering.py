@@ -106,7 +106,7 @@ def approve(
 
 def _steer(asked: SteeringAsked, what: SteerKind, words: str, wave: int | None = None) -> NoReturn:
     """Send an order about a run to its sites, wait a moment for their agents' confirmation, print that, and leave."""
-    from flashferry.sites.centre.centre import wave_to_approve
+    from flashferry.sites.centre.plans import wave_to_approve
 
     with centre_of(asked.sites, asked.state_dir) as centre:
         found = centre.run_named(asked.run)

@@ -66,8 +66,8 @@ def list_runs(runs: RunsOption = LATEST_RUNS, state_dir: StateOption = None, jso
 def show_run(run: RunArgument = "latest", state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Show where a run stands at each site, what its devices came to, and who wanted what. Reads the ledger only."""
     from flashferry.cli.view.sites_table import print_site_run
-    from flashferry.sites.centre.centre import run_in
     from flashferry.sites.centre.overview import run_overview
+    from flashferry.sites.centre.plans import run_in
 
     ledger = ledger_of(state_dir)
     found = run_overview(ledger, run_in(ledger, run))

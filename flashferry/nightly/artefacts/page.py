@@ -72,7 +72,7 @@ def trend_graph(series: SeriesReport, title: str) -> Graph:
     return Graph(
         key="trend",
         title=title,
-        across=named_axis([_date(one) for one in points] or [""]),
+        across=named_axis([one.started_at[5:10] for one in points] or [""]),
         up=_AXES[series.unit](max((value for line in lines for value in line.values), default=0.0)),
         lines=tuple(lines),
         readings=len(points),
@@ -104,11 +104,6 @@ def _marks(graph: Graph, points: Sequence[SeriesPoint]) -> Iterable[str]:
             yield f'<path class="k {name}" d="M{over} {down}{shape}"/>'
 
 
-def _date(point: SeriesPoint) -> str:
-    """Return month and day of a night."""
-    return point.started_at[5:10]
-
-
 _OPENED_UP_TO = 8
 """With at most this many routers, the page shows all copies opened."""
 
@@ -128,7 +123,7 @@ class _Router:
 def night_html(report: NightReport) -> str:
     """Return a night's report as one HTML page."""
     report = sanitize_record(report)
-    night = report.night
+    night, result = report.night, night_result(report.night)
     page = night_templates().get_template("night.html.j2")
     return whole(
         page.render(
@@ -139,7 +134,7 @@ def night_html(report: NightReport) -> str:
             ended_at=night.ended_at.isoformat(),
             backend=" ".join(filter(None, (night.backend, night.controller_version, night.controller))),
             banner=night_tone(night),
-            headline=[_capital(night_result(night)) + ".", *night_lines(night)],
+            headline=[f"{result[:1].upper()}{result[1:]}.", *night_lines(night)],
             tiles=tuple(_tiles(night)),
             failed=[step for step in night.steps if step.outcome is StepOutcome.FAILED],
             noticed=[one for one in gravest_first(night.judgements) if one.colour in _NOTICED],
@@ -214,10 +209,6 @@ def _routers(night: Night) -> Iterator[_Router]:
             figures=", ".join(f"{one.what} {figure_of(one.key, one.value)}" for one in figures),
             copies=copies,
         )
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

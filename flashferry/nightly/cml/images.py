@@ -179,7 +179,8 @@ def image_of(disk: DiskFile, node_definition: str) -> UploadedImage:
 
 def has_image(controller: Controller, image: UploadedImage) -> bool:
     """Return whether an image definition exists."""
-    return _is_defined(controller, image.definition_id)
+    answer = controller.get("image_definitions", "read its image definitions", step=STEP)
+    return any(one.text("id") == image.definition_id for one in Node(answer.value).list())
 
 
 def put_image(
@@ -203,7 +204,7 @@ def put_image(
         is_repeatable=False,
     )
     try:
-        controller.ask(call, done=lambda: _is_defined(controller, image.definition_id) or None)
+        controller.ask(call, done=lambda: has_image(controller, image) or None)
     except BaseException:
         _remove(controller, "images", "manage", image.file_name, what="remove the image's file")
         raise
@@ -267,11 +268,6 @@ def _upload(controller: Controller, disk: DiskFile, name: str, on_progress: Prog
             timeout_s=_ANSWER_S,
         )
         controller.ask(call)
-
-
-def _is_defined(controller: Controller, definition_id: str) -> bool:
-    answer = controller.get("image_definitions", "read its image definitions", step=STEP)
-    return any(one.text("id") == definition_id for one in Node(answer.value).list())
 
 
 def _remove(controller: Controller, *parts: str, what: str) -> None:

@@ -146,16 +146,17 @@ class CMLInventory:
             raise
 
     def _access(self) -> ControllerAccess:
+        """Return the controller of the description, or of the options and the environment."""
         if self._description is not None:
-            return self._described_access(Path(self._description))
-        return self._given_access()
-
-    def _given_access(self) -> ControllerAccess:
-        """Return the controller of the options and the environment."""
+            return controller_access(load_description(Path(self._description)).controller)
         url, username = self._url or os.environ.get(_URL), self._username or os.environ.get(_USER)
         password, ca_file = os.environ.get(_PASSWORD), self._ca_file or os.environ.get(_CA)
         if not url or not username:
-            raise _missing(*(("url", _URL) if not url else ("username", _USER)))
+            option, variable = ("url", _URL) if not url else ("username", _USER)
+            raise ConfigInvalid(
+                f"option '{option}': expected one, or the variable {variable}, found neither",
+                hint="Give the controller's address and user; 'description: nightly.yaml' takes those of a night",
+            )
         if not password:
             raise ConfigInvalid(
                 f"expected the controller's password in the variable {_PASSWORD}, found none",
@@ -169,14 +170,6 @@ class CMLInventory:
             is_verified=self._is_verified,
             is_proxy_used=self._is_proxy_used,
         )
-
-    def _described_access(self, path: Path) -> ControllerAccess:
-        description = load_description(path)
-        if description.controller is None:
-            raise ConfigInvalid(
-                f"{path}: expected a controller, found none", hint="CMLInventory reads labs of Cisco Modeling Labs"
-            )
-        return controller_access(description.controller)
 
     def _find(self, controller: Controller) -> _Found:
         """Return the lab, by ID or else by title."""
@@ -218,7 +211,14 @@ class CMLInventory:
             port=port,
             platform=self._platforms[node.node_definition],
             groups=ParentGroups(groups),
-            data={"cml": _record(lab, node)},
+            data={
+                "cml": {
+                    "lab_id": lab.lab_id,
+                    "node_id": node.node_id,
+                    "definition": node.node_definition,
+                    "image": node.image_definition,
+                }
+            },
         )
         if endpoint is None:
             # A node that is stopped refuses itself alone.
@@ -283,15 +283,6 @@ def _check_label(lab: _Found, label: str) -> None:
         )
 
 
-def _record(lab: _Found, node: LabNode) -> dict[str, Any]:
-    return {
-        "lab_id": lab.lab_id,
-        "node_id": node.node_id,
-        "definition": node.node_definition,
-        "image": node.image_definition,
-    }
-
-
 def _joined(groups: Groups, node: LabNode, site: tuple[str, LinkCondition] | None) -> list[Group]:
     """Return the groups of a router: its tags and its site."""
     names = [one_word(tag) for tag in node.tags if patty_port([tag]) is None]
@@ -303,13 +294,6 @@ def _joined(groups: Groups, node: LabNode, site: tuple[str, LinkCondition] | Non
             data["link_rate_bps"] = condition.bandwidth_kbps * 1000
         groups.setdefault(name, Group(name=name)).data.update(data)
     return [groups.setdefault(name, Group(name=name)) for name in dict.fromkeys(filter(None, names))]
-
-
-def _missing(option: str, variable: str) -> ConfigInvalid:
-    return ConfigInvalid(
-        f"option '{option}': expected one, or the variable {variable}, found neither",
-        hint="Give the controller's address and user; 'description: nightly.yaml' takes those of a night",
-    )
 
 
 def _not_one(lab: str, found: list[str], titles: Iterable[str]) -> ConfigInvalid:

@@ -290,13 +290,12 @@ def shapes_file(version: CmlVersion) -> str:
 
 def as_json(noted: Mapping[str, Noted], *, has_examples: bool) -> dict[str, object]:
     """Return the recorded answers as JSON, with or without examples."""
-    return {name: _as_json(one, has_example=has_examples) for name, one in sorted(noted.items())}
-
-
-def _as_json(one: Noted, *, has_example: bool) -> dict[str, object]:
-    found: dict[str, object] = {"statuses": sorted(one.statuses), "shape": to_json(one.shape)}
-    if has_example:
-        found |= {"content_type": one.content_type, "times": one.times, "example": one.example}
+    found: dict[str, object] = {}
+    for name, one in sorted(noted.items()):
+        examples = {"content_type": one.content_type, "times": one.times, "example": one.example}
+        found[name] = {"statuses": sorted(one.statuses), "shape": to_json(one.shape)} | (
+            examples if has_examples else {}
+        )
     return found
 
 
@@ -472,22 +471,18 @@ def _with_lab(script: _Script, node: str | None) -> None:
     title, ends = new_title(clock.now()), clock.now() + timedelta(seconds=_KEEPS_S)
     notes = LabNotes.of_this_process(title, expires=ends).text()
     text = _TOPOLOGY if node is None else _TOPOLOGY.replace("links:\n", _NODE.format(name=json.dumps(node)))
-    lab = _imported(script, with_notes(text, title=title, notes=notes), title)
-    if lab is None:
+    content, params = with_notes(text, title=title, notes=notes), {"title": title}
+    answer = script.ask(
+        "import", "POST", "import", params=params, content=content, is_repeatable=False, timeout_s=_SETTLE_S
+    )
+    if (lab_id := Node(answer).text("id")) is None:
         return
+    lab = RunningLab(lab_id=lab_id, title=title)
     try:
         _refused_imports(script, title, text)
         _running(script, lab, has_node=node is not None)
     finally:
         take_down(script.controller, lab, deadline=Deadline.after(_DOWN_S, clock))
-
-
-def _imported(script: _Script, text: str, title: str) -> RunningLab | None:
-    answer = script.ask(
-        "import", "POST", "import", params={"title": title}, content=text, is_repeatable=False, timeout_s=_SETTLE_S
-    )
-    lab_id = Node(answer).text("id")
-    return None if lab_id is None else RunningLab(lab_id=lab_id, title=title)
 
 
 def _refused_imports(script: _Script, title: str, text: str) -> None:

@@ -178,15 +178,11 @@ def _controller(place: Place) -> Controller:
     )
 
 
-def _devices(place: Place) -> LoginSource:
-    return _login(read_section(place, _DEVICES), place)
-
-
 _TOP: tuple[Key, ...] = (
     Key(name="controller", read=_controller, is_required=True, values="a mapping", says="the controller"),
     Key(
         name="devices",
-        read=_devices,
+        read=lambda place: _login(read_section(place, _DEVICES), place),
         default=LoginSource(source=LoginFrom.GENERATED),
         shown_default="a login made for the night",
         values="a mapping",

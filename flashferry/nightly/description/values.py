@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Interface
@@ -187,72 +187,45 @@ def check_together(description: NightDescription) -> None:
     Raises:
         ConfigInvalid: Two do; the message names the file, both keys and the line of one.
     """
-    _check_login(description)
-    _check_work(description)
-    _check_addresses(description)
+    for key, what, hint in _contradictions(description):
+        line = line_of(description.file, *key.split("."))
+        raise ConfigInvalid(f"{description.file}: key '{key}': {what}{line}", hint=hint)
 
 
-def _check_login(description: NightDescription) -> None:
-    if description.topology.file is not None and description.devices.source is LoginFrom.GENERATED:
-        raise _wrong(
-            description,
+def _contradictions(description: NightDescription) -> Iterator[tuple[str, str, str]]:
+    """Yield a key, what was expected and found, and a hint for each contradiction."""
+    has_file, does = description.topology.file is not None, set(description.work.does)
+    if has_file and description.devices.source is LoginFrom.GENERATED:
+        yield (
             "devices.login",
             "expected environment, keyring or command beside 'topology.file', found generated",
             "Say where the login that your topology's configurations have comes from",
         )
-
-
-def _check_work(description: NightDescription) -> None:
-    does = description.work.does
     if StepName.RESUME in does and StepName.KILL not in does:
-        raise _wrong(
-            description,
-            "night.does",
-            "expected kill where resume is, found it alone",
-            "Nothing else leaves a run to resume",
-        )
+        yield "night.does", "expected kill where resume is, found it alone", "Nothing else leaves a run to resume"
     kinds = {group.node_definition for site in description.topology.sites for group in site.nodes}
-    boots = [kind for kind in kinds if ROUTERS[kind].can_boot_staged]
-    if kinds and not boots and {StepName.STAGE, StepName.KILL} & set(does):
-        raise _wrong(
-            description,
+    if kinds and {StepName.STAGE, StepName.KILL} & does and not any(ROUTERS[kind].can_boot_staged for kind in kinds):
+        yield (
             "night.does",
             f"expected neither stage nor kill where all routers are {', '.join(sorted(kinds))}, found one",
             "They boot no image from flash: have check and probe done, or add another router",
         )
-
-
-def _check_addresses(description: NightDescription) -> None:
     reach, count = description.reach, node_count(description.topology.sites)
-    if reach.pool and description.topology.file is not None:
-        raise _wrong(
-            description,
+    if reach.pool and has_file:
+        yield (
             "reach.addresses",
             "expected dhcp, or addresses by router with 'by: static', beside 'topology.file', found a list",
             "A list is handed out to routers of a topology that is made",
         )
-    _check_enough(description, count)
-
-
-def _check_enough(description: NightDescription, count: int) -> None:
-    reach = description.reach
     if reach.pool and len(reach.pool) < count:
-        raise _wrong(
-            description,
+        yield (
             "reach.addresses",
             f"expected an address for each of the {count} routers, found {len(reach.pool)}",
             "Add addresses, or lower a count",
         )
     if reach.by is ReachBy.PATTY and reach.first_port + max(count, 1) - 1 > _LAST_PORT:
-        raise _wrong(
-            description,
+        yield (
             "reach.first_port",
             f"expected at most {_LAST_PORT - count + 1} for {count} routers, found {reach.first_port}",
             "Each router has a port of its own, from this one on",
         )
-
-
-def _wrong(description: NightDescription, key: str, what: str, hint: str) -> ConfigInvalid:
-    return ConfigInvalid(
-        f"{description.file}: key '{key}': {what}{line_of(description.file, *key.split('.'))}", hint=hint
-    )

@@ -11,28 +11,25 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import reading, write_whole
 from flashferry.core.redaction import masked
-from flashferry.images.manifest import MOST_PLAN_BYTES, plan_name
 from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
-from flashferry.model.plan_file import plan_from
 from flashferry.sites.centre.collecting import CANARIES, CHECK_PREFIX, OTHERS, Collector, now
 from flashferry.sites.centre.gate import first_wave
 from flashferry.sites.centre.listening import ListeningBroker
 from flashferry.sites.centre.ordering import Orders, fresh_id
+from flashferry.sites.centre.plans import ReadPlan, offer, remove_old_plans, run_in
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.centre.sharing import Share, check_ready, refusals
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import OrderJob
 from flashferry.store.control_requests import Asker, SteerKind
 from flashferry.store.database import moment, moment_of
-from flashferry.store.reader import chosen
 from flashferry.store.sites.agents import AgentState, agents_by_site
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import (
@@ -48,11 +45,8 @@ from flashferry.store.sites.runs import (
     end_held,
     give,
     parts_of,
-    plans_no_longer_needed,
     run_of,
-    runs_by_age,
     set_approved,
-    set_not_offered,
     set_stopped,
     waves_of,
 )
@@ -60,8 +54,6 @@ from flashferry.store.sites.runs import (
 _LOG = logging.getLogger("flashferry.sites.centre")
 OWNER = "centre"
 """Our name at the broker."""
-SYSTEM = Asker(actor="system", via="centre")
-"""The requester of the centre's own decisions; no person has this name."""
 LONGEST_S = 12 * 3600.0
 """How long a part can start if the plan has no end, seconds."""
 _POLL_S = 0.25
@@ -75,38 +67,9 @@ _JOBS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPlan:
-    """A plan with the text of its file, which agents fetch unchanged."""
-
-    plan: FleetPlan
-    text: str
-
-
 def our_release() -> str:
     """Return our release, as orders name it."""
     return version("flashferry")
-
-
-def read_plan_file(path: Path) -> ReadPlan:
-    """Read a plan; its images need not be on this host, because agents serve their own.
-
-    Raises:
-        ConfigInvalid: It cannot be read, is no plan, or is larger than a source offers.
-    """
-    try:
-        with reading(path) as file:
-            content = file.read(MOST_PLAN_BYTES + 1)
-    except OSError as error:
-        raise ConfigInvalid(
-            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
-        ) from None
-    if len(content) > MOST_PLAN_BYTES:
-        raise ConfigInvalid(
-            f"plan {path}: expected at most {MOST_PLAN_BYTES:,} bytes, for sources offer no more, found more",
-            hint="Make a plan for fewer devices at a time",
-        )
-    return ReadPlan(plan=plan_from(content, path), text=content.decode())
 
 
 @contextmanager
@@ -136,7 +99,7 @@ def open_centre(settings: CentreSettings, state: Path) -> Iterator[Centre]:
 def _tidy(centre: Centre) -> None:
     try:
         centre.drop_old_events()
-        centre.remove_old_plans()
+        remove_old_plans(centre.ledger, centre.settings)
     except sqlite3.Error as error:
         # Nothing waits for it: the next one does it, and what is wrong with the disk is reported by what does.
         _LOG.warning("old events and plans stay for now: %s", masked(str(error)))
@@ -274,42 +237,7 @@ class Centre:
         ]
         # In one transaction: the file of a plan that is about to have another run is not removed meanwhile.
         with self.ledger.writing() as database:
-            add_run(database, replace(entry, is_offered=self._offer(read)), parts, devices)
-
-    def _offer(self, read: ReadPlan) -> bool:
-        """Write the plan to the folder of offered plans; return whether the file is new, and so ours."""
-        path = self.settings.plans_folder / plan_name(read.plan.digest)
-        try:
-            if path.is_file() and path.read_bytes() == read.text.encode():
-                return False
-            # A file of that name may be a damaged one.
-            write_whole(path, read.text, is_private=False)
-        except OSError as error:
-            raise ConfigInvalid(
-                f"plan {path}: cannot be offered: {error.strerror}; nothing was sent",
-                hint=f"Check 'plans_folder' in {self.settings.path}: the folder that the source's depot offers",
-            ) from None
-        return True
-
-    def remove_old_plans(self) -> tuple[str, ...]:
-        """Remove the files of plans that this centre offered and no run needs; return their names.
-
-        A file that cannot be removed is retried later. The ledger keeps the plan's text.
-
-        Raises:
-            sqlite3.Error: The ledger cannot be written.
-        """
-        removed = list[str]()
-        with self.ledger.writing() as database:
-            for digest in plans_no_longer_needed(database):
-                try:
-                    (self.settings.plans_folder / plan_name(digest)).unlink(missing_ok=True)
-                except OSError as error:
-                    _LOG.warning("plan %s stays in %s: %s", digest, self.settings.plans_folder, error.strerror)
-                    continue
-                set_not_offered(database, digest)
-                removed.append(plan_name(digest))
-        return tuple(removed)
+            add_run(database, replace(entry, is_offered=offer(read, self.settings)), parts, devices)
 
     def drop_old_events(self) -> Dropped:
         """Remove some events of runs that ended longer ago than the settings keep them.
@@ -378,49 +306,6 @@ class Centre:
                 self.orders.made([part], OrderJob.APPROVE, until, wave=mine[-1])
         if is_for_all:
             self.let_on(run.run, wave)
-
-
-def run_in(ledger: SitesDatabase, given: str) -> SiteRun:
-    """Return a run of a ledger; as `Centre.run_named`."""
-    with ledger.reading() as database:
-        known = runs_by_age(database)
-        try:
-            found = run_of(database, chosen(given, known))
-        except ConfigInvalid as error:
-            raise ConfigInvalid(
-                f"{error.message} (of those that were given to sites)",
-                hint="'flashferry sites show' shows the newest; check --state-dir",
-            ) from None
-    assert found is not None
-    return found
-
-
-def wave_to_approve(run: SiteRun, asked: int | None) -> int:
-    """Return the wave up to which a run is to be approved: the given one, else the next.
-
-    Raises:
-        ConfigInvalid: The plan has no such wave, or all waves are approved.
-    """
-    last = max((wave.number for wave in plan_in(run).waves), default=0)
-    if run.approved_wave is None or run.approved_wave >= last:
-        raise ConfigInvalid(
-            f"run {run.run}: expected a wave that waits, found that all may begin", hint="Nothing is to be approved"
-        )
-    if asked is not None and not run.approved_wave < asked <= last:
-        raise ConfigInvalid(
-            f"--wave: expected one from {run.approved_wave + 1} to {last}, found {asked}",
-            hint="Leave it out for the next one",
-        )
-    return asked if asked is not None else run.approved_wave + 1
-
-
-def plan_in(run: SiteRun) -> FleetPlan:
-    """Return a run's plan.
-
-    Raises:
-        ConfigInvalid: The ledger's copy is damaged.
-    """
-    return plan_from(run.plan.encode(), f"of run {run.run}")
 
 
 def in_rounds(devices: Sequence[PlannedDevice], first: frozenset[str]) -> dict[int, tuple[PlannedDevice, ...]]:

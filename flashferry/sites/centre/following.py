@@ -6,39 +6,29 @@ good. After a crash of the centre, `sites follow` continues from the same ledger
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Protocol
 
 from flashferry.core.codec import CodecError, decode
-from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
 from flashferry.core.safe_quote import counted
-from flashferry.core.units import size
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.monitor.events import Event
 from flashferry.monitor.progress import Expected, Roster
-from flashferry.sites.centre.centre import Centre, plan_in
+from flashferry.sites.centre.centre import Centre
 from flashferry.sites.centre.collecting import CANARIES, now
 from flashferry.sites.centre.gate import decide, wave_that_waits
-from flashferry.sites.centre.overview import fetching_for
-from flashferry.sites.centre.sharing import ago
+from flashferry.sites.centre.plans import plan_in, remove_old_plans
+from flashferry.sites.centre.signals import REMIND_S, SiteSignals
 from flashferry.store.control_requests import Asker, SteerKind
 from flashferry.store.database import moment, moment_of
-from flashferry.store.sites.agents import AgentState
-from flashferry.store.sites.runs import Part, PartState, SiteRun, end_run, open_runs, parts_of, run_of
+from flashferry.store.sites.runs import Part, PartState, SiteRun, end_run, parts_of, run_of
 from flashferry.store.sites.words import DeviceOutcome, News, news_of, outcomes_of
 
 POLL_S = 0.5
 _GATE_EVERY_S = 2.0
-_REMIND_S = 300.0
-"""Interval between reports that a site is silent."""
-_MANY_NOTES = 3
-_STEP_PERCENT = 25
-"""Progress of a depot's fetch is reported in steps of this size."""
 
 
 class View(Protocol):
@@ -79,10 +69,7 @@ class Follower:
         self._started_at, self._shown_s = moment_of(run.begun_at), 0.0
         self._seen = News(lines=(), event_seq=0, changed=0)
         self._states: dict[tuple[str, int], tuple[PartState, str]] = {}
-        self._silent: dict[str, float] = {}
-        self._last_at: dict[str, datetime | None] = {}
-        self._fetched: dict[str, str] = {}
-        self._fetched_to: dict[str, tuple[str, str, int]] = {}
+        self._signals = SiteSignals(centre.settings.silent_after_s, clock)
         self._gate_at = self._trouble_at = float("-inf")
         self._is_stopping = False
         self._waiting: int | None = None
@@ -96,12 +83,11 @@ class Follower:
 
     def silence(self) -> dict[str, str]:
         """Return the time of the last message of each silent site with work; reads nothing."""
-        at = now()
-        return {site: _last_message(last, at) for site, last in self._last_at.items()}
+        return self._signals.silence()
 
     def fetching(self) -> dict[str, str]:
         """Return the fetch in progress of each site's depot, in words; reads nothing."""
-        return self._fetched
+        return self._signals.fetching
 
     def follow(
         self,
@@ -134,9 +120,7 @@ class Follower:
             parts = parts_of(database, self._run.run)
         self._show_news(view)
         self._show_parts(view, parts)
-        known = self._centre.agents()
-        self._show_silence(view, parts, known)
-        self._show_fetching(view, parts, known)
+        self._signals.check(parts, self._centre.agents(), view.say)
         self._tend(view)
         if self._clock() - self._gate_at >= _GATE_EVERY_S:
             self._gate_at = self._clock()
@@ -193,44 +177,9 @@ class Follower:
                 )
             self._states[key] = now_is
 
-    def _show_silence(self, view: View, parts: Sequence[Part], known: Mapping[str, AgentState]) -> None:
-        """Report silent sites, repeated every few minutes, and sites that answer again."""
-        at, fresh = now(), []
-        last_at: dict[str, datetime | None] = {}
-        for part in parts:
-            last = moment_of(known[part.site].heard_at) if part.site in known else None
-            is_silent = last is None or (at - last).total_seconds() > self._centre.settings.silent_after_s
-            if is_silent and not part.is_over:
-                last_at[part.site] = last
-                if self._clock() - self._silent.get(part.site, float("-inf")) >= _REMIND_S:
-                    self._silent[part.site] = self._clock()
-                    fresh.append(f"{part.site} ({_last_message(last, at)})")
-            elif not is_silent and self._silent.pop(part.site, None) is not None:
-                view.say(f"site {part.site} answers again")
-        # At once, for another thread may be drawing.
-        self._last_at = last_at
-        if fresh:
-            more = f" and {len(fresh) - _MANY_NOTES} more" if len(fresh) > _MANY_NOTES else ""
-            view.say(f"silent: {', '.join(fresh[:_MANY_NOTES])}{more}; what it has in hand goes on there")
-
-    def _show_fetching(self, view: View, parts: Sequence[Part], known: Mapping[str, AgentState]) -> None:
-        """Report the fetches into depots, at the start and after each quarter."""
-        fetched: dict[str, str] = {}
-        for part in parts:
-            found = fetching_for(part, known)
-            if found is None or part.site in self._last_at or part.site in fetched:
-                continue
-            fetched[part.site] = masked(found.in_words)
-            far = (found.image, found.phase, found.percent // _STEP_PERCENT)
-            if self._fetched_to.get(part.site) != far:
-                self._fetched_to[part.site] = far
-                view.say(f"site {part.site} fetches {fetched[part.site]} of {size(found.size_bytes)}")
-        # At once, for another thread may be drawing.
-        self._fetched = fetched
-
     def _tend(self, view: View) -> None:
         tended = self._centre.orders.tend(self._run.run)
-        if tended.trouble and self._clock() - self._trouble_at >= _REMIND_S:
+        if tended.trouble and self._clock() - self._trouble_at >= REMIND_S:
             self._trouble_at = self._clock()
             view.say(f"{tended.trouble}. It is tried again; what sites have in hand goes on there")
         elif not tended.trouble and self._trouble_at != float("-inf"):
@@ -282,7 +231,7 @@ class Follower:
     def _end(self) -> None:
         with self._centre.ledger.writing() as database:
             end_run(database, self._run.run, at=moment(now()))
-        self._centre.remove_old_plans()
+        remove_old_plans(self._centre.ledger, self._centre.settings)
         self._centre.orders.tend(self._run.run)
 
     def _since_start_s(self, at: str) -> float:
@@ -298,85 +247,3 @@ class Follower:
         latest_s = (now() - self._started_at).total_seconds()
         self._shown_s = max(self._shown_s, min(happened_s, latest_s))
         return self._shown_s
-
-
-def _last_message(last: datetime | None, at: datetime) -> str:
-    return "no message yet" if last is None else f"last message {ago(last, at)}"
-
-
-ALL_POLL_S = 1.0
-_PRUNE_EVERY_S = 3600.0
-
-
-class FleetFollower:
-    """Follow every open run, including those that start meanwhile.
-
-    Args:
-        centre: The open centre.
-        asker: The operator.
-        say: Shows sentences: states of sites, silence, and failures.
-        clock: Returns monotonic seconds.
-    """
-
-    def __init__(
-        self, centre: Centre, asker: Asker, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._centre, self._asker, self._say, self._clock = centre, asker, say, clock
-        self._prune_at_s = clock()
-        self._followers: dict[str, Follower] = {}
-        self._broken: set[str] = set()
-
-    def check(self) -> tuple[str, ...]:
-        """Check every open run once, and remove old events now and then; return the runs that ended."""
-        try:
-            self._prune()
-            with self._centre.ledger.reading() as database:
-                found = open_runs(database)
-            return tuple(run for run in found if run not in self._broken and self._has_ended(run))
-        except sqlite3.Error as error:
-            self._say(f"the ledger cannot be used for now: {masked(str(error))}")
-            return ()
-
-    def _prune(self) -> None:
-        if self._clock() < self._prune_at_s:
-            return
-        found = self._centre.drop_old_events()
-        if found.events:
-            days = self._centre.settings.keep_days
-            self._say(f"{counted(found.events, 'event')} of runs that ended over {days} days ago went; records stay")
-        # What is left goes with the next look: runs under way come first.
-        self._prune_at_s = self._clock() + (_PRUNE_EVERY_S if found.is_all else 0.0)
-
-    def _has_ended(self, run: str) -> bool:
-        try:
-            if run not in self._followers:
-                self._followers[run] = Follower(self._centre, self._centre.run_named(run), self._asker)
-                self._say(f"run {run} is followed")
-            if not self._followers[run].check(_Spoken(run, self._say)):
-                return False
-        except ConfigInvalid as error:
-            # Its plan in the ledger is damaged: others go on.
-            self._broken.add(run)
-            self._say(f"run {run} is left alone: {error}")
-            return False
-        del self._followers[run]
-        self._say(f"run {run} has ended at all sites")
-        return True
-
-
-class _Spoken:
-    """Show a run as sentences only."""
-
-    def __init__(self, run: str, say: Callable[[str], None]) -> None:
-        self._run, self._say = run, say
-
-    def __call__(self, event: Event) -> None:
-        """Show an event; of devices only failures."""
-        if event.host is None and event.text and event.step.startswith("site "):
-            self.say(f"{event.step}: {event.text}")
-        elif event.host is not None and event.step == "device" and event.status == "failed":
-            self.say(f"{event.host}: {event.text}")
-
-    def say(self, text: str) -> None:
-        """Show a sentence."""
-        self._say(f"run {self._run}: {text}")

@@ -18,13 +18,16 @@ from flashferry.model.states import Outcome, Restored, State
 from flashferry.reports.build import build_report, report_author
 from flashferry.reports.model import Report
 from flashferry.run.make_request import excluded_record
-from flashferry.sites.centre.centre import SYSTEM, plan_in
-from flashferry.store.control_requests import SteerKind
+from flashferry.sites.centre.plans import plan_in
+from flashferry.store.control_requests import Asker, SteerKind
 from flashferry.store.reader import RunState
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartState, SiteRun, parts_of, wishes_of
 from flashferry.store.sites.words import DeviceState, devices_of
 from flashferry.store.stored_run import StoredDevice, StoredRun, transfers_in
+
+SYSTEM = Asker(actor="system", via="centre")
+"""The requester of the centre's own decisions; no person has this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

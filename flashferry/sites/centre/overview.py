@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 
-from flashferry.sites.centre.centre import our_release, plan_in
 from flashferry.sites.centre.collecting import CANARIES, now
 from flashferry.sites.centre.gate import wave_that_waits
+from flashferry.sites.centre.plans import plan_in
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.centre.sharing import ago, refusals
 from flashferry.store.control_requests import SteerKind, SteerRequest
@@ -83,7 +84,7 @@ def overview(
     found = []
     for name, site in sorted(settings.sites.items()):
         agent = known.get(name)
-        why = refusals((name,), known, settings, release=our_release(), now=moment_now)
+        why = refusals((name,), known, settings, release=version("flashferry"), now=moment_now)
         found.append(
             SiteOverview(
                 site=name,

@@ -933,7 +933,7 @@ def test_a_centre_that_is_always_there(ground, monkeypatch, flashferry_says):
 
     monkeypatch.setattr("flashferry.cli.sites.following.open_centre", opened)
     monkeypatch.setattr("flashferry.cli.sites.following.stop_on_signals", one_look)
-    monkeypatch.setattr("flashferry.sites.centre.following.ALL_POLL_S", 0.0)
+    monkeypatch.setattr("flashferry.sites.centre.fleet_following.ALL_POLL_S", 0.0)
     _, err = flashferry_says("sites", "listen", "--sites", str(settings))
     assert secrets_in(err) == []
     assert f"run {SITES_RUN} has ended at all sites" in err
