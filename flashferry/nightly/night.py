@@ -249,7 +249,7 @@ class MeasuredLink:
         applied: The condition read back; None if it could not be set.
         rtt_ms: Median round trip to the slowest router; None: not measured.
         loss_percent: Share of unanswered pings, of the worst router; None: not measured.
-        told: The finding in words, for example that latency counts per direction.
+        told: In a few words: that latency counts per direction, say.
     """
 
     name: str

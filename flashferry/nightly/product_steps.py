@@ -1,4 +1,4 @@
-"""Run the product's steps of a night (check, probe, stage, kill, resume, recover) and compare configurations.
+"""Run the product's steps of a night: check, probe, stage, kill, resume, recover.
 
 A copy to be killed must last long enough: its file is as large as some seconds of the night's slowest copy, and four
 times as large after each copy that ended too soon.
@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from flashferry.core.errors import FlashferryError
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import rate, rough_megabytes, size
 from flashferry.nightly.backend import PlannedNode, RunningLab, Topology
 from flashferry.nightly.cml.backend import CmlBackend
+from flashferry.nightly.configuration_proof import ConfigurationProof
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.inventory_files import write_inventory
-from flashferry.nightly.lab_steps import in_parallel
 from flashferry.nightly.night import Fault, NightCopy, NightFault, NightFigure, StepName
 from flashferry.nightly.product import (
     ProductProcesses,
@@ -29,12 +28,8 @@ from flashferry.nightly.product import (
     copies_of_stage,
     devices_of,
     figures_of,
-    named,
 )
-from flashferry.nightly.routers import Configurations, SshRouters, check_is_the_labs
 from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
-from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION
-from tasks.read_config import difference, fingerprint
 
 KILLED = -9
 KILL_TRIES = 3
@@ -77,8 +72,8 @@ class ProductSteps:
         scratch: Path,
         settings: NightSettings,
         topology: Topology,
-        routers: SshRouters,
         addresses: Mapping[str, str],
+        proof: ConfigurationProof,
     ) -> ProductSteps:
         """Write the lab's inventory, and return the steps on it.
 
@@ -87,8 +82,8 @@ class ProductSteps:
             scratch: An empty folder for inventory, state and output.
             settings: The night's settings.
             topology: The lab.
-            routers: Access to its routers.
-            addresses: Their SSH addresses, by label.
+            addresses: SSH addresses of its routers, by label.
+            proof: Compares the routers' configurations.
 
         Raises:
             OSError: The folder cannot be written.
@@ -96,7 +91,6 @@ class ProductSteps:
         inventory = write_inventory(scratch / "inventory", topology, addresses, settings.inventory_data)
         product = make(scratch, inventory) if make else ProductProcesses(scratch, inventory, settings.login)
         (scratch / "kill").mkdir()
-        proof = ConfigurationProof(routers, topology, addresses)
         return cls(product=product, settings=settings, topology=topology, folder=scratch / "kill", proof=proof)
 
     def do(self, name: StepName, deadline: Deadline) -> str:
@@ -109,7 +103,7 @@ class ProductSteps:
     def why_not(self, name: StepName, failed: StepName | None) -> str:
         """Return why a step is skipped, given the first that failed; empty if it is not."""
         if name not in self.settings.does:
-            return SKIPPED_BY_DESCRIPTION
+            return "the description leaves it out"
         if name is StepName.RESUME and not self.killed_run:
             return "no run was killed"
         if name is StepName.RECOVER and failed is not None and self.killed_run:
@@ -263,76 +257,3 @@ def _random_file(path: Path, size_bytes: int) -> Path:
         for offset in range(0, size_bytes, 1 << 20):
             file.write(os.urandom(min(1 << 20, size_bytes - offset)))
     return path
-
-
-class ConfigurationProof:
-    """Compare the routers' configurations before and after the product ran, in own SSH sessions."""
-
-    def __init__(self, routers: SshRouters, topology: Topology, addresses: Mapping[str, str]) -> None:
-        self._routers, self._nodes, self._addresses = routers, topology.nodes, addresses
-        self._before: dict[str, Configurations] = {}
-        self._changed: list[str] = []
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether the configurations before the product's first change were read."""
-        return bool(self._before)
-
-    def take(self) -> None:
-        """Read all configurations, and check that they belong to the lab's routers.
-
-        Raises:
-            NightFault: `DEVICE`: one cannot be read. `LAB`: another router answers at an address.
-        """
-        read = in_parallel(self._read_first, self._nodes)
-        self._before = {node.label: one for node, one in zip(self._nodes, read, strict=True)}
-
-    def check_again(self) -> tuple[NightFigure, ...]:
-        """Read all configurations again; return how many lines each router gained."""
-        found = in_parallel(self._compared, self._nodes)
-        self._changed = [sentence for sentence, _ in found if sentence]
-        return tuple(
-            NightFigure(**named(node), what="lines left", value=float(lines))
-            for node, (_, lines) in zip(self._nodes, found, strict=True)
-            if lines is not None
-        )
-
-    def check(self) -> str:
-        """Return a sentence on the result of `check_again`.
-
-        Raises:
-            NightFault: `PRODUCT`: a configuration differs or cannot be read.
-        """
-        if self._changed:
-            raise NightFault(
-                f"configurations are not what they were: {'; '.join(self._changed)}",
-                fault=Fault.PRODUCT,
-                step=StepName.JUDGE,
-                hint="The product said otherwise, or nothing: report it with the night's folder",
-                is_unrestored=True,
-            )
-        return f"running and startup configuration of {counted(len(self._nodes), 'router')} are what they were"
-
-    def _read_first(self, node: PlannedNode) -> Configurations:
-        address = self._addresses[node.label]
-        try:
-            found = self._routers.configurations(node, address)
-        except FlashferryError as error:
-            # Nothing of the product has been at it yet.
-            hint = error.hint or "Look at its console log in the night's folder"
-            message = f"its configuration cannot be read: {error.message}"
-            raise NightFault(message, fault=Fault.DEVICE, step=StepName.CHECK, hint=hint, host=node.label) from error
-        check_is_the_labs(node, address, found)
-        return found
-
-    def _compared(self, node: PlannedNode) -> tuple[str, int | None]:
-        """Return the differences in words, and the number of added lines; None: unknown."""
-        before = self._before[node.label]
-        try:
-            after = self._routers.configurations(node, self._addresses[node.label])
-        except FlashferryError as error:
-            return f"{node.label}: cannot be read any more: {error.message}", None
-        pairs = (("running", before.running, after.running), ("startup", before.startup, after.startup))
-        found = {name: difference(fingerprint(was, salt=node.label), now, salt=node.label) for name, was, now in pairs}
-        text = "; ".join(f"{node.label}: {name}: {changed}" for name, changed in found.items() if changed)
-        return text, len(found["running"].added)

@@ -15,7 +15,6 @@ from flashferry.nightly.deadline import Deadline, NightStopped, StoppableClock
 from flashferry.nightly.night import Fault, NightFault, NightStep, StepName, StepOutcome
 
 _LOG = logging.getLogger("flashferry.nightly")
-SKIPPED_BY_DESCRIPTION = "the description leaves it out"
 
 
 class Watcher(Protocol):

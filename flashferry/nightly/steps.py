@@ -21,6 +21,7 @@ from flashferry.nightly.backend import LabNode, NodeState, Preflight, Progress, 
 from flashferry.nightly.booting import BootedImage, BootImage
 from flashferry.nightly.clean_up import NO_LAB, ReapRules, reap_labs, removable, remove_lab
 from flashferry.nightly.cml.backend import CmlBackend
+from flashferry.nightly.configuration_proof import ConfigurationProof
 from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
 from flashferry.nightly.lab_notes import LabNotes, new_title, only_one_night
 from flashferry.nightly.lab_steps import (
@@ -237,9 +238,10 @@ class _Flow:
 
     def _run_product(self) -> None:
         first = self._settings.does[0]
+        proof = ConfigurationProof(self._routers, self._topology, self._addresses)
         try:
             product = self._product = ProductSteps.prepared(
-                self._parts.product, self._scratch, self._settings, self._topology, self._routers, self._addresses
+                self._parts.product, self._scratch, self._settings, self._topology, self._addresses, proof
             )
         except OSError as error:  # a full disk: the rest of the night is done all the same
             found = error

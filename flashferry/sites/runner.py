@@ -20,13 +20,7 @@ from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import GOOD_OUTCOMES, Restored
-from flashferry.monitor.events import Event
-from flashferry.sites.centre.centre import open_centre
-from flashferry.sites.centre.following import Follower
-from flashferry.sites.centre.merging import merged, run_report
-from flashferry.sites.centre.plans import read_plan_file
-from flashferry.sites.centre.settings import load_centre
-from flashferry.sites.centre.sharing import shares
+from flashferry.sites.centre.scripted import stage_at_sites
 from flashferry.store.control_requests import Asker
 
 
@@ -88,13 +82,8 @@ class SiteRunner:
 
     def stage(self, hosts: frozenset[str], plan: Path | str) -> Mapping[str, DeviceRecord]:
         """Have devices staged by a plan, and return their records after all sites have ended; errors as in `run`."""
-        read, settings = read_plan_file(Path(plan)), load_centre(self._sites)
-        found = shares(read.plan, settings, only=hosts)
-        with open_centre(settings, state_folder(self._state)) as centre:
-            run = centre.run_named(centre.begin(read, found, self._asker))
-            Follower(centre, run, self._asker).follow(_EventText(self._say))
-            report = run_report(merged(centre.ledger, centre.run_named(run.run)))
-        return {record.host: record for record in report.devices}
+        state = state_folder(self._state)
+        return stage_at_sites(Path(plan), hosts, sites=self._sites, state=state, asker=self._asker, say=self._say)
 
 
 JOBS: Mapping[Callable[..., Any], Callable[..., Mapping[str, DeviceRecord]]] = {stage_at_site: SiteRunner.stage}
@@ -124,22 +113,6 @@ def _record_of(task: Task, records: Mapping[str, DeviceRecord]) -> Result:
         changed=record.restored is not Restored.UNTOUCHED,
         failed=record.outcome not in GOOD_OUTCOMES,
     )
-
-
-class _EventText:
-    """Show a run's events to a script as sentences."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-
-    def __call__(self, event: Event) -> None:
-        """Show an event that is not a device's; its record has more."""
-        if event.host is None and event.text:
-            self._say(f"{event.step}: {event.text}")
-
-    def say(self, text: str) -> None:
-        """Show a sentence."""
-        self._say(text)
 
 
 def _nothing(text: str) -> None:
