@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.nightly.backend import DiskFile, Progress, Topology, UploadedImage
 from flashferry.nightly.clean_up import remove_image
 from flashferry.nightly.cml.backend import CmlBackend

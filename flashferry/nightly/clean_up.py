@@ -14,7 +14,7 @@ from pathlib import Path
 from socket import gethostname
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.nightly.backend import Leftover, RunningLab, UploadedImage
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Deadline

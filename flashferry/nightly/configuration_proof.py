@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.nightly.backend import PlannedNode, Topology
 from flashferry.nightly.lab_steps import in_parallel
 from flashferry.nightly.night import Fault, NightFault, NightFigure, StepName

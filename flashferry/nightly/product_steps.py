@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import rate, rough_megabytes, size
+from flashferry.core.value_description import counted
 from flashferry.nightly.backend import PlannedNode, RunningLab, Topology
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.configuration_proof import ConfigurationProof

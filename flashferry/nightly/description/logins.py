@@ -17,7 +17,7 @@ from flashferry.devices.credentials import CommandSource, Credentials, Environme
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.description.values import Controller, LoginFrom, LoginSource, NightDescription
 from flashferry.nightly.settings import NodeLogin
-from inventory.values import check_login
+from inventory.value_readers import check_login
 
 CML_PREFIX = "FLASHFERRY_CML_"
 """Prefix of the controller's variables: FLASHFERRY_CML_USERNAME, FLASHFERRY_CML_PASSWORD."""

@@ -2,7 +2,7 @@
 
 Each attempt is a job, `ORDER`, `ORDER.1`, `ORDER.2` ..., whose folder exists before its process: the disk alone shows
 what was tried. An agent killed at any moment finds the processes or their results again, and nothing starts twice
-(`flashferry.core.apart`).
+(`flashferry.core.jobs`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from flashferry.core.apart.processes import JobFolder, Outcome, ProcessMark, claim, read_mark
+from flashferry.core.jobs.processes import JobFolder, Outcome, ProcessMark, claim, read_mark
 from flashferry.core.state_folder import open_private
 from flashferry.model.exit_codes import ExitCode
 
@@ -217,7 +217,7 @@ def carry_through(
 def _start(folder: JobFolder) -> subprocess.Popen[bytes]:
     with open_private(folder.stderr, "ab") as stderr:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "flashferry.core.apart.child", str(folder.path)],
+            [sys.executable, "-P", "-m", "flashferry.core.jobs.child", str(folder.path)],
             stdin=subprocess.DEVNULL,
             stdout=stderr,
             stderr=stderr,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.monitor.events import Event
 from flashferry.sites.centre.centre import Centre
 from flashferry.sites.centre.following import Follower

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from flashferry.core.codec import CodecError, decode
 from flashferry.core.redaction import masked
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.monitor.events import Event
 from flashferry.monitor.progress import Expected, Roster

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.core.codec import encode
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.depot.sync.filling import SourceUnreachable
 from flashferry.sites.agent.bench import Bench
 from flashferry.sites.agent.depot import SiteDepot
