@@ -199,7 +199,7 @@ def depot_verify(
 def _failed(name: str, error: FlashferryError, catalogue: CatalogueFolder) -> SyncedImage:
     held = None
     with suppress(FlashferryError):
-        held = catalogue.under_way(name)
+        held = catalogue.incomplete(name)
     return SyncedImage(name=name, kind=kind_of(error), error=error.message, hint=error.hint, held=held)
 
 
@@ -271,7 +271,7 @@ def probe_depot_path(
     folder = state_folder(state)
     # Report an unreadable file before an hour of copies.
     BulkPaths.read(folder)
-    found = probe_path(asked, tell=notify, interrupted=interrupted)
+    found = probe_path(asked, report=notify, interrupted=interrupted)
     kept = found.kept()
     if found.is_whole and kept is not None:
         try:

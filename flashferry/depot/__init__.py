@@ -1,5 +1,4 @@
-"""The file server as one long-lived process per host, which all runs use over a Unix socket.
+"""Run the file server as one long-lived process per host, which all runs use over a Unix socket.
 
-One port 21 for all of them, and a site's cap and slots are shared by all runs at once. Where no depot runs, a run
-brings its own file server, as ever.
+All runs share one port 21, and each site's rate limit and slots. Without a depot, a run starts its own file server.
 """

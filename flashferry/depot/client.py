@@ -1,4 +1,4 @@
-"""A run's client of the depot, over a connection that is made again where it breaks."""
+"""Use the depot from a run, over a connection that is reconnected after a failure."""
 
 from __future__ import annotations
 
@@ -46,35 +46,31 @@ if TYPE_CHECKING:
     from flashferry.fileserver.wire import Lasting, Message, Request, Welcome
 
 RETURN_S = 60.0
-
-"""Seconds to wait for a depot that has ended; then the run goes on as after its own server died for good."""
+"""How long to wait for a depot that has ended; then the run continues as if its own server had died for good."""
 
 ANSWER_S = 30.0
-
-"""Seconds to wait for an answer that takes no hashing of images."""
+"""Time limit for an answer that needs no hashing of images."""
 
 _RETRY_EVERY_S = 0.25
-
 _NOTICED_S = 1.0
-
-"""A thread that cannot send notices a broken connection a little earlier than the thread that reads."""
+"""A thread that cannot send notices a broken connection a little earlier than the reading thread."""
 
 _HINT = "Start the depot again ('systemctl status flashferry-depot' shows what ended it); then resume the run"
 
 
 class DepotConnection:
-    """A connection to the depot that is made again where it breaks. Methods may be called from any thread.
+    """A connection to the depot that reconnects after a failure. Thread-safe.
 
     Args:
         path: The depot's socket.
         purpose: What the client does, in a word.
-        client: Handles messages, and introduces the run to a depot that knows nothing of it.
-        return_s: Seconds to wait for a depot that has ended.
+        client: Handles messages, and introduces the run to a restarted depot.
+        return_s: How long to wait for a depot that has ended.
 
     Raises:
         DepotNotRunning: No depot is running.
-        DepotNotUsable: It is another user's, or in another network.
-        ConfigInvalid: It is of another release, or none.
+        DepotNotUsable: It belongs to another user, or is in another network.
+        ConfigInvalid: It is of another release, or is no depot.
     """
 
     def __init__(self, path: Path, purpose: str, client: DepotClient, *, return_s: float = RETURN_S) -> None:
@@ -108,12 +104,12 @@ class DepotConnection:
         return self._gone
 
     def check(self) -> None:
-        """Raise `ServerGone` where the depot is gone for good."""
+        """Raise `ServerGone` if the depot is gone for good."""
         if self._gone:
             raise ServerGone(self._gone, hint=_HINT)
 
     def ask(self, request: Request, kind: Any = None, *, timeout_s: float | None = ANSWER_S) -> Any:
-        """Send a request, waiting for a depot that is away; it must be safe to send twice.
+        """Send a request, waiting while the depot restarts; it must be safe to send twice.
 
         Raises:
             ServerGone: The depot did not come back, or gives no answer.
@@ -128,7 +124,7 @@ class DepotConnection:
                     raise ServerGone(f"depot {self.path}: {error}", hint=_HINT) from None
 
     def post(self, request: Request) -> None:
-        """Send a request without waiting for an answer; dropped while the depot is away."""
+        """Send a request without waiting for an answer; dropped while there is no connection."""
         with self._lock:
             if self._channel is not None and self._is_open:
                 with suppress(ConnectionBroken):
@@ -188,7 +184,7 @@ class DepotConnection:
         self._client.on_given_up()
 
     def _connect_again(self) -> RpcChannel | None:
-        """Return a channel to a depot that came back and knows this run; None where it does not come back."""
+        """Return a channel to a restarted depot; None if it does not come back."""
         until_s = time.monotonic() + self._return_s
         why = f"depot {self.path}: it has ended, and did not come back within {self._return_s:.0f} s"
         while time.monotonic() < until_s and not self._is_closing:
@@ -220,32 +216,27 @@ class DepotConnection:
 
 
 _TICKET_S = 120.0
-
-"""A depot that has just come back may have to hash the image again before it accepts a ticket for it."""
+"""Time limit for a ticket: a restarted depot may first have to hash the image."""
 
 _HOME = "depot"
-
-"""Where the depot's tickets are served, as `Telemetry` names it."""
+"""The depot's name in `Telemetry`."""
 
 
 class DepotClient(ServerClient):
     """The depot as a file server, for one run.
 
-    A request waits for a depot that has ended to come back, `return_s` at most; then `ServerGone` is raised for good.
+    A request waits up to `return_s` for a depot that has ended; then `ServerGone` is raised for good.
 
     Args:
         path: The depot's socket.
         purpose: The run's verb.
-        sample_interval_s: How often TCP_INFO is read of this run's transfers; 0.05 to 60.
+        sample_interval_s: Interval for reading TCP_INFO of this run's transfers; 0.05 to 60.
         return_s: How long to wait for a depot that has ended.
-
-    Attributes:
-        path: The depot's socket.
 
     Raises:
         DepotNotRunning: No depot is running.
-        DepotNotUsable: It is another user's, or in another network.
-        ConfigInvalid: It is of another release, or none.
+        DepotNotUsable: It belongs to another user, or is in another network.
+        ConfigInvalid: It is of another release, or is no depot.
     """
 
     _transport_hint = "Start the depot with it among --transports, or give --depot never"
@@ -277,17 +268,17 @@ class DepotClient(ServerClient):
 
     @property
     def welcome(self) -> Welcome:
-        """The depot's latest first message: how it serves, where, and with which files."""
+        """The depot's latest first message: its settings, ports and files."""
         return self._connection.welcome
 
     @property
     def settings(self) -> ServerSettings:
-        """How the depot's server runs."""
+        """The settings of the depot's server."""
         return self.welcome.settings
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports in force, in the order of the listeners."""
+        """The ports in use, in the order of the listeners."""
         return self.welcome.ports
 
     @property
@@ -301,7 +292,7 @@ class DepotClient(ServerClient):
         return self._connection.gone
 
     def check(self) -> None:
-        """Raise `ServerGone` where the depot is gone for good."""
+        """Raise `ServerGone` if the depot is gone for good."""
         self._connection.check()
 
     def open(self, images: tuple[Path, ...], *, pushes: bool = False) -> None:
@@ -313,7 +304,7 @@ class DepotClient(ServerClient):
 
         Raises:
             ConfigInvalid: This process does not find an image.
-            CatalogueInvalid: The depot cannot read one, or they make no catalogue.
+            CatalogueInvalid: The depot cannot read one, or they form no catalogue.
             ImageUnreadable: The depot cannot read one, or sees another file there.
             ServerGone: The depot has just ended.
         """
@@ -327,11 +318,11 @@ class DepotClient(ServerClient):
         self._connection.close()
 
     def image(self, name: str, *, on_progress: Callable[[int, int], None] | None = None) -> ImageFile:  # noqa: ARG002
-        """Return an image with its size and digests, as the depot found them; how far it hashes is not reported.
+        """Return an image with size and digests, as the depot found them; hashing reports no progress.
 
         Raises:
             ImageUnknown: No image of that name was offered.
-            ImageUnreadable: The depot cannot read it any more.
+            ImageUnreadable: The depot can no longer read it.
             ServerGone: The depot is gone for good.
         """
         with self._hashing:
@@ -347,7 +338,7 @@ class DepotClient(ServerClient):
         self._telemetry.add(first, (_HOME,))
 
     def _send(self, request: Request) -> None:
-        """Send a request; a depot that is away needs none: its tickets are invalid, and slots are repeated."""
+        """Send a request unless the connection is broken: then tickets are invalid anyway, and slots are repeated."""
         self._connection.post(request)
 
     def _ask_lasting(self, request: Lasting) -> None:
@@ -357,7 +348,7 @@ class DepotClient(ServerClient):
     # What the connection calls
 
     def on_message(self, message: Message) -> None:
-        """Handle a message of the depot's, on the thread that reads it."""
+        """Handle a message of the depot, on the reading thread."""
         match message:
             case EventMessage(event):
                 self._telemetry.take_event(event, _HOME)
@@ -373,15 +364,15 @@ class DepotClient(ServerClient):
                 self._push_service.take(message)
 
     def on_lost(self, reason: str) -> None:
-        """Invalidate all tickets that have not ended: the connection broke."""
+        """Invalidate all unfinished tickets after a broken connection."""
         self._telemetry.take_end(reason, False, _HOME)
 
     def introduce(self, channel: RpcChannel, welcome: Welcome) -> None:
-        """Send a new depot what this run offers, and what applies at its sites.
+        """Send a new depot the run's images, and the caps of its sites.
 
         Raises:
             ConnectionBroken: It has ended.
-            ConfigInvalid: It came back without what this run needs.
+            ConfigInvalid: It came back without a transport that this run needs.
             FlashferryError: It refuses.
         """
         assert self._offer is not None
@@ -402,7 +393,7 @@ class DepotClient(ServerClient):
         return self._slots.again()
 
     def on_given_up(self) -> None:
-        """Let everybody in who waits for a slot: the depot will not come back."""
+        """Let all that wait for a slot proceed: the depot will not come back."""
         self._slots.give_up()
 
     def _on_push_message(self, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""One run's session at the depot, and the messages queued for it."""
+"""Serve one run at the depot, and queue the messages to it."""
 
 from __future__ import annotations
 
@@ -54,17 +54,15 @@ if TYPE_CHECKING:
     from flashferry.fileserver.wire import Call, ForSender, Message, OfferedPath, Request, Welcome
 
 MOST_UNREAD = 50_000
-
-"""A run that leaves more messages unread has stopped reading; progress, of which only the newest counts, is not among
-them."""
+"""A run with more unread messages, progress not counted, has stopped reading."""
 
 
 class SendQueue:
-    """The messages to one run. Methods may be called from any thread, and return at once.
+    """Send messages to one run. Thread-safe; methods return at once.
 
     Args:
         connection: The connection to it.
-        give_up: Called on a thread of ours where it has gone or stopped reading; perhaps more than once.
+        give_up: Called on another thread if it has gone or stopped reading; perhaps more than once.
     """
 
     def __init__(self, connection: Connection, give_up: Callable[[], None]) -> None:
@@ -78,7 +76,7 @@ class SendQueue:
         self._thread.start()
 
     def send(self, message: Message) -> None:
-        """Send a message, after all progress that came before it."""
+        """Send a message, after all earlier progress."""
         with self._news:
             if self._is_closed:
                 return
@@ -91,7 +89,7 @@ class SendQueue:
             threading.Thread(target=self._give_up, name="depot-give-up", daemon=True).start()
 
     def send_event(self, event: ServerEvent) -> None:
-        """Send an event; of progress only the newest, where the run reads late."""
+        """Send an event; if the run reads late, only the newest progress."""
         update = ProgressUpdate.of(event)
         if update is None:
             self.send(EventMessage(event=event))
@@ -139,13 +137,13 @@ _HINT = "Put it where the depot can read it (a unit of systemd may not see /home
 
 
 class ClientSession:
-    """A run that uses the depot, from its greeting to its end.
+    """Serve one run, from its greeting to its end.
 
     Args:
         name: Its unique name.
         connection: The connection to it, greeted.
         greeting: Its greeting.
-        shared: What all runs share.
+        shared: The state that all runs share.
     """
 
     def __init__(self, name: str, connection: Connection, greeting: Greeting, shared: SharedState) -> None:
@@ -173,7 +171,7 @@ class ClientSession:
         self.end()
 
     def end(self) -> None:
-        """End the session: its tickets are revoked, its slots and caps released. Idempotent."""
+        """End the session: revoke its tickets, release its slots and caps. Idempotent."""
         with self._ending:
             if self._is_over:
                 return
@@ -244,7 +242,7 @@ class ClientSession:
         return self._catalogue
 
     def _checked(self, grant: TicketGrant) -> TicketGrant:
-        """Return a ticket with the image as the depot found it: what a run claims about a file is not taken over.
+        """Return a ticket with the image as the depot found it; the run's own claims are not used.
 
         Raises:
             ImageUnreadable: It is not the image that the run means.
@@ -260,7 +258,7 @@ class ClientSession:
     # What it is sent
 
     def on_event(self, event: ServerEvent) -> None:
-        """Send it an event of its own ticket, or of the server as a whole."""
+        """Send an event of its own ticket, or of the whole server."""
         if event.kind is EventKind.GONE:
             event = replace(event, kind=EventKind.NOTICE)
         self.queue.send_event(event)
@@ -272,13 +270,13 @@ class ClientSession:
             self._shared.server.join(self.name, self)
 
     def take(self, request: ForSender, /) -> None:
-        """Send it what applies to its pushes at a site; no fixed login does."""
+        """Send what applies to its pushes at a site, except fixed logins."""
         if not isinstance(request, AdmitLogin):
             self.queue.send(request)
 
 
 def _check_same(offered: OfferedPath) -> None:
-    """Check that the depot sees the file that the run sees; a unit may have a /tmp of its own.
+    """Check that the depot sees the same file as the run; a systemd unit may have a /tmp of its own.
 
     Raises:
         ImageUnreadable: It sees none, or another one.

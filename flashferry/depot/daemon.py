@@ -1,7 +1,7 @@
-"""The depot: one file server for all runs of a host, which connect to its Unix socket.
+"""Run the depot: one file server for all runs of a host, which connect to its Unix socket.
 
-Its end ends every transfer, as that of a run's own server does: the serving processes end with their parent. Runs wait
-for it to come back, and have their devices fetch again.
+When the depot ends, its serving processes and all transfers end. Runs wait for its restart, and have their devices
+fetch again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver import ServerEvent
 
 RESTARTS = 3
-"""How often a serving process that died is replaced; then the depot ends, and its unit starts it again."""
+"""How often a dead serving process is replaced; then the depot ends, and its unit restarts it."""
 
 _PAUSE_S = 0.5
 
@@ -53,16 +53,15 @@ class Depot:
     """A running depot; enter it to start, leave it to stop.
 
     Args:
-        options: How it runs.
-        tell: Called with what a depot of another site did, `fetched`, or `refused` for its login, and a sentence; on
-            other threads.
+        options: The depot's options.
+        report: Called with `fetched` or `refused` and a sentence about another site's depot; on other threads.
 
     Raises:
-        ConfigInvalid: It cannot start: another one serves its socket, a port is taken, a file is not to be read.
+        ConfigInvalid: It cannot start: another depot serves the socket, a port is taken, a file is not readable.
     """
 
-    def __init__(self, options: DepotOptions, tell: Callable[[str, str], None] = lambda _event, _text: None) -> None:
-        self.options, self._report = options, tell
+    def __init__(self, options: DepotOptions, report: Callable[[str, str], None] = lambda _event, _text: None) -> None:
+        self.options, self._report = options, report
         self._publisher: Publisher | None = None
         self._numbers = itertools.count(1)
         self._has_news = threading.Event()
@@ -130,7 +129,7 @@ class Depot:
 
     @property
     def port_notices(self) -> tuple[str, ...]:
-        """Notices about ports that were chosen where none was asked for."""
+        """Notices about ports that were chosen because none was given."""
         return self.options.port_notices(self.server.port_of)
 
     def view(self) -> DepotView:
@@ -144,11 +143,7 @@ class Depot:
                 yield self._notices.get_nowait()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for news of the server, `timeout_s` at most; return whether it still runs.
-
-        A process that died is replaced here, as far as that is allowed: waiting runs should not need another ticket for
-        that.
-        """
+        """Wait for news of the server; replace a dead process if allowed; return whether it still runs."""
         self._has_news.wait(timeout_s)
         if not self._has_news.is_set():
             return True

@@ -1,13 +1,13 @@
-"""The depot's socket: connect to it, listen on it, and check the other side's user and release.
+"""Connect to and listen on the depot's socket, and check the other side's user and release.
 
 Facts
 -----
 
-- Connecting to a socket file takes write permission (unix(7)); it is created 0600, in a folder of its owner's. The
-  kernel also reports the other side's user at the time of `connect` or `listen` (SO_PEERCRED).
-- A socket file outlives its process. Whether a depot serves it is shown by a lock beside it, which the kernel releases
-  when the process ends, however that happens.
-- A socket's path has 107 bytes at most (unix(7), `sun_path`).
+- Connecting to a socket file needs write permission (unix(7)); it is created 0600, in a folder of its owner. The kernel
+  reports the other side's user at the time of `connect` or `listen` (SO_PEERCRED).
+- A socket file outlives its process. A lock file beside it shows whether a depot serves it; the kernel releases the
+  lock when the process ends.
+- A socket's path has at most 107 bytes (unix(7), `sun_path`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def connect(path: Path, purpose: str) -> Connection:
-    """Connect to a depot, and return the connection once both sides are known to be of one release.
+    """Connect to a depot, and check that both sides are of one release.
 
     Args:
         path: The socket.
@@ -45,8 +45,8 @@ def connect(path: Path, purpose: str) -> Connection:
 
     Raises:
         DepotNotRunning: No depot serves it.
-        DepotNotUsable: It is another user's.
-        ConfigInvalid: The depot is of another release, or what answers is none.
+        DepotNotUsable: It belongs to another user.
+        ConfigInvalid: The depot is of another release, or is none.
     """
     _check_length(path)
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -74,7 +74,7 @@ def connect(path: Path, purpose: str) -> Connection:
 
 
 def read_view(path: Path) -> DepotView:
-    """Return the status of the depot that listens on a socket; raises what `connect` does.
+    """Return the status of the depot at a socket; raises what `connect` does.
 
     Raises:
         ConnectionBroken: It ended before it answered.
@@ -123,21 +123,21 @@ def _no_depot(path: Path) -> ConfigInvalid:
 
 
 def _check_other(line: socket.socket, path: Path) -> None:
-    """Check that the depot is our own user's or root's: devices are checked against its digests."""
+    """Check that the depot runs as our user or root, because devices are checked against its digests."""
     other = peer(line)[1]
     if other not in (os.geteuid(), 0):
         raise DepotNotUsable(f"depot {path}: it is of user {user_name(other)}, and this is {user_name(os.geteuid())}")
 
 
 def peer(line: socket.socket) -> tuple[int, int]:
-    """Return the process and the user at the other end of a Unix socket."""
+    """Return process and user at the other end of a Unix socket."""
     raw = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, user, _group = _CREDENTIALS.unpack(raw)
     return pid, user
 
 
 def user_name(number: int) -> str:
-    """Return a user's name; the number where it has none."""
+    """Return a user's name, or the number if there is none."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -145,7 +145,7 @@ def user_name(number: int) -> str:
 
 
 def accept_greeting(connection: Connection) -> Greeting | None:
-    """Exchange greetings with a client; return its greeting, or None where it is of another release or no client."""
+    """Exchange greetings with a client; None if it is of another release, or no client."""
     try:
         if not connection.poll(_GREETING_S):
             return None
@@ -158,17 +158,10 @@ def accept_greeting(connection: Connection) -> Greeting | None:
 
 
 class DepotSocket:
-    """A listening socket, of one process at a time.
-
-    Args:
-        path: The socket; a missing folder is created, for its owner alone.
-
-    Attributes:
-        path: The socket.
-        is_closed: Whether it was closed.
+    """A listening socket, of one process at a time; a missing folder is created for its owner only.
 
     Raises:
-        ConfigInvalid: Another depot serves it, something else is there, or it cannot be created.
+        ConfigInvalid: Another depot serves it, another kind of file is there, or it cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -189,10 +182,10 @@ class DepotSocket:
             ) from None
 
     def accept(self) -> socket.socket | None:
-        """Wait for a connection of our own user's, or root's; None where another user's was closed.
+        """Wait for a connection of our user or root; None after closing another user's.
 
         Raises:
-            OSError: It was closed.
+            OSError: The socket was closed.
         """
         line, _ = self._listening.accept()
         if peer(line)[1] in (os.geteuid(), 0):

@@ -1,11 +1,11 @@
-"""The first message of a run and the depot to each other, and the depot's status; all others are in `fileserver.wire`.
+"""Define the greeting of run and depot, and the depot's status; other messages are in `fileserver.wire`.
 
 Facts
 -----
 
-- Both sides first state their release. Only that message is understood across releases: all others have the fields of
-  one release, so both sides have to be of the same.
-- The socket is its owner's alone, and the kernel gives each side the other's user (SO_PEERCRED, unix(7)).
+- Both sides first state their release. Only this message is understood across releases; all others belong to one
+  release, so both sides must be of the same.
+- The socket is its owner's only, and the kernel gives each side the other's user (SO_PEERCRED, unix(7)).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STATUS = "look"
 
 
 def release() -> str:
-    """Return the release of this process; `unknown` where it is not installed."""
+    """Return the release of this process; `unknown` if it is not installed."""
     try:
         return version("flashferry")
     except PackageNotFoundError:
@@ -32,9 +32,9 @@ def release() -> str:
 
 
 def network() -> str:
-    """Return the name of this process's network namespace; empty where it is not known.
+    """Return the name of this process's network namespace; empty: unknown.
 
-    A socket file can be shared between networks: a run in a lab's would find a depot that its devices cannot reach.
+    Networks can share a socket file: a run in a lab's network would find a depot that its devices cannot reach.
     """
     try:
         return os.readlink("/proc/self/ns/net")  # noqa: PTH115 -- the link leads to no file
@@ -65,10 +65,9 @@ class RunSeen:
     """A run that uses the depot.
 
     Attributes:
-        pid: Its process.
         purpose: Its verb.
         since: When it connected, seconds since the epoch.
-        tickets: Its tickets that have not ended.
+        tickets: Its unfinished tickets.
         copies: Slots that it holds.
         waiting: Slots that it waits for.
     """
@@ -86,11 +85,10 @@ class SiteSeen:
     """A site with copies, waiting copies or a cap.
 
     Attributes:
-        site: Its name.
-        copies: Slots held there, of all runs.
+        copies: Slots held there by all runs.
         waiting: Slots waited for.
-        limit: The lowest limit of all runs; None without one.
-        cap_bytes_per_s: The cap of all transfers there together, payload; None without one.
+        limit: The lowest limit of all runs, or None.
+        cap_bytes_per_s: The cap of all transfers there together, payload, or None.
     """
 
     site: str
@@ -105,15 +103,12 @@ class DepotView:
     """The depot's status.
 
     Attributes:
-        release: Its release of flashferry.
-        pid: Its process.
         since: When it started, seconds since the epoch.
         ports: Its ports by transport.
-        runs: The runs that use it.
         sites: Sites with copies, waiting copies or a cap.
         is_ending: Whether it accepts nothing new and ends with its last transfer.
-        notices: What it reported about itself; the latest 200.
-        catalogue: The folder of images that it offers to depots of other sites, absolute; empty where it offers none.
+        notices: Its latest 200 reports about itself.
+        catalogue: The folder of images offered to other sites' depots, absolute; empty: none.
     """
 
     release: str

@@ -1,4 +1,4 @@
-"""How a depot is run: where it listens, for which transports, and how it sends; all that a run does not bring."""
+"""Define the options of a depot: socket, transports, and how it sends."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from flashferry.fileserver import Limits, ServerSettings
 from flashferry.transports.listeners import HOST_KEYS, Listening, check_files, is_certified
 
 DIGESTS = "digests.json"
-"""File that keeps digests between runs, in the state folder; `flashferry serve` has the same."""
+"""File in the state folder that keeps digests between runs; the same as of `flashferry serve`."""
 
 _FOR_DEPOTS = frozenset({"http", "https"})
-"""By what other depots fetch."""
+"""Transports by which other depots fetch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepotOptions(Listening):
-    """How a depot is run, besides how it listens and sends.
+    """The options of a depot, besides `Listening`.
 
     Attributes:
-        state: The state folder: of host keys, digests, and of the socket where none is given.
-        socket: Path of the socket by which runs come, or None: in the state folder.
-        drain_s: Seconds that running transfers get to finish once it is asked to end, > 0.
-        catalogue: Folder of the images that are offered to depots of other sites, or None: in the state folder.
-        plans: Folder of plans that are offered to them, or None: `plans` in the catalogue.
+        state: The state folder: host keys, digests, and by default the socket.
+        socket: Path of the socket, or None: in the state folder.
+        drain_s: How long running transfers may take once it is asked to end, > 0.
+        catalogue: Folder of images offered to other sites' depots, or None: in the state folder.
+        plans: Folder of plans offered to them, or None: `plans` in the catalogue.
         mirrors: File of the sites whose depots may fetch, or None: none may.
 
     Raises:
-        ConfigInvalid: A transport is unknown or lacks what it needs; or a port or a certificate is given for what is
-            not served; or the certificate will not do; or depots may fetch, and not by HTTP; or the catalogue is a
-            file.
+        ConfigInvalid: A transport is unknown or incomplete; a port or certificate is given for a transport that is not
+            served; the certificate is invalid; depots may fetch, but not by HTTP; the catalogue is a file.
     """
 
     state: Path
@@ -63,7 +62,7 @@ class DepotOptions(Listening):
 
     @property
     def offered(self) -> OfferFolders:
-        """Return where what is offered to depots comes from, and where it is made."""
+        """Return the folders of what is offered to depots."""
         catalogue = catalogue_in(self.state, self.catalogue)
         return OfferFolders(
             catalogue=catalogue,
@@ -79,11 +78,11 @@ class DepotOptions(Listening):
         return self.state / HOST_KEYS
 
     def settings(self) -> ServerSettings:
-        """Return how its file server runs.
+        """Return the settings of its file server.
 
         Raises:
-            ConfigInvalid: A protocol needs what the options do not have.
-            SettingsInvalid: An option is out of its range.
+            ConfigInvalid: A protocol needs an option that is missing.
+            SettingsInvalid: An option is out of range.
         """
         return ServerSettings(
             image_paths=(),
@@ -94,10 +93,10 @@ class DepotOptions(Listening):
 
 
 def catalogue_in(state: Path, named: Path | None) -> Path:
-    """Return the folder of the catalogue: the one that was named, else that in the state folder.
+    """Return the folder of the catalogue: the given one, else that in the state folder.
 
     Raises:
-        ConfigInvalid: A file is there, or where one of the folders is to be that it lies in.
+        ConfigInvalid: A file is there, or in the place of a parent folder.
     """
     path = (state / CATALOGUE if named is None else named).absolute()
     there = next(one for one in (path, *path.parents) if os.path.lexists(one))

@@ -1,6 +1,6 @@
-"""Where a depot's socket is: in the state folder, in the folder of a unit of systemd, or where the operator says.
+"""Find the depot's socket: in the state folder, in that of a systemd unit, or where the operator says.
 
-Nothing here says anything to one: a command that finds none waits for none of that to be imported.
+Imports little, because most commands find no depot.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ import stat
 from pathlib import Path
 
 NAME = "depot.sock"
-"""The socket's name, in the state folder or in the one that follows."""
+"""The socket's name in either folder."""
 
 SHARED = Path("/run/flashferry") / NAME
-"""Where a unit of systemd has it (`RuntimeDirectory=flashferry`)."""
+"""The socket of a systemd unit (`RuntimeDirectory=flashferry`)."""
 
 CATALOGUE = "catalogue"
-"""The folder of proven images, in the state folder, where no other one is named."""
+"""Default folder of proven images, in the state folder."""
 
 AUTO, NEVER = "auto", "never"
-"""A run takes the depot that it finds, or none, where no socket is named."""
+"""Choices besides a socket's path: use the depot if there is one; use none."""
 
 
 class DepotNotRunning(ConnectionError):
-    """No depot serves a socket at present."""
+    """No depot serves the socket."""
 
 
 class DepotNotUsable(ConnectionError):
-    """A depot that this user may not use, whose word this user is not to take, or that is in another network."""
+    """This user may not use or trust the depot, or it is in another network."""
 
 
 def places(state: Path) -> tuple[Path, ...]:
-    """Return where a depot is looked for, with the state folder that is used."""
+    """Return where a depot is searched, for a state folder."""
     return state / NAME, SHARED
 
 
 def socket_of(choice: str, state: Path) -> Path | None:
-    """Return the socket that a run uses, whether or not a depot serves it; None for a server of its own.
+    """Return the socket that a run uses, served or not; None: a server of its own.
 
     Args:
         choice: `auto`, `never`, or the path of a socket.
@@ -52,7 +52,7 @@ def socket_of(choice: str, state: Path) -> Path | None:
 def is_served(path: Path) -> bool:
     """Return whether a depot serves a socket and this user may use it: a killed depot leaves its socket.
 
-    It is connected to and nothing is sent: without a listener that is refused at once (unix(7), ECONNREFUSED).
+    Connects without sending: without a listener that is refused at once (unix(7), ECONNREFUSED).
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.setblocking(False)
@@ -67,7 +67,7 @@ def is_served(path: Path) -> bool:
 
 
 def is_socket(path: Path) -> bool:
-    """Return whether a socket is there, served or not."""
+    """Return whether a socket exists, served or not."""
     try:
         return stat.S_ISSOCK(path.stat().st_mode)
     except OSError:

@@ -1,4 +1,4 @@
-"""What all runs at a depot share: the server, tickets, slots and caps of sites."""
+"""Hold what all runs at a depot share: the server, tickets, slots and caps of sites."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from flashferry.fileserver.ticket_accounts import TicketGrant
 
 Slot = tuple[str, int]
-
 """A run and its number of the slot."""
 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One slot that is held or waited for."""
+    """A slot that a run holds or waits for."""
 
     run: str
     number: int
@@ -39,7 +38,7 @@ class SiteSlots:
     """The slots of all sites.
 
     Args:
-        is_held_up: Whether nothing is granted until `start`: runs that held slots before have to claim them first.
+        is_held_up: Whether nothing is granted until `start`, so that runs which held slots before can claim them.
     """
 
     def __init__(self, *, is_held_up: bool = False) -> None:
@@ -48,10 +47,10 @@ class SiteSlots:
         self._is_held_up = is_held_up
 
     def ask(self, run: str, number: int, site: str | None, limit: int | None) -> tuple[Slot, ...]:
-        """Let a run wait for a slot; asked twice it waits once.
+        """Let a run wait for a slot; asking twice counts once.
 
         Returns:
-            The slots granted by it, to be reported to their runs; so do the following.
+            The granted slots, to be reported to their runs; likewise below.
         """
         self._places.setdefault((run, number), _Place(run, number, site, limit, is_held=False))
         return self._granted(site)
@@ -109,7 +108,7 @@ class SiteSlots:
         return tuple(granted)
 
     def _next(self, site: str | None) -> _Place | None:
-        """Return who gets a slot now: of the runs that wait the one with fewest there, and of its the oldest."""
+        """Return the next slot to grant: of the waiting run with the fewest there, its oldest."""
         here = self._at(site)
         held = [place.run for place in here if place.is_held]
         limit = None if site is None else _least(here)
@@ -127,13 +126,13 @@ def _least(places: list[_Place]) -> int | None:
 
 
 class SiteCaps:
-    """The caps that runs state for sites: the lowest of a site applies to all, as long as its owner is there."""
+    """The caps that runs set for sites: the lowest applies to all, while its owner is connected."""
 
     def __init__(self) -> None:
         self._stated: dict[str, dict[str, SetSiteCap]] = {}
 
     def state(self, owner: str, cap: SetSiteCap) -> SetSiteCap:
-        """Replace what an owner stated for a site; return what applies now."""
+        """Replace an owner's cap for a site; return the cap that applies now."""
         stated = self._stated.setdefault(cap.site, {})
         stated.pop(owner, None)
         if cap.cap_bytes_per_s is not None:
@@ -143,7 +142,7 @@ class SiteCaps:
         return self.of(cap.site)
 
     def leave(self, owner: str) -> tuple[SetSiteCap, ...]:
-        """Drop all that an owner stated; return what applies now at each site where that changed."""
+        """Drop all caps of an owner; return those that apply now where that changed."""
         changed = []
         for site in [site for site, stated in self._stated.items() if owner in stated]:
             before, now = self.of(site), self.state(owner, _no_cap(site))
@@ -166,27 +165,24 @@ def _no_cap(site: str) -> SetSiteCap:
 
 
 GRACE_S = 1.5
-
-"""Seconds after its start in which a depot grants no slot: runs that held slots of its predecessor come back in that
-time and claim them before runs that only waited get them."""
+"""Time after its start in which a depot grants no slot, so that runs which held slots can claim them first."""
 
 OPERATOR = "depot"
-
-"""The owner of the caps that the depot's operator set; no run has this name."""
+"""The owner of the operator's caps; no run has this name."""
 
 _ENDING = "the depot is ending: it accepts nothing new"
 
 
 class SharedState:
-    """What runs share. Methods may be called from any thread.
+    """The state that runs share. Thread-safe.
 
     Args:
         server: The server of all runs.
-        digests: File that keeps the digests of images.
+        digests: File that keeps digests of images.
         release: Our release, for the status.
         pid: Our process.
         since: When we started, seconds since the epoch.
-        catalogue: The folder of images offered to depots of other sites, absolute; empty where none are.
+        catalogue: The folder of images offered to other sites' depots, absolute; empty: none.
     """
 
     def __init__(
@@ -213,7 +209,7 @@ class SharedState:
             self._sessions[session.name] = session
 
     def leave(self, session: ClientSession) -> None:
-        """Clean up after a run: revoke its tickets, release its slots and caps."""
+        """Remove a run: revoke its tickets, release its slots and caps."""
         with self._lock:
             self._sessions.pop(session.name, None)
             tickets = [ticket_id for ticket_id, owner in self._owners.items() if owner is session]
@@ -244,7 +240,7 @@ class SharedState:
             self._slots.hold_up()
 
     def is_owned(self, ticket_id: str) -> bool:
-        """Return whether a ticket is a run's."""
+        """Return whether a ticket belongs to a run."""
         with self._lock:
             return ticket_id in self._owners
 
@@ -256,11 +252,11 @@ class SharedState:
     # Tickets
 
     def take_ticket(self, session: ClientSession, grant: TicketGrant) -> TransferProgress:
-        """Add a run's ticket; no other run can do anything with it.
+        """Add a run's ticket, which no other run can use.
 
         Raises:
             ServerGone: The depot is ending, or its server has ended.
-            TicketUnknown: There is one of that number already.
+            TicketUnknown: The number is taken.
         """
         with self._lock:
             if self._is_ending:
@@ -277,10 +273,10 @@ class SharedState:
             raise
 
     def server_for(self, session: ClientSession, ticket_id: str) -> FileServer:
-        """Return the server, for a ticket that is the run's own.
+        """Return the server, for a ticket of the run itself.
 
         Raises:
-            TicketUnknown: It is not.
+            TicketUnknown: It is another's.
         """
         with self._lock:
             if self._owners.get(ticket_id) is not session:
@@ -290,14 +286,14 @@ class SharedState:
     # Sites
 
     def state_cap(self, owner: str, cap: SetSiteCap) -> None:
-        """Set the cap that a run, or the `OPERATOR`, states for a site; the lowest of all owners is in force."""
+        """Set the cap of a run, or of the `OPERATOR`, for a site; the lowest applies."""
         with self._cap_lock:
             with self._lock:
                 cap = self._caps.state(owner, cap)
             self.server.set_site_cap(cap.site, cap.cap_bytes_per_s, cap.source)
 
     def ask_slot(self, session: ClientSession, number: int, site: str | None, limit: int | None) -> None:
-        """Let a run wait for a slot; it is notified when it has it."""
+        """Let a run wait for a slot; it is notified."""
         with self._lock:
             self._report_granted(self._slots.ask(session.name, number, site, limit))
 
@@ -337,7 +333,7 @@ class SharedState:
             session.on_event(event)
 
     def _invalidate(self, reason: str) -> None:
-        """Notify runs of tickets that ended with the process that served them."""
+        """Notify runs of tickets that ended with their serving process."""
         with self._lock:
             invalid = [
                 (owner, ticket_id, why)

@@ -1,4 +1,4 @@
-"""The status of the host's depot, for `flashferry status` and `flashferry doctor`."""
+"""Find the status of the host's depot, for `flashferry status` and `flashferry doctor`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepotFound:
-    """A depot's socket, and its status or why there is none.
+    """A depot's socket, with its status or the reason why it is unknown.
 
     Attributes:
-        socket: The socket.
-        view: The depot's status; None where it is not known.
-        trouble: Why it is not, as a sentence; empty where it is.
-        hint: What to do about that; empty where nothing is needed.
+        view: The depot's status; None: unknown.
+        trouble: Why it is unknown, as a sentence; else empty.
+        hint: What to do; else empty.
     """
 
     socket: Path
@@ -31,14 +30,14 @@ class DepotFound:
     hint: str = ""
 
 
-def find_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
-    """Return the status of the depot that a run would use; None where a run would bring its own server.
+def find_depot(state: Path, choice: str = AUTO) -> DepotFound | None:
+    """Return the status of the depot that a run would use; None: a run would start its own server.
 
     Args:
         state: The state folder.
-        wish: `auto`, `never`, or the path of a socket.
+        choice: `auto`, `never`, or the path of a socket.
     """
-    path = socket_of(wish, state)
+    path = socket_of(choice, state)
     if path is None:
         return None
     # Late: most hosts have no depot, and its messages take time to import.
@@ -58,12 +57,12 @@ def find_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
 
 
 def catalogue_summary(state: Path, named: Path | None, depot: DepotFound | None) -> CatalogueSummary | None:
-    """Return what the catalogue of images has; no image is read. None where there is no catalogue.
+    """Return the catalogue's content without reading an image; None: there is no catalogue.
 
     Args:
-        state: The state folder, which has the catalogue where neither of the following names one.
+        state: The state folder, which has the default catalogue.
         named: The folder, or None.
-        depot: The host's depot, or None: it offers a folder of its own.
+        depot: The host's depot, which offers a folder, or None.
 
     Raises:
         ConfigInvalid: The folder cannot be read, or is a file.

@@ -1,8 +1,7 @@
-"""The image under test: what a night's routers boot where the operator says so, and what becomes of it afterwards.
+"""Boot the routers from an image under test, uploaded if necessary and removed after the night.
 
-Either the controller has an image definition of it, or a disk image is brought: looked at and hashed before anything is
-made, uploaded and defined before the import, and taken away behind the lab. An image is known by its content, so one
-that a night finds there is booted and left alone, however it came there.
+The image is an image definition on the controller, or a disk image that is checked and hashed before the lab is made
+and uploaded before the import. It is named after its content, so an image that already exists is used and kept.
 """
 
 from __future__ import annotations
@@ -12,27 +11,22 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
-from flashferry.nightly.backend import (
-    DiskFile,
-    LabBackend,
-    Progress,
-    Topology,
-    UploadedImage,
-)
+from flashferry.nightly.backend import DiskFile, Progress, Topology, UploadedImage
 from flashferry.nightly.clean_up import remove_image
-from flashferry.nightly.cml.images import disk_file
+from flashferry.nightly.cml.backend import CmlBackend
+from flashferry.nightly.cml.images import disk_file, image_of, with_image
 from flashferry.nightly.deadline import Deadline, StoppableClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageChoice:
-    """What the operator says of the image under test.
+    """The command-line options about the image under test.
 
     Attributes:
-        file: A disk image to be brought, or None.
-        definition: An image definition that the backend has, or None.
-        node_definition: Whose nodes boot it; None: the topology has one node definition only.
-        is_kept: Whether a disk image that was brought stays there.
+        file: A disk image to upload.
+        definition: An image definition on the controller.
+        node_definition: Whose nodes boot it; None: the lab's only node definition.
+        is_kept: Whether an uploaded disk image stays on the controller.
     """
 
     file: Path | None = None
@@ -43,14 +37,7 @@ class ImageChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootImage:
-    """What routers of a night boot.
-
-    Attributes:
-        node_definition: Which routers.
-        definition_id: The image definition; None: `disk` is brought.
-        disk: The disk image that is brought, or None.
-        is_kept: Whether it stays there.
-    """
+    """The checked choice: which nodes boot which image definition, or which disk image to upload."""
 
     node_definition: str
     definition_id: str | None = None
@@ -59,15 +46,10 @@ class BootImage:
 
 
 def chosen(choice: ImageChoice, topology: Topology, *, on_progress: Progress | None = None) -> BootImage | None:
-    """Return what routers boot, its file looked at and hashed; None where nothing was said.
-
-    Args:
-        choice: What the operator says.
-        topology: The lab, of whatever title.
-        on_progress: Called with how far the hash is.
+    """Check the options, and hash the disk image; None if no image was chosen.
 
     Raises:
-        ConfigInvalid: Options contradict each other, the file is none that nodes boot, or no router is of the kind.
+        ConfigInvalid: Options contradict each other, the file is no disk image, or no router has the node definition.
     """
     if choice.file is not None and choice.definition is not None:
         raise ConfigInvalid(
@@ -104,35 +86,28 @@ def _kind(choice: ImageChoice, topology: Topology) -> str:
 
 
 class BootedImage:
-    """The image under test on its way through a night.
-
-    Args:
-        image: What routers boot; None: what the description says.
-        backend: Where they boot it.
-        clock: The night's clock.
-        on_progress: Called with how far the upload is.
-    """
+    """Upload the image under test, boot it, and remove it."""
 
     def __init__(
-        self, image: BootImage | None, backend: LabBackend, clock: StoppableClock, on_progress: Progress
+        self, image: BootImage | None, backend: CmlBackend, clock: StoppableClock, on_progress: Progress
     ) -> None:
         self._image, self._backend, self._clock, self._on_progress = image, backend, clock, on_progress
         self._ours: UploadedImage | None = None
 
     def planned(self, topology: Topology) -> Topology:
-        """Return the lab as it can be looked at before an image is brought."""
+        """Return the topology for the preflight check, before an upload."""
         return topology if self._image is None else self._booting(topology, self._image.definition_id)
 
     def bring(self, topology: Topology) -> tuple[Topology, str]:
-        """Bring the image, where it is not there already; return the lab that boots it, and a sentence.
+        """Upload the image unless it exists; return the topology that boots it, and a sentence.
 
         Raises:
-            NightFault: `LAB`: the backend refuses it.
+            NightFault: `LAB`: the controller refuses the image.
         """
         if self._image is None or self._image.disk is None:
             return topology, ""
         backend, disk, kind = self._backend, self._image.disk, self._image.node_definition
-        image = backend.image_of(disk, kind)
+        image = image_of(disk, kind)
         if backend.has_image(image):
             sentence = f"image {image.definition_id} is there already and stays"
         else:
@@ -143,14 +118,12 @@ class BootedImage:
         return self._booting(topology, image.definition_id), sentence
 
     def remove(self, deadline: Deadline) -> str:
-        """Take the image away where this night brought it and it is not to stay; return a sentence, or none.
+        """Remove the image if this night uploaded it and it is not kept; return a sentence, or an empty string.
 
         Raises:
-            NightFault: `CLEANUP`: it may still be there.
+            NightFault: `CLEANUP`: it may still exist.
         """
-        if self._ours is None:
-            return ""
-        return remove_image(self._backend, self._ours, deadline)
+        return remove_image(self._backend, self._ours, deadline) if self._ours else ""
 
     def _report(self, done: int, size: int) -> None:
         # An upload takes minutes: a stop of the night does not wait for it.
@@ -163,4 +136,4 @@ class BootedImage:
         nodes = (
             replace(node, image_definition=image) if node.node_definition == kind else node for node in topology.nodes
         )
-        return replace(topology, text=self._backend.with_image(topology.text, kind, image), nodes=tuple(nodes))
+        return replace(topology, text=with_image(topology.text, kind, image), nodes=tuple(nodes))

@@ -1,7 +1,7 @@
-"""Removing labs of ours that a dead night left: what each night does first, and `flashferry nightly reap` does alone.
+"""Remove labs and images: those of this night, and labs left by nights that were killed.
 
-A night that is killed with SIGKILL removes nothing; so the next one does, and a timer every hour. What may go, and what
-is a stranger's or still runs, `flashferry.nightly.lab_notes` decides.
+Each night starts by removing leftovers, and `flashferry nightly reap` does it alone. `flashferry.nightly.lab_notes`
+decides which labs may be removed.
 """
 
 from __future__ import annotations
@@ -15,25 +15,23 @@ from socket import gethostname
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.value_description import counted
-from flashferry.nightly.backend import LabBackend, Leftover, RunningLab, UploadedImage
+from flashferry.nightly.backend import Leftover, RunningLab, UploadedImage
+from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Deadline
-from flashferry.nightly.lab_notes import LabNotes, is_night_alive, is_night_locked, read_notes, why_removable
+from flashferry.nightly.lab_notes import LabNotes, is_night_alive, is_night_locked, read_notes
 from flashferry.nightly.night import Fault, NightFault, StepName
 
 REAP_EACH_S = 300.0
-
-"""Removing one lab may take so long."""
+"""Time limit for removing one leftover lab."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
-    """A lab that was looked at.
+    """A leftover lab and what was done with it.
 
     Attributes:
-        lab: The lab.
-        why: Why it was to be removed, or why it was left alone.
-        is_removed: Whether it is gone.
-        is_ours: Whether it is a lab of a night, which still runs where it was not to be removed.
+        why: Why it was to be removed, or why not.
+        is_ours: Whether it belongs to a night, which still runs if the lab was not to be removed.
         failure: Why it could not be removed; else empty.
     """
 
@@ -46,12 +44,12 @@ class Reaped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReapRules:
-    """By what is decided which labs go.
+    """The rules by which leftover labs are removed.
 
     Attributes:
         is_alive: Returns whether a night of this host still runs, as far as is known.
-        is_locked: Returns whether it surely runs, whatever the clock says of its lab.
-        host: This host's name, as the notes of labs have it.
+        is_locked: Returns whether its lock is held, so that it certainly runs.
+        host: This host's name.
     """
 
     is_alive: Callable[[LabNotes], bool]
@@ -60,28 +58,36 @@ class ReapRules:
 
     @classmethod
     def of(cls, folder: Path) -> ReapRules:
-        """Return the rules of this host, whose nights keep their locks in a folder."""
+        """Return the rules of this host, given the folder of its nights' locks."""
         return cls(is_alive=partial(is_night_alive, folder), is_locked=partial(is_night_locked, folder))
 
     def why_removable(self, lab: Leftover, *, now: datetime) -> str | None:
-        """Return why a lab may be removed, or None where it may not."""
-        return why_removable(lab, now=now, host=self.host, is_alive=self.is_alive, is_locked=self.is_locked)
+        """Return why a lab may be removed; None if it is not ours or its night still runs.
+
+        A held lock overrides the expiry, because the clock may have been set.
+        """
+        notes = read_notes(lab)
+        if notes is None or (notes.host == self.host and self.is_locked(notes)):
+            return None
+        if now >= datetime.fromisoformat(notes.expires):
+            return f"its time ended {notes.expires}"
+        if notes.host == self.host and not self.is_alive(notes):
+            return f"its night on this host, process {notes.pid}, is dead"
+        return None
 
 
 NOT_OURS = "its notes are not a night's"
-
-"""Why a lab with our prefix stays, for good."""
+"""Why a lab with our prefix always stays."""
 
 STILL_RUNS = "its night still runs, or its time is not over"
+"""Why a night's lab stays."""
 
-"""Why a lab that has a night's notes stays."""
 
-
-def reap(backend: LabBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[Reaped, ...]:
-    """Remove the labs that dead nights left, each with its own five minutes at most; return what became of each.
+def reap(backend: CmlBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[Reaped, ...]:
+    """Remove the labs left by killed nights, five minutes each at most; return the result of each.
 
     Raises:
-        NightFault: The labs could not be listed; a lab that could not be removed is in the result.
+        NightFault: The labs could not be listed.
     """
     now = deadline.clock.now()
     found = []
@@ -100,7 +106,7 @@ def reap(backend: LabBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[
     return tuple(found)
 
 
-def removable(backend: LabBackend, rules: ReapRules, *, now: datetime) -> tuple[Leftover, ...]:
+def removable(backend: CmlBackend, rules: ReapRules, *, now: datetime) -> tuple[Leftover, ...]:
     """Return the labs that `reap` would remove; changes nothing.
 
     Raises:
@@ -109,18 +115,26 @@ def removable(backend: LabBackend, rules: ReapRules, *, now: datetime) -> tuple[
     return tuple(lab for lab in backend.leftovers() if rules.why_removable(lab, now=now) is not None)
 
 
-def reaped_labs(reaped: tuple[Reaped, ...]) -> str:
-    """Return what became of leftovers in a sentence.
+def reap_labs(backend: CmlBackend, rules: ReapRules, deadline: Deadline) -> str:
+    """Remove labs left by killed nights, check that no other night runs on the controller, and return a sentence.
 
     Raises:
-        NightFault: One that was to go is still there: `Fault.CLEANUP`.
+        NightFault: `CLEANUP`: a lab could not be removed. `LAB`: another night still runs.
     """
+    reaped = reap(backend, rules, deadline=deadline)
     if kept := next((one for one in reaped if one.failure), None):
         raise NightFault(
             f"lab {kept.lab.title} of a dead night could not be removed: {kept.failure}",
             fault=Fault.CLEANUP,
-            step="reap",
+            step=StepName.REAP,
             hint="Remove it by hand, or run 'flashferry nightly reap' once the controller answers",
+        )
+    if running := next((one for one in reaped if one.is_ours and not one.is_removed), None):
+        raise NightFault(
+            f"another night still runs there: {running.lab.title}",
+            fault=Fault.LAB,
+            step=StepName.REAP,
+            hint="One at a time, or they measure each other: give them other hours",
         )
     gone = [one.lab.title for one in reaped if one.is_removed]
     others = len(reaped) - len(gone)
@@ -129,25 +143,23 @@ def reaped_labs(reaped: tuple[Reaped, ...]) -> str:
 
 
 AGAIN_S = 15.0
-
-"""Between two tries."""
+"""Interval between attempts."""
 
 NO_LAB = "no lab was made"
-
 GONE = "the lab is gone"
 
 
-def remove_lab(backend: LabBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
+def remove_lab(backend: CmlBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
     """Remove a night's lab, and return a sentence.
 
     Args:
         backend: The backend.
-        lab: The lab; None where its import was started and its result is unknown.
+        lab: The lab; None if its import was started and the result is unknown.
         title: Its title.
         deadline: When to give up.
 
     Raises:
-        NightFault: `CLEANUP`: it may still be there.
+        NightFault: `CLEANUP`: it may still exist.
     """
     return _again(
         lambda: _removed(backend, lab, title, deadline),
@@ -157,16 +169,11 @@ def remove_lab(backend: LabBackend, lab: RunningLab | None, title: str, deadline
     )
 
 
-def remove_image(backend: LabBackend, image: UploadedImage, deadline: Deadline) -> str:
-    """Remove an image that a night brought, behind its lab, and return a sentence.
-
-    Args:
-        backend: The backend.
-        image: The image.
-        deadline: When to give up.
+def remove_image(backend: CmlBackend, image: UploadedImage, deadline: Deadline) -> str:
+    """Remove an image that a night uploaded, and return a sentence.
 
     Raises:
-        NightFault: `CLEANUP`: it may still be there.
+        NightFault: `CLEANUP`: it may still exist.
     """
 
     def once() -> str:
@@ -183,36 +190,33 @@ def _again(action: Callable[[], str], deadline: Deadline, *, what: str, hint: st
             return action()
         except Exception as error:  # whatever it is: a lab that is not removed stays for ever
             if deadline.left_s <= AGAIN_S:
-                raise _left(what, error, hint) from error
+                reason = error.message if isinstance(error, FlashferryError) else f"{type(error).__name__}: {error}"
+                raise NightFault(
+                    f"{what} may still be there: {reason}", fault=Fault.CLEANUP, step=StepName.CLEAN, hint=hint
+                ) from error
         deadline.pause(AGAIN_S)
 
 
-def _removed(backend: LabBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
+def _removed(backend: CmlBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
     if lab is not None:
         backend.down(lab, deadline=deadline)
     try:
         # An import that was answered too late may have been made twice.
-        others = tuple(one for one in _of_title(backend, title) if lab is None or one.lab_id != lab.lab_id)
+        others = [
+            one
+            for one in backend.leftovers()
+            if one.title == title and one.lab_id != (lab and lab.lab_id) and _is_ours(one)
+        ]
     except NightFault:
         if lab is None:
             raise
         return GONE  # the lab that ran is gone; one that was never started the next night finds
     for one in others:
-        backend.down(one, deadline=deadline)
+        backend.down(RunningLab(lab_id=one.lab_id, title=title), deadline=deadline)
     return GONE if lab is not None or others else NO_LAB
 
 
-def _of_title(backend: LabBackend, title: str) -> tuple[RunningLab, ...]:
-    """Return the labs that have the night's title, but for those that say that another process made them."""
-    found = (one for one in backend.leftovers() if one.title == title and _is_ours(one))
-    return tuple(RunningLab(lab_id=one.lab_id, title=one.title) for one in found)
-
-
 def _is_ours(lab: Leftover) -> bool:
+    """Return whether a lab's notes do not name another process."""
     notes = read_notes(lab)
     return not lab.notes.strip() if notes is None else notes.is_of_this_process
-
-
-def _left(what: str, error: Exception, hint: str) -> NightFault:
-    reason = error.message if isinstance(error, FlashferryError) else f"{type(error).__name__}: {error}"
-    return NightFault(f"{what} may still be there: {reason}", fault=Fault.CLEANUP, step=StepName.CLEAN, hint=hint)

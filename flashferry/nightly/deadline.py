@@ -1,8 +1,4 @@
-"""The time that a step of a night may take, on a clock that tests can wind.
-
-Every wait of a night goes by such a deadline: no call may wait longer than what is left, and none waits without end.
-That a fleet's run must end before its windows close is another thing, see `flashferry.planning.deadline`.
-"""
+"""Limit the time of a night's steps, on a clock that tests can replace; no wait is without a deadline."""
 
 from __future__ import annotations
 
@@ -16,18 +12,18 @@ _POLL_S = 0.2
 
 
 class NightStopped(Exception):
-    """The night was ended by SIGINT, SIGTERM or SIGHUP: what follows is its clean-up."""
+    """The operator stopped the night by SIGINT, SIGTERM or SIGHUP; the clean-up follows."""
 
 
 class Clock(Protocol):
-    """What a night knows of time."""
+    """The source of time: the system's, or a test's."""
 
     def now(self) -> datetime:
-        """Return the present time of day, with a time zone."""
+        """Return the current time, with a time zone."""
         ...
 
     def monotonic_s(self) -> float:
-        """Return seconds since some moment; never goes back."""
+        """Return seconds since some moment; never decreases."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -36,28 +32,23 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The host's own clock."""
+    """The system's clock."""
 
     def now(self) -> datetime:
-        """Return the present time, UTC."""
+        """Return the current time, UTC."""
         return datetime.now(UTC)
 
     def monotonic_s(self) -> float:
-        """Return the seconds of the kernel's steady clock."""
+        """Return the seconds of the kernel's monotonic clock."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait so many seconds; less than none is none."""
+        """Wait; a negative time is zero."""
         time.sleep(max(0.0, seconds))
 
 
 class StoppableClock:
-    """A clock whose waits end when the night is stopped, until the clean-up, which nothing stops.
-
-    Args:
-        clock: The clock.
-        is_stopped: Whether the end was requested.
-    """
+    """A clock whose waits end when the operator stops the night, until the clean-up starts."""
 
     def __init__(self, clock: Clock, is_stopped: Callable[[], bool]) -> None:
         self._clock = clock
@@ -65,18 +56,18 @@ class StoppableClock:
         self._is_cleaning = False
 
     def now(self) -> datetime:
-        """Return the present time of day."""
+        """Return the current time."""
         return self._clock.now()
 
     def monotonic_s(self) -> float:
-        """Return the clock's steady count."""
+        """Return the seconds of the monotonic clock."""
         return self._clock.monotonic_s()
 
     def sleep(self, seconds: float) -> None:
         """Wait.
 
         Raises:
-            NightStopped: The end was requested.
+            NightStopped: The operator stopped the night.
         """
         ends_at_s = self.monotonic_s() + seconds
         self.check()
@@ -85,7 +76,7 @@ class StoppableClock:
             self.check()
 
     def check(self) -> None:
-        """Check whether the end was requested.
+        """Check whether the night was stopped.
 
         Raises:
             NightStopped: It was.
@@ -94,31 +85,26 @@ class StoppableClock:
             raise NightStopped
 
     def begin_cleaning(self) -> None:
-        """From here on nothing ends a wait but its own time."""
+        """Ignore stop requests from now on."""
         self._is_cleaning = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """The end of what is under way.
-
-    Attributes:
-        ends_at_s: When it is, on the clock's steady count.
-        clock: The clock.
-    """
+    """A moment on a clock's monotonic count by which something must end."""
 
     ends_at_s: float
     clock: Clock = field(default_factory=SystemClock)
 
     @classmethod
     def after(cls, seconds: float, clock: Clock | None = None) -> Deadline:
-        """Return the deadline that is so many seconds from now."""
+        """Return the deadline a number of seconds from now."""
         of = clock if clock is not None else SystemClock()
         return cls(ends_at_s=of.monotonic_s() + seconds, clock=of)
 
     @property
     def left_s(self) -> float:
-        """Seconds left, never less than none."""
+        """Seconds left, never negative."""
         return max(0.0, self.ends_at_s - self.clock.monotonic_s())
 
     @property
@@ -127,10 +113,10 @@ class Deadline:
         return self.left_s <= 0
 
     def within(self, seconds: float) -> Deadline:
-        """Return the earlier of this deadline and one so many seconds from now."""
+        """Return the earlier of this deadline and one a number of seconds from now."""
         return Deadline(ends_at_s=min(self.ends_at_s, self.clock.monotonic_s() + seconds), clock=self.clock)
 
     def pause(self, seconds: float) -> bool:
-        """Wait so long, but not beyond the end; return whether time is left."""
+        """Wait, but not beyond the deadline; return whether time is left."""
         self.clock.sleep(min(seconds, self.left_s))
         return not self.is_over

@@ -1,7 +1,4 @@
-"""The nights that were: a night is kept with what it was judged to be, and read again, also one of an earlier release.
-
-What stands in the database is made here from a night's values and back; the SQL is in `flashferry.store.nights`.
-"""
+"""Store nights and read them back, including those of earlier releases; the SQL is in `flashferry.store.nights`."""
 
 from __future__ import annotations
 
@@ -23,33 +20,28 @@ from flashferry.store.nights import (
 )
 
 READ_NIGHTS = 400
-"""So many nights back a series is looked for: a year, and what was not comparable in it."""
+"""Nights that a series is searched for: a year, and those that were not comparable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A series over time.
-
-    Attributes:
-        key: What is compared.
-        nights: What the nights brought, the oldest first, those that are not comparable among them.
-    """
+    """A series over time: its nights, the oldest first, including those that are not comparable."""
 
     key: SeriesKey
     nights: tuple[PastSeriesNight, ...]
 
     @property
     def colour(self) -> Rating:
-        """What its last night was judged to be."""
+        """The rating of its last night."""
         return Rating(self.nights[-1].row.colour)
 
 
 def past(directory: Path, *, before: str | None = None) -> tuple[PastSeriesNight, ...]:
-    """Return what the nights before brought in all series, the oldest first: what a night is judged by.
+    """Return the results of earlier nights in all series, the oldest first.
 
     Args:
         directory: The state folder.
-        before: The night that is to be judged, where it is kept already.
+        before: The night to compare, if it is stored already.
 
     Raises:
         ConfigInvalid: The nights cannot be read.
@@ -58,20 +50,16 @@ def past(directory: Path, *, before: str | None = None) -> tuple[PastSeriesNight
 
 
 def keep(directory: Path, night: Night) -> None:
-    """Keep a night as it was judged; one that is kept already is replaced.
+    """Store a night; replaces a stored one.
 
     Raises:
-        ConfigInvalid: It cannot be kept.
+        ConfigInvalid: It cannot be stored.
     """
     keep_night(directory, _row(night), series_of_night(night))
 
 
 def stored_nights(directory: Path, *, last: int) -> tuple[Night, ...]:
-    """Return the last nights, the oldest first; of one whose account is damaged only what its row has.
-
-    Args:
-        directory: The state folder.
-        last: How many at the most.
+    """Return the last nights, the oldest first; only the columns of a night whose document is damaged.
 
     Raises:
         ConfigInvalid: The nights cannot be read.
@@ -80,7 +68,7 @@ def stored_nights(directory: Path, *, last: int) -> tuple[Night, ...]:
 
 
 def by_series(rows: Iterable[PastSeriesNight]) -> tuple[Series, ...]:
-    """Return rows by their series, those with the latest nights first in the order they stood in it."""
+    """Group rows by series; series with the latest nights first."""
     found: dict[str, list[PastSeriesNight]] = {}
     for one in rows:
         found.setdefault(one.row.series, []).append(one)
@@ -89,7 +77,7 @@ def by_series(rows: Iterable[PastSeriesNight]) -> tuple[Series, ...]:
 
 
 def with_tonight(history: Sequence[PastSeriesNight], night: Night) -> tuple[Series, ...]:
-    """Return the series that a night has, each with the nights before it and the night itself."""
+    """Return the series of a night, each with its earlier nights and the night itself."""
     tonight = tuple(
         PastSeriesNight(
             row=row,
@@ -108,7 +96,7 @@ def with_tonight(history: Sequence[PastSeriesNight], night: Night) -> tuple[Seri
 
 
 def series_of_night(night: Night) -> tuple[SeriesNight, ...]:
-    """Return what a night brought, as it is kept: a row for each judgement."""
+    """Return a night's judgements as rows."""
     return tuple(
         SeriesNight(
             night_id=night.night_id,
@@ -162,5 +150,5 @@ def _night(row: NightRow) -> Night:
 
 
 def _utc(moment: datetime) -> str:
-    """Return a time as rows are ordered by it; always as long as another."""
+    """Return a time as text of fixed length, by which rows are ordered."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")

@@ -1,7 +1,7 @@
-"""The lab's routers as an inventory for the product: Nornir's SimpleInventory, three files.
+"""Write the lab's routers as an inventory for the product: three files for Nornir's SimpleInventory.
 
-Each conditioned link is a site of its own, for devices of one site share its link. Passwords are not in it: they go by
-the environment.
+Each link with a condition is a site, because devices of a site share its link. Passwords are passed by environment
+instead.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _NO_WORD = re.compile(r"[^\w.-]+")
 
 
 def write_inventory(folder: Path, topology: Topology, addresses: Mapping[str, str], data: Mapping[str, object]) -> Path:
-    """Write the inventory of a lab into a new folder and return it.
+    """Write a lab's inventory into a new folder and return the folder.
 
     Args:
         folder: The folder, which must not exist.
         topology: The lab.
-        addresses: Where SSH reaches each router, by its label.
-        data: Further data of all routers.
+        addresses: SSH address of each router, by label.
+        data: More data for all routers.
 
     Raises:
         OSError: It cannot be written.
@@ -44,12 +44,12 @@ def write_inventory(folder: Path, topology: Topology, addresses: Mapping[str, st
 
 
 def site_of(link: PlannedLink) -> str:
-    """Return the name of a link's site: its label in one word."""
+    """Return the site name of a link."""
     return one_word(link.label) or "link"
 
 
 def one_word(text: str) -> str:
-    """Return a text as one word, as names of sites and groups are: '-' stands for what a word cannot hold."""
+    """Return a text as one word: '-' replaces what site and group names cannot contain."""
     return _NO_WORD.sub("-", text).strip("-")
 
 

@@ -1,8 +1,7 @@
-"""How labs of ours are known from others', and which of them may be removed: by their title and their notes, both.
+"""Recognise the labs of nights by title and notes, and decide which may be removed; lock the one night of this host.
 
-A title alone proves nothing: others may call their lab as we do, or keep one of ours and write their own
-notes on it. So a lab is ours only by both, and to be removed only where its time is over or its run is dead. Pure, but
-for what is asked of this host.
+A title alone proves nothing: others may use the same title, or keep a lab of ours with notes of their own. A lab may be
+removed only if its time is over or its night is dead.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -26,13 +25,13 @@ from flashferry.nightly.night import Fault, NightFault
 from flashferry.store.reader import is_run_alive, lock_of, taken_lock
 
 PREFIX = "ff-nightly-"
-"""Titles of ours begin with it."""
+"""Start of all titles of nights' labs."""
 
 STALE_S = 7 * 86_400.0
-"""The lock of a night that was killed is kept so long: it says that the night is dead."""
+"""The lock file of a killed night is kept for this long; it shows that the night is dead."""
 
 ONE_JOB = "night"
-"""The lock that only one night of a host may hold."""
+"""Name of the lock that only one night of a host can hold."""
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PROCESSES = Path("/proc/self/ns/pid")
@@ -42,14 +41,13 @@ _TITLE = re.compile(rf"{PREFIX}\d{{8}}T\d{{4}}-[0-9a-f]{{4}}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabNotes:
-    """What a lab of ours says about itself.
+    """The notes on a night's lab.
 
     Attributes:
-        run: The night's id, which is the lab's title.
-        host: The host that runs it.
-        pid: Its process there.
-        place: Boot and container in which that number is the process's; empty: unknown.
-        expires: From when on anybody may remove it: ISO 8601 with a time zone.
+        run: The night's ID, which is the lab's title.
+        pid: Process ID on `host`.
+        place: Boot and container in which the PID is valid; empty: unknown.
+        expires: From when any host may remove the lab: ISO 8601 with a time zone.
     """
 
     run: str
@@ -60,22 +58,25 @@ class LabNotes:
 
     @classmethod
     def of_this_process(cls, run: str, *, expires: datetime) -> LabNotes:
-        """Return the notes of a lab that this process makes."""
+        """Return the notes of a lab made by this process."""
         ends = expires.isoformat(timespec="seconds")
         return cls(run=run, host=gethostname(), pid=os.getpid(), place=this_place(), expires=ends)
 
     @property
     def is_of_this_process(self) -> bool:
-        """Whether this very process made the lab."""
+        """Whether this process made the lab."""
         return (self.host, self.pid, self.place) == (gethostname(), os.getpid(), this_place())
 
     def text(self) -> str:
-        """Return it as the lab's notes: JSON."""
+        """Return the notes as JSON."""
         return json.dumps(asdict(self))
 
 
 def this_place() -> str:
-    """Return what distinguishes process numbers of this boot and this container from others'; empty: nothing."""
+    """Return an identifier of this boot and container; empty if the system offers none.
+
+    With it a stored PID is not confused with the same PID after a reboot or in another container.
+    """
     try:
         return f"{_BOOT.read_text().strip()} {_PROCESSES.readlink()}"
     except OSError:
@@ -83,22 +84,22 @@ def this_place() -> str:
 
 
 def nobodys(topology: str) -> str:
-    """Return a downloaded topology as one that is no night's any more: who imports it to look into a night keeps it."""
+    """Return a downloaded topology whose notes no longer mark it as a night's, so that an imported copy stays."""
     return _EXPIRES.sub(r"\1expired\2", topology)
 
 
 def new_title(now: datetime) -> str:
-    """Return the title of a lab that begins now: 33 characters of the 64 that are allowed."""
+    """Return the title of a new lab, 33 characters."""
     return f"{PREFIX}{now.astimezone(UTC):%Y%m%dT%H%M}-{token_hex(2)}"
 
 
 def is_title(text: str) -> bool:
-    """Return whether a text is the title of a night's lab, which is the night's id and its folder's name too."""
+    """Return whether a text is the title of a night's lab."""
     return _TITLE.fullmatch(text) is not None
 
 
 def read_notes(leftover: Leftover) -> LabNotes | None:
-    """Return what a lab says about itself, or None where it is not ours: title and notes must agree."""
+    """Return a lab's notes; None if title and notes do not show that it is a night's."""
     if not is_title(leftover.title):
         return None
     try:
@@ -109,46 +110,17 @@ def read_notes(leftover: Leftover) -> LabNotes | None:
     return notes if notes.run == leftover.title and expires.tzinfo is not None else None
 
 
-def why_removable(
-    leftover: Leftover,
-    *,
-    now: datetime,
-    host: str,
-    is_alive: Callable[[LabNotes], bool],
-    is_locked: Callable[[LabNotes], bool] = lambda _: False,
-) -> str | None:
-    """Return why a lab may be removed, or None where it may not: a stranger's, or one whose night still runs.
-
-    Args:
-        leftover: The lab.
-        now: The present time, with a time zone.
-        host: This host's name.
-        is_alive: Returns whether a night of this host still runs, as far as is known.
-        is_locked: Returns whether a night of this host surely runs, for its process holds its lock: a clock that
-            was set meanwhile ends nothing then.
-    """
-    notes = read_notes(leftover)
-    if notes is None or (notes.host == host and is_locked(notes)):
-        return None
-    if now >= datetime.fromisoformat(notes.expires):
-        return f"its time ended {notes.expires}"
-    if notes.host == host and not is_alive(notes):
-        return f"its night on this host, process {notes.pid}, is dead"
-    return None
-
-
 def is_night_locked(folder: Path, notes: LabNotes) -> bool:
-    """Return whether a night of this host surely runs: some process holds its lock in the folder of locks."""
+    """Return whether a process holds the lock of a night of this host."""
     return lock_of(folder, notes.run).exists() and is_run_alive(folder, notes.run)
 
 
 def is_night_alive(folder: Path, notes: LabNotes) -> bool:
-    """Return whether a night of this host still runs, by its lock, or else by its process.
+    """Return whether a night of this host still runs, by its lock or else by its process.
 
     Args:
-        folder: Where nights keep their locks here. A night with another state folder has its lock elsewhere: then its
-            process decides, so that a living night is never taken for a dead one.
-        notes: What its lab says.
+        folder: The folder of locks. A night with another state folder has its lock elsewhere, so its process decides.
+        notes: The notes on its lab.
     """
     if lock_of(folder, notes.run).exists():
         return is_run_alive(folder, notes.run)
@@ -166,11 +138,11 @@ def is_night_alive(folder: Path, notes: LabNotes) -> bool:
 
 @contextmanager
 def only_one_night(folder: Path, title: str) -> Iterator[None]:
-    """Hold this host's one job for the time of a block, and the lock by which others know that the night lives.
+    """Hold the lock of this host's one night, and the lock of this night, for a block.
 
     Raises:
         NightFault: Another night runs on this host.
-        ConfigInvalid: The folder is not ours alone.
+        ConfigInvalid: Another user can write to the folder.
     """
     make_private_directory(folder)
     make_private_directory(folder / "runs")
@@ -192,7 +164,7 @@ def only_one_night(folder: Path, title: str) -> Iterator[None]:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove the locks of nights that were killed, once no lab of theirs can be there any more but an expired one."""
+    """Remove lock files of killed nights once all their labs have expired."""
     for path in (folder / "runs").glob(f"{PREFIX}*.lock"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > STALE_S and not is_run_alive(folder, path.stem):

@@ -1,7 +1,6 @@
-"""The steps of a night that are about the lab: reap, start, reach, condition.
+"""Run the lab's steps of a night (start, reach, condition), with all waiting for the lab.
 
-All waiting is here: a backend reports how things stand, and these steps ask again, within their deadlines. Asking may
-fail for a while: one page of 502 must not end a night.
+Requests may fail for a while: a single answer 502 must not end a night.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from flashferry.core.errors import FlashferryError
 from flashferry.core.units import link_rate
 from flashferry.core.value_description import counted
 from flashferry.nightly.backend import (
-    LabBackend,
     LabNode,
     LinkCondition,
     NodeState,
@@ -24,59 +22,40 @@ from flashferry.nightly.backend import (
     RunningLab,
     Topology,
 )
-from flashferry.nightly.clean_up import ReapRules, reap, reaped_labs
+from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.night import Fault, MeasuredLink, NightFault, StepName
-from flashferry.nightly.routers import Pings, Routers, RouterState, judge_link
+from flashferry.nightly.routers import Pings, RouterState, SshRouters, judge_link
 from templates.version import parse_version
 
 T = TypeVar("T")
 R = TypeVar("R")
-
 PATIENCE_S = 120.0
-"""So long a backend may answer nothing but errors while it is polled."""
+"""A backend may answer with nothing but errors for this long while it is polled."""
 DOWN_POLLS = 3
-"""A node that is DISCONNECTED, or stopped again, in so many checks in a row has failed."""
+"""A node fails after this many polls in a row as DISCONNECTED, or STOPPED after it was started."""
 MOST_AT_ONCE = 16
-
 _DAY_0, _DAY_0_DONE = "%CVAC-", "CONFIG_DONE"
-"""IOS-XE's words on the console about its day-0 configuration; but for the one that says that it is done, what they are
-like on a real router is not known, so any other is quoted."""
+"""Marks of IOS-XE console messages about the day-0 configuration. Only the message of success is known; any other is
+quoted.
+"""
 
 
 def in_parallel(action: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Return what an action returns for each of some items, done by threads; the first error is raised."""
+    """Return an action's result for each item, run in threads; raises the first error."""
     if not items:
         return []
     with ThreadPoolExecutor(min(MOST_AT_ONCE, len(items))) as pool:
         return list(pool.map(action, items))
 
 
-def reap_labs(backend: LabBackend, rules: ReapRules, deadline: Deadline) -> str:
-    """Remove what dead nights left, and see that no other night runs on the same controller.
-
-    Raises:
-        NightFault: A leftover could not be removed (`CLEANUP`), or another night of ours still runs (`LAB`).
-    """
-    found = reap(backend, rules, deadline=deadline)
-    sentence = reaped_labs(found)
-    if running := next((one for one in found if one.is_ours and not one.is_removed), None):
-        raise NightFault(
-            f"another night still runs there: {running.lab.title}",
-            fault=Fault.LAB,
-            step=StepName.REAP,
-            hint="One at a time, or they measure each other: give them other hours",
-        )
-    return sentence
-
-
 def await_booted(
-    backend: LabBackend, lab: RunningLab, topology: Topology, *, poll_s: float, deadline: Deadline
+    backend: CmlBackend, lab: RunningLab, topology: Topology, *, poll_s: float, deadline: Deadline
 ) -> tuple[LabNode, ...]:
     """Wait until all routers are BOOTED and return the lab's nodes.
 
     Raises:
-        NightFault: One did not, went down again, or the backend answered nothing but errors for too long.
+        NightFault: A node did not boot in time or went down, or the backend kept failing.
     """
     poll = _Poll(backend, lab, deadline)
     down: Counter[str] = Counter()
@@ -99,15 +78,15 @@ def await_booted(
 
 
 class _Poll:
-    """Asks a backend for its nodes, and bears with its errors for a while."""
+    """Poll a backend for its nodes, and tolerate errors for `PATIENCE_S`."""
 
-    def __init__(self, backend: LabBackend, lab: RunningLab, deadline: Deadline) -> None:
+    def __init__(self, backend: CmlBackend, lab: RunningLab, deadline: Deadline) -> None:
         self._backend, self._lab, self._clock = backend, lab, deadline.clock
         self._answered_s = self._clock.monotonic_s()
         self.nodes: tuple[LabNode, ...] = ()
 
     def states(self) -> Mapping[str, NodeState]:
-        """Return the nodes' states; none where the backend did not answer."""
+        """Return the nodes' states by label; empty if the backend did not answer."""
         try:
             self.nodes = self._backend.nodes(self._lab)
         except NightFault:
@@ -129,23 +108,16 @@ def _not_booted(node: PlannedNode, how: str) -> NightFault:
 
 
 def addresses_of(topology: Topology, nodes: Sequence[LabNode]) -> Mapping[str, str]:
-    """Return where SSH reaches each router that has an address: as planned, else as the backend reports."""
+    """Return the SSH address of each router: the planned one, or else the first that the backend reports."""
     addresses_of = {node.label: node.addresses for node in nodes}
     found = {node.label: node.address or next(iter(addresses_of.get(node.label, ())), None) for node in topology.nodes}
     return {label: address for label, address in found.items() if address is not None}
 
 
 class Reach:
-    """Waits until routers answer SSH: BOOTED is not reachable.
+    """Wait until all routers accept SSH, which takes longer than BOOTED."""
 
-    Args:
-        backend: The backend.
-        lab: The lab.
-        topology: Its plan.
-        routers: The routers.
-    """
-
-    def __init__(self, backend: LabBackend, lab: RunningLab, topology: Topology, routers: Routers) -> None:
+    def __init__(self, backend: CmlBackend, lab: RunningLab, topology: Topology, routers: SshRouters) -> None:
         self._backend, self._lab, self._topology, self._routers = backend, lab, topology, routers
         self.nodes: tuple[LabNode, ...] = ()
         self.addresses: dict[str, str] = {}
@@ -156,7 +128,7 @@ class Reach:
         """Wait for all routers and return a sentence about them.
 
         Raises:
-            NightFault: One does not answer: `LAB` where it has no address or is not BOOTED any more, else `DEVICE`.
+            NightFault: `LAB`: a router has no address or is not BOOTED. `DEVICE`: it does not accept SSH.
         """
         poll = _Poll(self._backend, self._lab, deadline)
         while True:
@@ -227,10 +199,10 @@ def _unreachable(node: PlannedNode, fault: Fault, reason: str, hint: str) -> Nig
 
 
 def check_licences(topology: Topology, states: Mapping[str, RouterState], target_bps: int | None) -> None:
-    """Check that routers may forward what is to be measured: a licence's shaper hides any gain.
+    """Check that no licence limits a router below its target rate: the limit would hide any gain.
 
     Raises:
-        NightFault: `DEVICE`: the licence of one lets less through than its target.
+        NightFault: `DEVICE`: a licence does.
     """
     links = {label: link.condition.bandwidth_kbps * 1000 for link in topology.links for label in link.nodes}
     for node in topology.nodes:
@@ -248,18 +220,18 @@ def check_licences(topology: Topology, states: Mapping[str, RouterState], target
 
 
 def measure_link(
-    backend: LabBackend,
+    backend: CmlBackend,
     lab: RunningLab,
     link: PlannedLink,
     ping: Callable[[str, LinkCondition], Pings],
 ) -> MeasuredLink:
-    """Set a link's condition, read it back, and measure it through all routers behind it.
+    """Set a link's condition, read it back, and ping all routers through it.
 
     Args:
         backend: The backend.
         lab: The lab.
         link: The link.
-        ping: Pings a router, given by its label, through the link.
+        ping: Pings a router, given its label and the planned condition.
 
     Raises:
         NightFault: The condition could not be set.
@@ -307,7 +279,7 @@ def check_links(links: Sequence[MeasuredLink]) -> str:
     """Return a sentence about links that are all as planned.
 
     Raises:
-        NightFault: One is not: `LAB`.
+        NightFault: `LAB`: a link is not.
     """
     off = [link for link in links if not link.is_as_planned]
     if off:

@@ -1,7 +1,7 @@
-"""Whose fault a night's failure is: the lab's, a device's, the product's, or that of the clean-up.
+"""Define a night's values: steps, faults, measured copies and figures, judgements, exit code.
 
-A night that fails for the lab says nothing about the product and must not wake its owners; one that leaves a lab
-running must wake its operator at once. So every failure is one of four, and the gravest decides the exit code.
+A failed lab says nothing about the product and must not wake its owners; a lab left running must wake its operator at
+once. So every failure has a `Fault`, and the gravest fault decides the exit code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flashferry.nightly.trend import Side
 
 
 class Fault(StrEnum):
-    """Whose fault a failure is, the gravest last."""
+    """The party that is responsible for a failure, the gravest last."""
 
     LAB = "lab"
     DEVICE = "device"
@@ -38,12 +38,11 @@ _CODES = {
 
 
 class NightFault(FlashferryError):
-    """What ended a step of a night.
+    """Report why a step of a night failed, and which party is responsible.
 
     Attributes:
-        fault: Whose fault it is.
-        is_unrestored: Whether a device's configuration is not proven to be what it was: graver than all else of the
-            product's, with the exit code that it has everywhere.
+        is_unrestored: Whether a device's configuration is not proven to be restored: the gravest fault of the product,
+            with the exit code that it has for every command.
     """
 
     kind: ClassVar[Kind] = Kind.NIGHT_FAULT
@@ -64,12 +63,12 @@ class NightFault(FlashferryError):
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of a night, or of a command about nights, that ends with this."""
+        """The exit code of a command that ends with this error."""
         return exit_code(self.fault, is_unrestored=self.is_unrestored)
 
 
 class NoCapacity(NightFault):
-    """A lab does not fit beside what runs on its controller; what dead nights left there may be in its place."""
+    """Report that a lab does not fit on its controller; labs left by killed nights may occupy the space."""
 
     kind: ClassVar[Kind] = Kind.NO_CAPACITY
 
@@ -78,24 +77,19 @@ class NoCapacity(NightFault):
 
 
 def exit_code(fault: Fault | None, *, is_unrestored: bool = False) -> ExitCode:
-    """Return the exit code of a night by its gravest fault.
-
-    Args:
-        fault: The gravest; None: there was none.
-        is_unrestored: Whether a device's configuration is not proven to be what it was.
-    """
+    """Return the exit code for a night's gravest fault; None: the night had none."""
     if fault is Fault.PRODUCT and is_unrestored:
         return ExitCode.RESTORE_INCOMPLETE
     return _CODES[fault] if fault is not None else ExitCode.OK
 
 
 def gravest(faults: Iterable[Fault | None]) -> Fault | None:
-    """Return the gravest of some faults, or None where there was none."""
+    """Return the gravest of some faults; None if there is none."""
     return max((one for one in faults if one is not None), key=_GRAVITY.index, default=None)
 
 
 class StepName(StrEnum):
-    """The steps of a night, in their order."""
+    """The steps of a night, in order."""
 
     PREFLIGHT = "preflight"
     REAP = "reap"
@@ -123,7 +117,7 @@ class StepOutcome(StrEnum):
 
 
 class Rating(StrEnum):
-    """What a series was judged to be tonight."""
+    """The rating of a series tonight."""
 
     GOOD = "good"
     AMBER = "amber"
@@ -133,29 +127,26 @@ class Rating(StrEnum):
 
 
 CONNECT, VERIFY, LINES_LEFT = "connect", "verify", "lines left"
-
-"""What is compared besides rates: seconds of a login, seconds of a hash on the device, lines of ours left on it."""
+"""Verbs of the series that are no rates: seconds of a login, seconds of a hash on the device, configuration lines of
+ours left on it.
+"""
 
 AS_IS = " as it is"
-
-"""Behind the verb of a series whose devices were not tuned."""
+"""Suffix of a series' verb if its devices were not tuned."""
 
 _BY_SSH = "ssh"
-
 _DEFAULT_IMAGE = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesKey:
-    """What nights are compared by; its text stays the same from night to night.
+    """Identify a series of measurements that is compared from night to night; its text is stored.
 
     Attributes:
-        node_definition: `cat8000v`, ...
-        image_definition: The image that the node booted; None: the node definition's own.
-        condition: The name of the link's condition.
-        transport: `ftp`, ...
-        verb: `probe` for timed copies to `null:` of a tuned device, `probe as it is` for those before it was tuned,
-            `stage` for copies to flash; `connect` and `verify` for seconds, `lines left` for a count.
+        image_definition: The image that the node booted; None: the node definition's default.
+        condition: Name of the link's condition.
+        verb: `probe`: timed copies to `null:` on a tuned device; `probe as it is`: before tuning; `stage`: copies to
+            flash; `connect`, `verify`: seconds; `lines left`: a count.
     """
 
     node_definition: str
@@ -165,16 +156,16 @@ class SeriesKey:
     verb: str
 
     def __str__(self) -> str:
-        """Return it as one text: `cat8000v/-/wan50/ftp/probe`."""
+        """Return the key as text: `cat8000v/-/wan50/ftp/probe`."""
         image = self.image_definition or _DEFAULT_IMAGE
         return f"{self.node_definition}/{image}/{self.condition}/{self.transport}/{self.verb}"
 
     @classmethod
     def of(cls, text: str) -> SeriesKey:
-        """Return the key that was written as one text; images of containers have slashes in their names.
+        """Parse a key's text; image names of containers contain slashes.
 
         Raises:
-            ValueError: It is no key's text.
+            ValueError: The text has too few parts.
         """
         node_definition, *image, condition, transport, verb = text.split("/")
         whole = "/".join(image)
@@ -188,20 +179,13 @@ class SeriesKey:
 
     @property
     def is_seconds(self) -> bool:
-        """Whether it is about seconds; all others but `lines left` are about bytes per second."""
+        """Whether the figures are seconds; others are bytes per second, or a count for `lines left`."""
         return self.verb in {CONNECT, VERIFY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredNode:
-    """The router that something was measured of, and what stood between it and the server.
-
-    Attributes:
-        node: Label of the router.
-        node_definition: What it is.
-        image_definition: What it booted; None: the node definition's own.
-        condition: The name of its link's condition.
-    """
+    """The router that was measured, with the name of its link's condition."""
 
     node: str
     node_definition: str
@@ -209,7 +193,7 @@ class MeasuredNode:
     condition: str
 
     def series(self, *, transport: str, verb: str) -> SeriesKey:
-        """Return the series of what was measured by a transport and a verb."""
+        """Return the key of this router's series for a transport and a verb."""
         return SeriesKey(
             node_definition=self.node_definition,
             image_definition=self.image_definition,
@@ -221,17 +205,12 @@ class MeasuredNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightCopy(MeasuredNode):
-    """One copy of a night, by the product's own report.
+    """One timed copy, as the product's report has it.
 
     Attributes:
-        transport: By which it copied.
-        verb: `probe` or `stage`.
-        is_tuned: Whether the router was tuned for it.
-        rate_bytes_per_s: Its rate.
-        duration_s: Seconds it took.
-        verdict: What held it back, by the product's word; empty where it gave none.
-        gain: How many times as fast as untuned, where that was measured in the same probe; else None.
-        cap_bytes_per_s: The cap or pace that our server held it to; None: none, or unknown.
+        verdict: What limited the copy, in the product's word; empty if it reported none.
+        gain: Rate divided by the untuned rate of the same probe; None if not measured.
+        cap_bytes_per_s: Rate limit or pacing rate set by our server; None: none, or unknown.
     """
 
     transport: str
@@ -245,40 +224,31 @@ class NightCopy(MeasuredNode):
 
     @property
     def key(self) -> SeriesKey:
-        """The series that it belongs to."""
+        """The series that the copy belongs to."""
         return self.series(transport=self.transport, verb=self.verb if self.is_tuned else f"{self.verb}{AS_IS}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightFigure(MeasuredNode):
-    """A figure of a router besides the rates of its copies, by the product's own report.
-
-    Attributes:
-        what: `connect` and `verify`: seconds; `lines left`: configuration lines of ours that are on it still.
-        value: The figure, >= 0.
-    """
+    """A figure besides copy rates: seconds of a login or a hash, or the number of configuration lines left."""
 
     what: Literal["connect", "verify", "lines left"]
     value: float
 
     @property
     def key(self) -> SeriesKey:
-        """The series that it belongs to."""
+        """The series that the figure belongs to."""
         return self.series(transport=_BY_SSH, verb=self.what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredLink:
-    """A link of a night: what was planned, what was set, what was measured through it.
+    """A link of the lab: its condition as planned, as set, and as measured.
 
     Attributes:
-        name: The link's label.
-        condition: The name of its condition.
-        planned: The condition as planned.
-        applied: As read back; None where it could not be set.
-        rtt_ms: Median round trip to the slowest of its routers; None: not measured.
-        loss_percent: Share of pings that were not answered, the worst of its routers; None: not measured.
-        is_as_planned: Whether what was measured is what was planned.
+        applied: The condition read back; None if it could not be set.
+        rtt_ms: Median round trip to the slowest router; None: not measured.
+        loss_percent: Share of unanswered pings, of the worst router; None: not measured.
         told: In a few words: that latency counts per direction, say.
     """
 
@@ -294,17 +264,13 @@ class MeasuredLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightStep:
-    """A step of a night.
+    """A step of a night and its result.
 
     Attributes:
-        name: Which.
-        started_at: When, with a time zone.
-        duration_s: Seconds it took.
-        outcome: How it ended.
-        fault: Whose fault, where it failed.
-        sentence: What came of it.
-        hint: What to do, where it failed; else empty.
-        is_unrestored: Whether a device's configuration is not proven to be what it was.
+        fault: The responsible party of a failed step.
+        sentence: The result in words.
+        hint: What to do after a failure; else empty.
+        is_unrestored: Whether a device's configuration is not proven to be restored.
     """
 
     name: StepName
@@ -319,18 +285,14 @@ class NightStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a series was judged to be tonight.
+    """The rating of one series tonight.
 
     Attributes:
-        key: The series.
-        tonight: Median of tonight's copies, bytes per second; of a series of seconds, seconds.
-        copies: How many there were.
-        history_median: Median of the last good nights; None: too few.
-        threshold: Below it, of seconds above it, a night is noticed; None: too few nights.
-        side: Where it lies beside the nights before.
+        tonight: Median of tonight's figures, in bytes per second or seconds.
+        history_median: Median of the last good nights; None: too few nights.
+        threshold: Limit of the expected band on its bad side; None: too few nights.
+        side: Position relative to the band.
         is_within_thresholds: Whether all absolute thresholds held.
-        colour: The judgement.
-        sentence: The same in words.
     """
 
     key: SeriesKey
@@ -350,22 +312,13 @@ class Night:
 
     Attributes:
         night_id: The lab's title: `ff-nightly-20261122T0100-3f2a`.
-        started_at: When it began, with a time zone.
-        ended_at: When its last step so far ended.
-        backend: `cml`.
-        controller: Its address; empty where it was never reached.
-        controller_version: Its version; empty where it was never reached.
-        kernel: This host's kernel.
-        tool_version: Flashferry's version.
-        steps: What was done, in its order.
-        nodes: The lab's nodes as last seen.
-        links: Its links.
-        copies: All timed copies.
-        figures: What was measured besides.
-        is_comparable: Whether it may stand in the history of its series.
-        not_comparable_because: Why not; empty where it may.
-        judgements: One for each series; none before it is judged.
-        is_interrupted: Whether it was ended before it was done.
+        ended_at: End of its last step so far.
+        controller: The controller's address; empty if it was never reached; likewise `controller_version`.
+        kernel: Kernel of this host.
+        is_comparable: Whether the night counts in the history of its series.
+        not_comparable_because: The reason if it does not; else empty.
+        judgements: One for each series; none before the rating.
+        is_interrupted: Whether the operator stopped the night.
     """
 
     night_id: str
@@ -388,14 +341,14 @@ class Night:
 
     @property
     def fault(self) -> Fault | None:
-        """The gravest fault of its steps, or None where all is well; a red series fails the step `judge`."""
+        """The gravest fault of its steps; None: no step failed. A red series fails the step `judge`."""
         return gravest(step.fault for step in self.steps)
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of the command that ran it: a lab left behind outweighs everything.
+        """The exit code of `flashferry nightly run`.
 
-        A requested end hides neither that nor a configuration that is not what it was.
+        A lab left running, or a configuration not restored, outweighs an interruption.
         """
         code = exit_code(self.fault, is_unrestored=any(step.is_unrestored for step in self.steps))
         graver = (ExitCode.CLEANUP, ExitCode.RESTORE_INCOMPLETE)

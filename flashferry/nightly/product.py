@@ -1,4 +1,4 @@
-"""What the product's own JSON documents come to for a night: copies, failures, and whose fault they are. Pure."""
+"""Run the product's commands as processes, and read copies, figures and failures from their JSON documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from flashferry.core.errors import Kind
 from flashferry.core.value_description import counted
@@ -25,24 +25,14 @@ from flashferry.nightly.night import Fault, NightCopy, NightFault, NightFigure
 from flashferry.nightly.settings import NodeLogin
 
 Document = Mapping[str, Any]
-
-"""A JSON document of the product, as `json.loads` returns it."""
+"""A JSON document of the product."""
 
 _UNRESTORED = frozenset({Restored.INCOMPLETE.value, Restored.FOREIGN_CHANGE.value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """What the product says went wrong with a router.
-
-    Attributes:
-        host: The router.
-        outcome: Its outcome, by the product's word.
-        kind: The kind of its failure; empty where it names none.
-        reason: Why, in words.
-        hint: What the product advises; may be empty.
-        is_unrestored: Whether its configuration is not proven to be what it was.
-    """
+    """A router's failure, as the product reports it."""
 
     host: str
     outcome: str
@@ -53,18 +43,14 @@ class Trouble:
 
 
 def devices_of(document: Document) -> tuple[Document, ...]:
-    """Return the devices of a document of any verb over a fleet; none of one that reports an error."""
+    """Return the devices of a document of any command over a fleet; none if it reports an error."""
     run = document.get("run")
     found = (run if isinstance(run, dict) else document).get("devices", ())
     return tuple(one for one in found if isinstance(one, dict))
 
 
-def troubles(document: Document) -> tuple[Trouble, ...]:
-    """Return what went wrong, router by router."""
-    return tuple(_troubles(document))
-
-
-def _troubles(document: Document) -> Iterator[Trouble]:
+def troubles(document: Document) -> Iterator[Trouble]:
+    """Yield the failures, router by router."""
     for device in devices_of(document):
         failure = device.get("failure") or device.get("restore_failure") or {}
         is_unrestored = device.get("restored") in _UNRESTORED
@@ -84,52 +70,46 @@ def _troubles(document: Document) -> Iterator[Trouble]:
 _DEVICE_KINDS = frozenset({Kind.DEVICE_REFUSED.value, Kind.LOGIN_REFUSED.value, Kind.POLICY_VIOLATION.value})
 
 
-def check_ended_well(step: str, exit_code: int, document: Document, said: str) -> None:
-    """Check that a verb of the product ended as it must.
-
-    Args:
-        step: The night's step.
-        exit_code: Its exit code; below zero: ended by that signal.
-        document: Its JSON document; empty where it printed none.
-        said: What it said on standard error, for where there is no document.
+def check_ended_well(step: str, run: ProductRun) -> None:
+    """Check that a command of the product ended in time and succeeded.
 
     Raises:
-        NightFault: It did not: `Fault.DEVICE` where devices are refused, else `Fault.PRODUCT`.
+        NightFault: `DEVICE` if only devices refused, else `PRODUCT`.
     """
-    if exit_code == ExitCode.OK:
+    if run.is_late:
+        raise NightFault(
+            f"'flashferry {run.verb}' did not end within the step's time and was ended",
+            fault=Fault.PRODUCT,
+            step=step,
+            hint="Its events in the night's folder say what it waited for; 'limits' of the description give it more",
+        )
+    code = run.exit_code
+    if code == ExitCode.OK:
         return
-    found = troubles(document)
+    found = tuple(troubles(run.document))
     first = found[0] if found else None
-    is_device = exit_code == ExitCode.REFUSED or (
-        exit_code == ExitCode.DEVICES_FAILED and bool(found) and all(one.kind in _DEVICE_KINDS for one in found)
+    is_device = code == ExitCode.REFUSED or (
+        code == ExitCode.DEVICES_FAILED and bool(found) and all(one.kind in _DEVICE_KINDS for one in found)
     )
     more = f", and {counted(len(found) - 1, 'router')} more" if len(found) > 1 else ""
-    reason = f"{first.reason}{more}" if first else str(document.get("error") or "") or _last_line(said)
-    advice = "" if first is None else f"{first.hint.rstrip('.')}. " if first.hint else ""
+    reason = f"{first.reason}{more}" if first else str(run.document.get("error") or "") or _last_line(run.said)
+    advice = f"{first.hint.rstrip('.')}. " if first and first.hint else ""
     raise NightFault(
-        f"'flashferry {step}' ended with {_code(exit_code)}: {reason}",
+        f"'flashferry {step}' ended with {f'exit code {code}' if code >= 0 else f'signal {-code}'}: {reason}",
         fault=Fault.DEVICE if is_device else Fault.PRODUCT,
         step=step,
         hint=f"{advice}The step's report and events are in the night's folder",
         host=first.host if first else None,
-        is_unrestored=exit_code == ExitCode.RESTORE_INCOMPLETE or any(one.is_unrestored for one in found),
+        is_unrestored=code == ExitCode.RESTORE_INCOMPLETE or any(one.is_unrestored for one in found),
     )
-
-
-def _code(exit_code: int) -> str:
-    return f"exit code {exit_code}" if exit_code >= 0 else f"signal {-exit_code}"
 
 
 def _last_line(said: str) -> str:
     return next((line for line in reversed(said.splitlines()) if line.strip()), "it said nothing")[:300]
 
 
-def copies_of_probe(document: Document, nodes: Mapping[str, PlannedNode]) -> tuple[NightCopy, ...]:
-    """Return the timed copies of a speed test, untuned and tuned; one that was too short to carry a rate is none."""
-    return tuple(_probed(document, nodes))
-
-
-def _probed(document: Document, nodes: Mapping[str, PlannedNode]) -> Iterator[NightCopy]:
+def copies_of_probe(document: Document, nodes: Mapping[str, PlannedNode]) -> Iterator[NightCopy]:
+    """Yield the timed copies of a probe, without those too short to measure a rate."""
     for device in devices_of(document):
         node, probe = nodes.get(str(device.get("host"))), device.get("probe")
         if node is None or not probe:
@@ -153,7 +133,7 @@ def _probed(document: Document, nodes: Mapping[str, PlannedNode]) -> Iterator[Ni
 
 
 def copies_of_stage(document: Document, nodes: Mapping[str, PlannedNode]) -> tuple[NightCopy, ...]:
-    """Return the copies to flash of a run that were delivered."""
+    """Return a run's completed copies to flash."""
     return tuple(
         NightCopy(
             **named(node),
@@ -173,12 +153,11 @@ def copies_of_stage(document: Document, nodes: Mapping[str, PlannedNode]) -> tup
 
 
 _TIMED: tuple[Literal["connect", "verify"], ...] = ("connect", "verify")
-
-"""Steps of the product whose seconds nights are compared by."""
+"""Steps of the product whose seconds are compared from night to night."""
 
 
 def figures_of(document: Document, nodes: Mapping[str, PlannedNode]) -> tuple[NightFigure, ...]:
-    """Return what a run's routers took to be logged in to and to hash the image, in seconds."""
+    """Return the seconds of each router's login and image hash."""
     return tuple(
         NightFigure(**named(node), what=what, value=float(seconds[what]))
         for device in devices_of(document)
@@ -191,14 +170,14 @@ def figures_of(document: Document, nodes: Mapping[str, PlannedNode]) -> tuple[Ni
 
 
 def _cap(measured: Document) -> float | None:
-    """Return what our server held a copy to, or None."""
+    """Return the rate limit or pacing rate of a copy; None: none."""
     sender = measured.get("sender") or {}
     found = [one for one in (sender.get("cap_bytes_per_s"), sender.get("pace_bytes_per_s")) if one]
     return float(min(found)) if found else None
 
 
 def named(node: PlannedNode) -> dict[str, Any]:
-    """Return a router by the fields of `flashferry.nightly.night.MeasuredNode`."""
+    """Return a router as the fields of `MeasuredNode`."""
     return {
         "node": node.label,
         "node_definition": node.node_definition,
@@ -212,10 +191,8 @@ def _verdict(measured: Document) -> str:
 
 
 POLL_S = 0.1
-
 END_S = 20.0
-
-"""How long a process that is asked to end may take to restore; the lab is removed after it in any case."""
+"""A process asked to end may restore for this long; the lab is removed afterwards in any case."""
 
 SERVER_END_S, KILLED_S = 5.0, 2.0
 
@@ -225,27 +202,23 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-
-"""Has the product hear SIGTERM, and restore, where the night is killed with SIGKILL; then becomes the product."""
+"""Send SIGTERM to the product if the night is killed, so that it restores; then execute the product."""
 
 _KEPT = ("FLASHFERRY_ADDRESS", "FLASHFERRY_PORT", "FLASHFERRY_HTTP_PORT", "FLASHFERRY_HTTPS_PORT")
-
 _KEPT_TOO = ("FLASHFERRY_SSH_PORT", "FLASHFERRY_CERTIFICATE", "FLASHFERRY_KEY")
-
 _OTHERS = ("FLASHFERRY_", "CML_", "VIRL_", "VIRL2_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductRun:
-    """How a command of the product ended.
+    """The result of a command.
 
     Attributes:
-        verb: Its verb.
-        exit_code: Its exit code; below zero: ended by that signal.
-        document: The JSON document that it printed; empty where it printed none.
-        said: What it said on standard error.
-        run_id: The run in its events; empty where there is none.
-        is_late: Whether it was ended because its time was over.
+        exit_code: Exit code; negative: ended by that signal.
+        document: JSON document; empty if none was printed.
+        said: Standard error output.
+        run_id: Run ID in its events; empty for none.
+        is_late: Whether it was ended at its deadline.
     """
 
     verb: str
@@ -256,41 +229,8 @@ class ProductRun:
     is_late: bool = False
 
 
-class Product(Protocol):
-    """Runs commands of the product."""
-
-    def run(self, name: str, verb: str, options: Sequence[str], *, deadline: Deadline) -> ProductRun:
-        """Run a command to its end.
-
-        Args:
-            name: What its files are called.
-            verb: The verb.
-            options: Its options, without those about inventory, state, events and output.
-            deadline: When it is ended, restoring its devices.
-        """
-        ...
-
-    def killed(self, name: str, verb: str, options: Sequence[str], *, deadline: Deadline) -> ProductRun:
-        """Run a command and kill it with SIGKILL as soon as bytes of a copy have arrived; arguments as of `run`.
-
-        Its exit code is -9; another one says that it ended before that.
-        """
-        ...
-
-    def files(self) -> Mapping[str, bytes]:
-        """Return all output and events of commands so far, by the name of the file."""
-        ...
-
-
 class ProductProcesses:
-    """Runs the product from this very installation.
-
-    Args:
-        folder: An empty folder: state, output and events go there.
-        inventory: The folder of the lab's inventory.
-        login: The routers' login.
-        environment: The environment of this process.
-    """
+    """Run commands of this installation as processes."""
 
     def __init__(
         self, folder: Path, inventory: Path, login: NodeLogin, environment: Mapping[str, str] = os.environ
@@ -302,13 +242,23 @@ class ProductProcesses:
         self._output.mkdir(parents=True, exist_ok=True)
 
     def run(self, name: str, verb: str, options: Sequence[str], *, deadline: Deadline) -> ProductRun:
-        """Run a command to its end."""
+        """Run a command to its end.
+
+        Args:
+            name: Base name of its output files.
+            verb: The verb.
+            options: Its options, without those for inventory, state, events and output.
+            deadline: When to end it, with its devices restored.
+        """
         with self._started(name, verb, options) as process:
             is_over = self._wait(process, deadline, until=lambda: False)
         return self._ended(name, verb, process, is_late=not is_over)
 
     def killed(self, name: str, verb: str, options: Sequence[str], *, deadline: Deadline) -> ProductRun:
-        """Run a command and kill it as soon as bytes of a copy have arrived."""
+        """Run a command and send SIGKILL as soon as a device has received bytes; arguments as of `run`.
+
+        The exit code is -9; any other means that it ended before.
+        """
         events = self._path(name, "events.jsonl")
         with self._started(name, verb, options) as process:
             is_over = self._wait(process, deadline, until=lambda: is_copying(events))
@@ -318,7 +268,7 @@ class ProductProcesses:
         return self._ended(name, verb, process, is_late=not is_over)
 
     def files(self) -> Mapping[str, bytes]:
-        """Return output and events so far."""
+        """Return all output and events so far, by file name."""
         return {f"product/{path.name}": path.read_bytes() for path in sorted(self._output.iterdir())}
 
     def _path(self, name: str, kind: str) -> Path:
@@ -347,7 +297,7 @@ class ProductProcesses:
 
     @staticmethod
     def _wait(process: subprocess.Popen[bytes], deadline: Deadline, *, until: Callable[[], bool]) -> bool:
-        """Wait for a process, or for something else; return whether that came in time."""
+        """Wait for a process, or for a condition; return False at the deadline."""
         while process.poll() is None and not until():
             if not deadline.pause(POLL_S):
                 return False
@@ -365,7 +315,7 @@ class ProductProcesses:
 
 
 def end(process: subprocess.Popen[bytes], limit_s: float = END_S) -> None:
-    """End a process and all that it started: asked first, so that it can restore, then killed."""
+    """End a process and its group: SIGTERM first so that it can restore, then SIGKILL."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -379,7 +329,11 @@ def end(process: subprocess.Popen[bytes], limit_s: float = END_S) -> None:
 
 
 def _await_end(process: subprocess.Popen[bytes], limit_s: float) -> None:
-    """Wait until nothing is left of a process's group; ProcessLookupError says so."""
+    """Wait until the process group has ended.
+
+    Raises:
+        ProcessLookupError: It has.
+    """
     ends_at_s = time.monotonic() + limit_s
     while time.monotonic() < ends_at_s:
         process.poll()
@@ -388,7 +342,7 @@ def _await_end(process: subprocess.Popen[bytes], limit_s: float) -> None:
 
 
 def product_environment(given: Mapping[str, str], login: NodeLogin, state: Path) -> dict[str, str]:
-    """Return the environment of the product's processes: the routers' login, a state folder, and no other settings."""
+    """Return the environment of the product: the routers' login, a state folder, and no other settings."""
     kept = {name: value for name, value in given.items() if not name.startswith(_OTHERS) or name in _KEPT + _KEPT_TOO}
     kept |= {
         "FLASHFERRY_STATE_DIR": str(state),
@@ -399,7 +353,7 @@ def product_environment(given: Mapping[str, str], login: NodeLogin, state: Path)
 
 
 def product_version() -> str:
-    """Return flashferry's version; `unknown` where it is not installed."""
+    """Return flashferry's version; `unknown` if it is not installed."""
     try:
         return version("flashferry")
     except PackageNotFoundError:
@@ -407,7 +361,7 @@ def product_version() -> str:
 
 
 def is_copying(events: Path) -> bool:
-    """Return whether a file of events says that a device has acknowledged bytes of an image."""
+    """Return whether an event file shows that a device has acknowledged image bytes."""
     return any(
         one.get("step") == "pull" and ((one.get("progress") or {}).get("acked_bytes") or 0) > 0
         for one in _events(events)
@@ -415,7 +369,7 @@ def is_copying(events: Path) -> bool:
 
 
 def _events(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the events of a file that may still be written, or not be there yet."""
+    """Yield the events of a file that may be incomplete or missing."""
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The steps of a night that run the product: check, probe, stage, kill, resume, recover; and what they leave behind.
+"""Run the product's steps of a night: check, probe, stage, kill, resume, recover.
 
-A copy that is to be killed in its middle must last long enough: its file is made as large as some seconds of the
-night's own slowest copy, and larger again where it was over too soon.
+A copy to be killed must last long enough: its file is as large as some seconds of the night's slowest copy, and four
+times as large after each copy that ended too soon.
 """
 
 from __future__ import annotations
@@ -12,89 +12,120 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from flashferry.core.errors import FlashferryError
-from flashferry.core.units import rate, rough_megabytes
+from flashferry.core.units import rate, rough_megabytes, size
 from flashferry.core.value_description import counted
-from flashferry.nightly.backend import PlannedNode, Topology
+from flashferry.nightly.backend import PlannedNode, RunningLab, Topology
+from flashferry.nightly.cml.backend import CmlBackend
+from flashferry.nightly.configuration_proof import ConfigurationProof
 from flashferry.nightly.deadline import Deadline
-from flashferry.nightly.lab_steps import in_parallel
+from flashferry.nightly.inventory_files import write_inventory
 from flashferry.nightly.night import Fault, NightCopy, NightFault, NightFigure, StepName
 from flashferry.nightly.product import (
-    Product,
+    ProductProcesses,
     ProductRun,
     check_ended_well,
     copies_of_probe,
     copies_of_stage,
     devices_of,
     figures_of,
-    named,
 )
-from flashferry.nightly.routers import Configurations, Routers, check_is_the_labs
-from flashferry.nightly.settings import NightSettings
-from tasks.read_config import difference, fingerprint
+from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
 
 KILLED = -9
 KILL_TRIES = 3
 KILL_AFTER_S = 12.0
-"""What a copy that is to be killed should take at the rate of the night's slowest copy."""
+"""Duration of the copy to be killed, at the rate of the night's slowest copy."""
 _LEAST_BYTES, _FIRST_BYTES, _MOST_BYTES = 1_000_000, 8_000_000, 200_000_000
 _AT_ONCE = ("--no-canary", "--wave-by", "all", "--tune", "always")
 _ANY_IMAGE = "--any-image"
-"""A lab may have routers of several platforms, and the description gives one image for all: stage refuses that without
-this, and rightly so where routers are to boot it."""
+"""Option for labs with several platforms: the description has one image for all, which `stage` refuses otherwise."""
+
+
+MakeProduct = Callable[[Path, Path], ProductProcesses]
+"""Makes the runner of the product from its folder and the inventory."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ProductSteps:
-    """Runs the product on a lab's routers and keeps its copies.
+    """Run the product on a lab's routers and keep its measurements.
 
     Attributes:
-        product: Runs its commands.
-        settings: What is to be done.
-        topology: The lab.
-        folder: A folder for files that are staged only to be killed.
-        copies: The timed copies so far.
-        figures: What else was measured.
-        killed_run: The run that was killed last; empty for none.
+        folder: Folder for files that are staged only to be killed.
+        killed_run: ID of the run killed last; empty for none.
+        captured: The pcap file of the captured copy; empty for none.
     """
 
-    product: Product
+    product: ProductProcesses
     settings: NightSettings
     topology: Topology
     folder: Path
+    proof: ConfigurationProof
     copies: list[NightCopy] = field(default_factory=list)
     figures: list[NightFigure] = field(default_factory=list)
     killed_run: str = ""
+    captured: bytes = b""
 
-    @property
-    def actions(self) -> Mapping[StepName, Callable[[Deadline], str]]:
-        """What is done at each step, in their order; each returns a sentence and raises `NightFault`."""
-        return {
-            StepName.CHECK: self.check,
-            StepName.PROBE: self.probe,
-            StepName.STAGE: self.stage,
-            StepName.KILL: self.kill,
-            StepName.RESUME: self.resume,
-            StepName.RECOVER: self.recover,
-        }
+    @classmethod
+    def prepared(
+        cls,
+        make: MakeProduct | None,
+        scratch: Path,
+        settings: NightSettings,
+        topology: Topology,
+        addresses: Mapping[str, str],
+        proof: ConfigurationProof,
+    ) -> ProductSteps:
+        """Write the lab's inventory, and return the steps on it.
+
+        Args:
+            make: Makes the runner of the product; None: processes of this installation.
+            scratch: An empty folder for inventory, state and output.
+            settings: The night's settings.
+            topology: The lab.
+            addresses: SSH addresses of its routers, by label.
+            proof: Compares the routers' configurations.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        inventory = write_inventory(scratch / "inventory", topology, addresses, settings.inventory_data)
+        product = make(scratch, inventory) if make else ProductProcesses(scratch, inventory, settings.login)
+        (scratch / "kill").mkdir()
+        return cls(product=product, settings=settings, topology=topology, folder=scratch / "kill", proof=proof)
+
+    def do(self, name: StepName, deadline: Deadline) -> str:
+        """Run a step and return a sentence; the first one reads the routers' configurations before."""
+        if not self.proof.is_taken:
+            self.proof.take()
+        actions = (self.check, self.probe, self.stage, self.kill, self.resume, self.recover)
+        return dict(zip(PRODUCT_STEPS, actions, strict=True))[name](deadline)
+
+    def why_not(self, name: StepName, failed: StepName | None) -> str:
+        """Return why a step is skipped, given the first that failed; empty if it is not."""
+        if name not in self.settings.does:
+            return "the description leaves it out"
+        if name is StepName.RESUME and not self.killed_run:
+            return "no run was killed"
+        if name is StepName.RECOVER and failed is not None and self.killed_run:
+            return ""  # what the failed step left is restored, if possible
+        return f"'{failed}' failed" if failed is not None else ""
 
     def check(self, deadline: Deadline) -> str:
-        """Look at all routers, and have each fetch a tiny file."""
+        """Check all routers and let each fetch a tiny file."""
         found = self._run(StepName.CHECK, "check", "check", ("--reach", *self._image, *self._server), deadline)
         return f"{counted(len(devices_of(found.document)), 'router')} fit for {self.settings.image.name}"
 
     def probe(self, deadline: Deadline) -> str:
-        """Time copies to null:, untuned and tuned, as often as the trend's statistic wants."""
-        options = ("--image", str(self.settings.image), "--seconds", f"{self.settings.probe_seconds:g}")
+        """Time copies to null:, untuned and tuned, as often as the settings say."""
         for number in range(1, self.settings.copies + 1):
-            found = self._run(StepName.PROBE, f"probe-{number}", "probe", (*options, *self._server), deadline)
+            found = self._run(StepName.PROBE, f"probe-{number}", "probe", (*self._probed, *self._server), deadline)
             self.copies += copies_of_probe(found.document, self._nodes)
             self.figures += figures_of(found.document, self._nodes)
         self._check_timed()
         return self._rates("probe")
 
     def _check_timed(self) -> None:
-        """See that each router has a tuned copy: a night that times nothing must not look like a good one."""
+        """Check that each router has a tuned copy: a night without measurements must not pass as good."""
         timed = {copy.node for copy in self.copies if copy.verb == "probe" and copy.is_tuned}
         if missing := next((node for node in self.topology.nodes if node.label not in timed), None):
             raise NightFault(
@@ -105,8 +136,28 @@ class ProductSteps:
                 host=missing.label,
             )
 
+    def capture(self, backend: CmlBackend, lab: RunningLab, deadline: Deadline) -> str:
+        """Capture the packets of one more tuned copy, if asked for; return the result in words, else an empty string.
+
+        It follows the measured copies, because a capture slows the controller. A failed capture is only reported.
+        """
+        node = self.settings.capture_node
+        if node is None:
+            return ""
+        link = next((one for one in self.topology.links if node in one.nodes), None)
+        if link is None:
+            return f"no capture: {node} is behind no link of the night"
+        try:
+            backend.capture_begin(lab, link)
+            options = ("--tuned", "--host", node, *self._probed, *self._server)
+            self.product.run("capture", "probe", options, deadline=deadline)
+            self.captured = backend.capture_end(lab, link)
+        except NightFault as error:
+            return f"no capture: {error.message}"
+        return f"{size(len(self.captured))} captured at {link.label}"
+
     def stage(self, deadline: Deadline) -> str:
-        """Stage the image to flash of all routers."""
+        """Stage the image to the flash of all routers."""
         options = (*self._image, *self._at_once, *self._server)
         found = self._run(StepName.STAGE, "stage", "stage", options, deadline)
         self.copies += copies_of_stage(found.document, self._nodes)
@@ -114,18 +165,18 @@ class ProductSteps:
         return self._rates("stage")
 
     def kill(self, deadline: Deadline) -> str:
-        """Stage another file and kill the run in the middle of its copies."""
+        """Stage another file and kill the run during its copies."""
         found = self._killed(StepName.KILL, deadline)
         return f"run {found.run_id} killed with SIGKILL in the middle of a copy"
 
     def resume(self, deadline: Deadline) -> str:
-        """Go on with the run that was killed."""
+        """Resume the killed run."""
         found = self._run(StepName.RESUME, "resume", "stage", ("--resume", self.killed_run), deadline)
         self.killed_run = ""
         return f"{counted(len(devices_of(found.document)), 'router')} through, restored and proven"
 
     def recover(self, deadline: Deadline) -> str:
-        """Kill another run in the middle of its copies, and recover what it left."""
+        """Kill another run during its copies, then recover its devices."""
         if not self.killed_run:
             self._killed(StepName.RECOVER, deadline)
         found = self._run(StepName.RECOVER, "recover", "recover", (), deadline)
@@ -142,6 +193,10 @@ class ProductSteps:
         return (*given, "--md5", self.settings.md5) if self.settings.md5 else given
 
     @property
+    def _probed(self) -> tuple[str, ...]:
+        return ("--image", str(self.settings.image), "--seconds", f"{self.settings.probe_seconds:g}")
+
+    @property
     def _at_once(self) -> tuple[str, ...]:
         is_mixed = len({node.node_definition for node in self.topology.nodes}) > 1
         return (*_AT_ONCE, _ANY_IMAGE) if is_mixed else _AT_ONCE
@@ -153,24 +208,22 @@ class ProductSteps:
 
     def _run(self, step: StepName, name: str, verb: str, options: Sequence[str], deadline: Deadline) -> ProductRun:
         found = self.product.run(name, verb, options, deadline=deadline)
-        _check_in_time(step, found)
-        check_ended_well(step, found.exit_code, found.document, found.said)
+        check_ended_well(step, found)
         return found
 
     def _killed(self, step: StepName, deadline: Deadline) -> ProductRun:
-        """Return a run that was killed in the middle of its copies; its file grows until one was."""
+        """Return a run that was killed during its copies; retry with a larger file up to `KILL_TRIES` times."""
         size_bytes = self._kill_bytes()
         for number in range(1, KILL_TRIES + 1):
             name = f"{step}-{number}"
             path = _random_file(self.folder / f"flashferry-{name}.bin", size_bytes)
             options = ("--image", str(path), "--remove-partial", *self._at_once, *self._server)
             found = self.product.killed(name, "stage", options, deadline=deadline)
-            _check_in_time(step, found)
-            if found.exit_code == KILLED and found.run_id:
+            if found.exit_code == KILLED and found.run_id and not found.is_late:
                 self.killed_run = found.run_id
                 return found
             path.unlink()
-            check_ended_well(step, found.exit_code, found.document, found.said)
+            check_ended_well(step, found)
             size_bytes = min(4 * size_bytes, _MOST_BYTES)
         raise NightFault(
             f"{KILL_TRIES} copies were over before they could be killed, the last one of {rough_megabytes(size_bytes)}",
@@ -198,98 +251,9 @@ class ProductSteps:
         return "; ".join(words) or "no copy was timed: the routers have the image, or copies were too short"
 
 
-def _check_in_time(step: StepName, found: ProductRun) -> None:
-    if found.is_late:
-        raise NightFault(
-            f"'flashferry {found.verb}' did not end within the step's time and was ended",
-            fault=Fault.PRODUCT,
-            step=step,
-            hint="Its events in the night's folder say what it waited for; 'limits' of the description give it more",
-        )
-
-
 def _random_file(path: Path, size_bytes: int) -> Path:
-    """Write a file of random bytes, which no device and no link can compress."""
+    """Write random bytes, which neither a device nor a link can compress."""
     with path.open("wb") as file:
         for offset in range(0, size_bytes, 1 << 20):
             file.write(os.urandom(min(1 << 20, size_bytes - offset)))
     return path
-
-
-class ConfigurationProof:
-    """Proves behind the product's back that routers are configured as they were.
-
-    Args:
-        routers: The routers.
-        topology: The lab.
-        addresses: Where SSH reaches each.
-    """
-
-    def __init__(self, routers: Routers, topology: Topology, addresses: Mapping[str, str]) -> None:
-        self._routers, self._nodes, self._addresses = routers, topology.nodes, addresses
-        self._before: dict[str, Configurations] = {}
-        self._changed: list[str] = []
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether configurations were read before the product changed anything."""
-        return bool(self._before)
-
-    def take(self) -> None:
-        """Read all configurations, and see that they are those of the lab's routers.
-
-        Raises:
-            NightFault: `DEVICE`: one could not be read. `LAB`: another router answers in the place of one.
-        """
-        read = in_parallel(self._read_first, self._nodes)
-        self._before = {node.label: one for node, one in zip(self._nodes, read, strict=True)}
-
-    def check_again(self) -> tuple[NightFigure, ...]:
-        """Read all again and return how many lines more each router has; what is wrong, `check` raises."""
-        found = in_parallel(self._compared, self._nodes)
-        self._changed = [sentence for sentence, _ in found if sentence]
-        return tuple(
-            NightFigure(**named(node), what="lines left", value=float(lines))
-            for node, (_, lines) in zip(self._nodes, found, strict=True)
-            if lines is not None
-        )
-
-    def check(self) -> str:
-        """Return a sentence about what `check_again` found.
-
-        Raises:
-            NightFault: `PRODUCT`: a configuration is not what it was, or could not be read.
-        """
-        if self._changed:
-            raise NightFault(
-                f"configurations are not what they were: {'; '.join(self._changed)}",
-                fault=Fault.PRODUCT,
-                step=StepName.JUDGE,
-                hint="The product said otherwise, or nothing: report it with the night's folder",
-                is_unrestored=True,
-            )
-        return f"running and startup configuration of {counted(len(self._nodes), 'router')} are what they were"
-
-    def _read_first(self, node: PlannedNode) -> Configurations:
-        address = self._addresses[node.label]
-        try:
-            found = self._routers.configurations(node, address)
-        except FlashferryError as error:
-            # Nothing of the product has been at it yet.
-            hint = error.hint or "Look at its console log in the night's folder"
-            message = f"its configuration cannot be read: {error.message}"
-            raise NightFault(message, fault=Fault.DEVICE, step=StepName.CHECK, hint=hint, host=node.label) from error
-        check_is_the_labs(node, address, found)
-        return found
-
-    def _compared(self, node: PlannedNode) -> tuple[str, int | None]:
-        """Return what is not as it was, in words, and how many lines there are more; None: unknown."""
-        before = self._before[node.label]
-        try:
-            after = self._routers.configurations(node, self._addresses[node.label])
-        except FlashferryError as error:
-            return f"{node.label}: cannot be read any more: {error.message}", None
-        pairs = (("running", before.running, after.running), ("startup", before.startup, after.startup))
-        found = {name: difference(fingerprint(was, salt=node.label), now, salt=node.label) for name, was, now in pairs}
-        text = "; ".join(f"{node.label}: {name}: {changed}" for name, changed in found.items() if changed)
-        return text, len(found["running"].added)

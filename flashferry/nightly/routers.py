@@ -1,16 +1,15 @@
-"""Measuring a link through a router behind it, and whether that is what was set: a lab's link may not be what it says.
+"""Access the lab's routers by SSH and measure links through them: a lab's link may differ from its setting.
 
 Facts
 -----
 
-- Whether Cisco Modeling Labs counts latency once per round trip or in each direction is documented nowhere (facts of
-  the controller's API, read 2026-11): so both the planned latency and twice it are as planned, and which it was is
-  reported. Anything else is a lab's failure.
-- Twenty pings of a link with 0.01 % loss lose one in one night of 250, two in one of 130,000. A loss that is planned
-  larger is held against the binomial distribution: more than what comes once in a thousand nights is a failure.
-- An unprivileged process may ping by a datagram socket where `net.ipv4.ping_group_range` lets it (systemd sets it for
-  all); root may by a raw one. Where neither is granted, TCP handshakes with the router's SSH port take their place: a
-  lost SYN is sent again after a second, so one that took longer counts as lost.
+- Whether Cisco Modeling Labs applies latency per round trip or per direction is documented nowhere (facts of the
+  controller's API, read 2026-11): both fit the plan, and the finding says which. Anything else is a lab's failure.
+- Of twenty pings through 0.01 % loss one is lost in one night of 250, two in one of 130,000. A larger planned loss is
+  compared with the binomial distribution: more than occurs once in a thousand nights is a failure.
+- An unprivileged process can ping by a datagram socket if `net.ipv4.ping_group_range` allows it (systemd allows all),
+  root by a raw socket. Otherwise TCP handshakes with the SSH port are timed: a lost SYN is sent again after a second,
+  so a slower handshake counts as lost.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.host_keys import HostKeys
@@ -40,34 +38,26 @@ from flashferry.nightly.topology.definitions import host_name
 from inventory.host_key_rules import HostKeyPolicy
 
 PINGS = 20
-
 PAUSE_S = 0.1
-
 ANSWER_S = 2.0
-
-"""A ping that is not answered by then, and the planned latency on top, counts as lost."""
+"""A ping counts as lost after this time plus the planned latency."""
 
 _PACKET_BYTES = 84
-
 _RARE = 0.001
-
 _OWN_MS = 3.0
-
-"""What a virtual router takes to answer, and the emulation's own grain."""
+"""Response time of a virtual router, plus the resolution of the emulation."""
 
 _TCP_RETRY_S = 1.0
-
 _ECHO, _ECHO_REPLY = 8, 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pings:
-    """What pings through a link came to.
+    """The result of pings through a link.
 
     Attributes:
-        answers_s: Round trips of those that were answered, in seconds.
-        sent: How many were sent.
-        is_tcp: Whether they were TCP handshakes, where this host grants no ICMP.
+        answers_s: Round trips of the answered pings, in seconds.
+        is_tcp: Whether TCP handshakes were timed, because this host permits no ICMP.
     """
 
     answers_s: tuple[float, ...]
@@ -76,30 +66,30 @@ class Pings:
 
     @property
     def rtt_ms(self) -> float | None:
-        """Median round trip; None where none was answered."""
+        """Median round trip; None if no ping was answered."""
         return 1e3 * median(self.answers_s) if self.answers_s else None
 
     @property
     def lost(self) -> int:
-        """How many were not answered."""
+        """How many pings were not answered."""
         return self.sent - len(self.answers_s)
 
     @property
     def loss_percent(self) -> float:
-        """Share of them that were not answered."""
+        """Share of pings that were not answered."""
         return 100 * self.lost / self.sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFinding:
-    """Whether a link is as planned: `sentence` says in words what was found, and what was expected where it is not."""
+    """Whether a link is as planned, and the finding in words."""
 
     is_as_planned: bool
     sentence: str
 
 
 def judge_link(planned: LinkCondition, pings: Pings) -> LinkFinding:
-    """Return whether pings through a link fit what was planned for it."""
+    """Compare pings through a link with its planned condition."""
     if pings.rtt_ms is None:
         return LinkFinding(is_as_planned=False, sentence=f"none of {pings.sent} pings was answered")
     allowed = allowed_losses(planned.loss_percent, pings.sent)
@@ -116,9 +106,9 @@ def judge_link(planned: LinkCondition, pings: Pings) -> LinkFinding:
 
 
 def allowed_losses(loss_percent: float, sent: int) -> int:
-    """Return how many of some pings may be lost: one always, more where more are lost once in a thousand nights.
+    """Return how many pings may be lost: one, or the number exceeded once in a thousand nights.
 
-    The planned loss may count in each direction.
+    The planned loss may apply in each direction.
     """
     lost = 1 - (1 - min(loss_percent, 100.0) / 100) ** 2
     more, allowed = 1.0, -1
@@ -145,13 +135,13 @@ def _round_trip_ms(planned: LinkCondition, times: int) -> float:
 
 
 def ping(address: str, *, port: int, planned: LinkCondition, count: int = PINGS) -> Pings:
-    """Ping a router, or shake hands with its SSH port where this host grants no ICMP.
+    """Ping a router, or time handshakes with its SSH port if this host permits no ICMP.
 
     Args:
-        address: Its address, or a name; one that cannot be resolved answers no ping.
-        port: Its SSH port.
-        planned: What is planned for the link, which says how long to wait.
-        count: How many.
+        address: Address or name; a name that cannot be resolved answers no ping.
+        port: SSH port.
+        planned: The link's planned condition, which determines the time-out.
+        count: Number of pings.
     """
     limit_s = ANSWER_S + 2 * (planned.latency_ms + planned.jitter_ms) / 1e3
     try:
@@ -181,7 +171,7 @@ def _icmp_socket() -> socket.socket | None:
 
 
 def _echoed(echo: socket.socket, target: str, number: int, limit_s: float) -> float | None:
-    """Return how long one ping took to be answered, or None."""
+    """Return the round trip of one ping in seconds; None: no answer."""
     mine = os.urandom(16)
     began_s = time.monotonic()
     with suppress(OSError):
@@ -221,20 +211,14 @@ def _shaken(target: str, port: int, limit_s: float) -> float | None:
 
 
 LICENSED = ("csr1000v", "cat8000v")
-
-"""Node definitions that begin with one of these forward as fast as their licence lets them."""
+"""A licence limits the throughput of node definitions that start with one of these."""
 
 _THROUGHPUT = re.compile(r"current throughput level is\s+(?:(\d+)\s*kb(?:ps|/s)|(unthrottled))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterState:
-    """What a router said of itself.
-
-    Attributes:
-        version: The output of `show version`.
-        throughput_bps: What its licence lets it forward, bit/s; None: it does not say, or there is no limit.
-    """
+    """The output of `show version`, and the licensed throughput in bit/s; None: unlimited or unknown."""
 
     version: str
     throughput_bps: float | None = None
@@ -242,48 +226,24 @@ class RouterState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configurations:
-    """A router's running and startup configuration, whole; never stored, for they hold secrets."""
+    """A router's running and startup configuration; never stored, because they contain secrets."""
 
     running: str
     startup: str
 
     def __repr__(self) -> str:
-        """Return nothing of them."""
+        """Return a text without the configurations."""
         return "Configurations(...)"
 
 
-class Routers(Protocol):
-    """The lab's routers; every method may raise `FlashferryError`."""
-
-    def read_state(self, node: PlannedNode, address: str) -> RouterState:
-        """Log in and ask `show version`."""
-        ...
-
-    def configurations(self, node: PlannedNode, address: str) -> Configurations:
-        """Log in and read both configurations."""
-        ...
-
-    def ping(self, node: PlannedNode, address: str, planned: LinkCondition) -> Pings:
-        """Ping twenty times through the link."""
-        ...
-
-
 class SshRouters:
-    """The lab's routers by SSH.
-
-    Args:
-        login: Who logs in.
-    """
+    """The lab's routers, accessed by SSH; every method raises `FlashferryError` if the session fails."""
 
     def __init__(self, login: NodeLogin) -> None:
         self._login = login
 
     def read_state(self, node: PlannedNode, address: str) -> RouterState:
-        """Log in and ask `show version`, and what the licence lets through.
-
-        Raises:
-            FlashferryError: No session came about, or it was lost.
-        """
+        """Return the output of `show version` and the licensed throughput."""
         with self._session(node, address) as session:
             version = session.show_version()
             output = version
@@ -295,16 +255,12 @@ class SshRouters:
         return RouterState(version=version, throughput_bps=throughput_bps(output))
 
     def configurations(self, node: PlannedNode, address: str) -> Configurations:
-        """Log in and read both configurations.
-
-        Raises:
-            FlashferryError: No session came about, it was lost, or what came is no whole configuration.
-        """
+        """Return the running and startup configuration."""
         with self._session(node, address) as session:
             return Configurations(running=session.running_config(), startup=session.startup_config())
 
     def ping(self, node: PlannedNode, address: str, planned: LinkCondition) -> Pings:
-        """Ping twenty times through the link."""
+        """Ping a router twenty times."""
         return ping(address, port=node.ssh_port, planned=planned)
 
     @contextmanager
@@ -329,12 +285,12 @@ class SshRouters:
 
 
 def check_is_the_labs(node: PlannedNode, address: str, found: Configurations) -> None:
-    """Check that what answers at an address is the router that it is taken for, before anything is changed there.
+    """Check that the router at an address belongs to this lab, before anything is changed on it.
 
-    Addresses are what a controller saw, or what people wrote: they may be another lab's by now, or a router's at work.
+    A controller's address table may be out of date, and people mistype: the address may be a router in production.
 
     Raises:
-        NightFault: `LAB`: its host name is another one, or the mark of the lab's first configuration is not in it.
+        NightFault: `LAB`: its host name differs, or the mark of the lab's first configuration is missing.
     """
     named = host_name(found.running)
     if node.host_name is not None and named != node.host_name:
@@ -354,6 +310,6 @@ def check_is_the_labs(node: PlannedNode, address: str, found: Configurations) ->
 
 
 def throughput_bps(output: str) -> float | None:
-    """Return what a router's words say its licence lets through; None: nothing, or that there is no limit."""
+    """Return the licensed throughput in a router's output, in bit/s; None: unlimited or not shown."""
     found = _THROUGHPUT.search(output)
     return None if found is None or found[2] else float(found[1]) * 1e3

@@ -1,4 +1,4 @@
-"""What a night does, and how long it may take: what its description (`nightly.yaml`) comes to for the flow."""
+"""Define what a night does and how long it may take."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from flashferry.nightly.night import StepName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightLimits:
-    """Seconds that a night and its steps may take.
+    """Time limits in seconds.
 
     Attributes:
-        whole_s: The night without its clean-up; a lab outlives it by `clean_s` and a margin at most.
+        whole_s: The night without its clean-up.
         import_s: Importing and starting the lab.
         start_s: Until all nodes are BOOTED.
-        reach_s: Until SSH answers on all of them.
+        reach_s: Until all routers accept SSH.
         condition_s: Setting and measuring all links.
-        product_s: Each step of the product: one check, one probe of all copies, one stage.
-        clean_s: The clean-up's own clock, which no other limit shortens.
-        poll_s: Between two looks at the nodes.
+        product_s: Each step of the product.
+        clean_s: The clean-up, independent of the other limits.
+        poll_s: Interval between polls of the nodes.
     """
 
     whole_s: float = 5400.0
@@ -37,13 +37,7 @@ class NightLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLogin:
-    """The login of the lab's routers; given to the product by its environment, never on a command line.
-
-    Attributes:
-        username: The user.
-        password: Its password.
-        secret: The enable secret; None: the user has privilege 15.
-    """
+    """The login of the lab's routers, passed to the product by environment. Secret None: the user has privilege 15."""
 
     username: str
     password: str = field(repr=False)
@@ -58,7 +52,7 @@ PRODUCT_STEPS = (
     StepName.RESUME,
     StepName.RECOVER,
 )
-"""What a night may leave out by its description."""
+"""The steps that a description can leave out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,19 +60,17 @@ class NightWork:
     """What a night does.
 
     Attributes:
-        image: The image that is probed and staged.
-        md5: Its published MD5, or None.
-        does: The product's steps that are done; the others are skipped.
-        copies: Timed copies per router, untuned and tuned each; 5 is what the trend's statistic was made for.
-        probe_seconds: What a timed copy should take, 2 to 60; its size follows.
-        transport: By which devices copy; None: the product's own choice.
-        options: Further options for verbs of the product that serve: `--port`, say.
-        target_bps: What a router's licence must let it forward for its copies to be judged, bit/s; None: what its
-            link carries, or, where that has no limit, whatever it is.
-        capture_node: The router whose tuned copy is captured, or None.
+        md5: The image's published MD5, or None.
+        does: Steps of the product to run; others are skipped.
+        copies: Timed copies per router, untuned and tuned each; the trend's statistic assumes 5.
+        probe_seconds: Intended duration of a timed copy, 2 to 60.
+        transport: The transport of the copies; None: the product chooses.
+        options: More options for the product's commands, such as `--port`.
+        target_bps: Licensed throughput that a router needs, bit/s; None: its link's rate.
+        capture_node: The router of which one tuned copy is captured, or None.
 
     Raises:
-        ConfigInvalid: No copies, or a step that is no product's.
+        ConfigInvalid: No copies, or a step that is not the product's.
     """
 
     image: Path
@@ -92,7 +84,7 @@ class NightWork:
     capture_node: str | None = None
 
     def __post_init__(self) -> None:
-        """Check what the types cannot."""
+        """Check copies and steps."""
         if self.copies < 1:
             raise ConfigInvalid(f"copies: expected at least 1, found {self.copies}", hint="Give 5, or leave it out")
         if unknown := [step.value for step in self.does if step not in PRODUCT_STEPS]:
@@ -104,12 +96,10 @@ class NightWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightSettings(NightWork):
-    """What the flow of a night goes by: what it does, on which routers, and how long that may take.
+    """What a night does, on which routers, and its time limits.
 
     Attributes:
-        login: The routers' login.
-        inventory_data: Further data of all routers in the product's inventory: `{"clear_text": false}`.
-        limits: How long all this may take.
+        inventory_data: Inventory data for all routers: `{"clear_text": false}`.
     """
 
     login: NodeLogin

@@ -1,7 +1,6 @@
-"""The steps of a night as they are done: each with its time, its outcome, and whose fault it was where it failed.
+"""Run the steps of a night and record time, outcome and fault of each.
 
-A step never lets an error past: what goes wrong in one is a line of the night, and what follows is decided by it. Only
-a requested end continues, after its line.
+An error of a step becomes its result; only a stop by the operator propagates.
 """
 
 from __future__ import annotations
@@ -17,38 +16,23 @@ from flashferry.nightly.night import Fault, NightFault, NightStep, StepName, Ste
 
 _LOG = logging.getLogger("flashferry.nightly")
 
-SKIPPED_BY_DESCRIPTION = "the description leaves it out"
-
 
 class Watcher(Protocol):
-    """Receives the steps while a night runs; it must not raise."""
+    """Receive the steps while a night runs. Methods must not raise."""
 
     def began(self, name: StepName) -> None:
-        """Take that a step begins."""
-        ...
+        """Receive the start of a step."""
 
     def ended(self, step: NightStep) -> None:
-        """Take what came of it."""
-        ...
+        """Receive a finished step."""
 
 
-class SilentWatcher:
-    """Ignores every step."""
-
-    def began(self, name: StepName) -> None:
-        """Do nothing."""
-
-    def ended(self, step: NightStep) -> None:
-        """Do nothing."""
+class SilentWatcher(Watcher):
+    """Ignore every step."""
 
 
 class StepLog:
-    """Does steps and keeps what came of them.
-
-    Args:
-        clock: The night's clock.
-        watcher: Receives the steps.
-    """
+    """Run steps and keep their results."""
 
     def __init__(self, clock: StoppableClock, watcher: Watcher) -> None:
         self._clock = clock
@@ -57,23 +41,23 @@ class StepLog:
 
     @property
     def steps(self) -> tuple[NightStep, ...]:
-        """What was done so far."""
+        """The steps so far."""
         return tuple(self._steps)
 
     def do(
         self, name: StepName, action: Callable[[Deadline], str], *, deadline: Deadline, fault: Fault = Fault.LAB
     ) -> NightStep:
-        """Do a step and return what came of it.
+        """Run a step and return its result.
 
         Args:
-            name: Which.
-            action: Does it by a deadline, and returns a sentence on what came of it.
+            name: The step.
+            action: Runs it by a deadline, and returns a sentence on the result.
             deadline: When it must have ended.
-            fault: Whose fault an error is that is no `NightFault`.
+            fault: The responsible party of an error that is no `NightFault`.
 
         Raises:
-            NightStopped: The night's end was requested.
-            ConfigInvalid: The first look finds the description wrong.
+            NightStopped: The operator stopped the night.
+            ConfigInvalid: The preflight check finds the description wrong.
         """
         began, began_s = self._clock.now(), self._clock.monotonic_s()
 
@@ -96,7 +80,12 @@ class StepLog:
         try:
             self._clock.check()
             if deadline.is_over:
-                raise _no_time(name)
+                raise NightFault(
+                    "the night's time is over",
+                    fault=Fault.LAB,
+                    step=name,
+                    hint="Give it more, or fewer copies: 'limits' and 'copies' of the description",
+                )
             sentence = action(deadline)
         except NightStopped:
             ended(StepOutcome.SKIPPED, "ended by the operator")
@@ -106,11 +95,12 @@ class StepLog:
                 # What the operator wrote is wrong, and nothing was made of it yet: that is no night.
                 raise
             found = as_night_fault(error, step=name, fault=fault)
-            return ended(StepOutcome.FAILED, _sentence(found), found)
+            sentence = f"{found.host}: {found.message}" if found.host else found.message
+            return ended(StepOutcome.FAILED, sentence, found)
         return ended(StepOutcome.PASSED, sentence)
 
     def skip(self, names: Iterable[StepName], why: str) -> None:
-        """Keep that steps were not done."""
+        """Record steps as skipped."""
         for name in names:
             step = NightStep(
                 name=name, started_at=self._clock.now(), duration_s=0.0, outcome=StepOutcome.SKIPPED, sentence=why
@@ -120,7 +110,7 @@ class StepLog:
 
 
 def as_night_fault(error: Exception, *, step: StepName, fault: Fault) -> NightFault:
-    """Return any error of a step as the night's: its own, one that the house expects, or a fault of ours."""
+    """Convert any error of a step to a `NightFault`."""
     if isinstance(error, NightFault):
         return error
     if isinstance(error, FlashferryError):
@@ -133,16 +123,3 @@ def as_night_fault(error: Exception, *, step: StepName, fault: Fault) -> NightFa
         step=step,
         hint="This was unexpected: report it with the night's folder",
     )
-
-
-def _no_time(name: StepName) -> NightFault:
-    return NightFault(
-        "the night's time is over",
-        fault=Fault.LAB,
-        step=name,
-        hint="Give it more, or fewer copies: 'limits' and 'copies' of the description",
-    )
-
-
-def _sentence(error: NightFault) -> str:
-    return f"{error.host}: {error.message}" if error.host else error.message

@@ -1,7 +1,7 @@
-"""A night from its first look to its clean-up: a lab is taken up, the product runs on it, and the lab is removed.
+"""Run the steps of a night, from the preflight check to the removal of the lab.
 
-Whatever happens in between (a fault of any kind, SIGTERM, the night's own limit), the lab is removed with a clock of
-the clean-up's own; what only SIGKILL leaves, the next night or `flashferry nightly reap` finds by title and notes.
+Whatever happens (a fault, SIGTERM, the night's time limit), the lab is removed within a time limit of its own. After
+SIGKILL the next night, or `flashferry nightly reap`, finds the lab by title and notes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from flashferry.core.errors import FlashferryError
 from flashferry.core.state_folder import scratch_folder
 from flashferry.core.value_description import counted
 from flashferry.images.safe_open import checked_image
-from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight, Progress, RunningLab, Topology
+from flashferry.nightly.backend import LabNode, NodeState, Preflight, Progress, RunningLab, Topology
 from flashferry.nightly.booting import BootedImage, BootImage
-from flashferry.nightly.capture import Capture
-from flashferry.nightly.clean_up import NO_LAB, ReapRules, removable, remove_lab
+from flashferry.nightly.clean_up import NO_LAB, ReapRules, reap_labs, removable, remove_lab
+from flashferry.nightly.cml.backend import CmlBackend
+from flashferry.nightly.configuration_proof import ConfigurationProof
 from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
-from flashferry.nightly.inventory_files import write_inventory
 from flashferry.nightly.lab_notes import LabNotes, new_title, only_one_night
 from flashferry.nightly.lab_steps import (
     Reach,
@@ -31,7 +31,6 @@ from flashferry.nightly.lab_steps import (
     check_licences,
     check_links,
     measure_link,
-    reap_labs,
 )
 from flashferry.nightly.night import (
     Fault,
@@ -44,44 +43,38 @@ from flashferry.nightly.night import (
     StepName,
     StepOutcome,
 )
-from flashferry.nightly.product import Product, ProductProcesses, product_version
-from flashferry.nightly.product_steps import ConfigurationProof, ProductSteps
-from flashferry.nightly.routers import Routers, SshRouters
+from flashferry.nightly.product import product_version
+from flashferry.nightly.product_steps import MakeProduct, ProductSteps
+from flashferry.nightly.routers import SshRouters
 from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
-from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION, SilentWatcher, StepLog, Watcher
+from flashferry.nightly.step_log import SilentWatcher, StepLog, Watcher
 from flashferry.nightly.thresholds import named_judgements
 
 _LOG = logging.getLogger("flashferry.nightly")
-
 EXPIRES_MARGIN_S = 900.0
-"""A lab may be removed by anybody so long after its night must have ended."""
+"""Any host may remove a lab this long after the latest end of its night."""
 PREFLIGHT_S, REAP_S, JUDGE_S, ARTEFACTS_S = 120.0, 600.0, 180.0, 180.0
-
 Files = Mapping[str, bytes]
-"""What is kept of a night, by the name of the file in its folder."""
+"""Content of the files to keep, by name in the night's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightParts:
-    """What a night is made of.
+    """The parts of a night.
 
     Attributes:
-        backend: Takes the lab up and down.
-        topology: Makes the lab's plan, given its title.
-        settings: What is done.
-        folder: The state folder of nights: locks, and scratch files while one runs.
-        judge: Returns the night with its judgements, held against the nights before.
-        write: Writes the night's artefacts, its files among them; called twice, the second time behind the clean-up.
-        watcher: Called with each step.
-        is_stopped: Whether the end was requested.
-        clock: The clock; where it can be stopped itself, `is_stopped` does not count.
+        topology: Makes the lab's topology for a title.
+        folder: The folder of locks and scratch files.
+        judge: Returns the night with its judgements.
+        write: Writes the night's folder; called again after the clean-up.
+        is_stopped: Whether the operator asked to stop; unused if `clock` is a `StoppableClock`.
         boots: What routers boot; None: what the topology says.
-        on_progress: Called with how far the upload of what they boot is.
-        routers: The routers behind the product's back.
-        product: Runs the product, given its folder and the lab's inventory.
+        on_progress: Called with progress of an image upload.
+        routers: Access to routers; None: SSH with the login of the settings.
+        product: Makes the runner of the product from its folder and the inventory; None: processes.
     """
 
-    backend: LabBackend
+    backend: CmlBackend
     topology: Callable[[str], Topology]
     settings: NightSettings
     folder: Path
@@ -92,16 +85,15 @@ class NightParts:
     clock: Clock = field(default_factory=SystemClock)
     boots: BootImage | None = None
     on_progress: Progress = lambda done, size: None  # noqa: ARG005 -- the signature
-    routers: Routers | None = None
-    product: Callable[[Path, Path], Product] | None = None
+    routers: SshRouters | None = None
+    product: MakeProduct | None = None
 
 
 def run_night(parts: NightParts) -> Night:
-    """Run a night and return it, whatever came of it.
+    """Run a night and return it, whatever its result.
 
     Raises:
-        ConfigInvalid: The image is none, the topology cannot be made or is not one for the backend, or the state folder
-            is not ours alone: no lab was made.
+        ConfigInvalid: The image or topology is invalid, or another user can write to the folder. No lab was made.
         NightFault: Another night runs on this host.
     """
     # The product's processes have a folder of their own: nothing may be meant to be below ours.
@@ -114,12 +106,12 @@ def run_night(parts: NightParts) -> Night:
 
 
 class _Flow:
-    """One night on its way."""
+    """A running night."""
 
     def __init__(self, parts: NightParts, topology: Topology, scratch: Path) -> None:
         self._parts, self._scratch = parts, scratch
         self._settings, self._limits, self._backend = parts.settings, parts.settings.limits, parts.backend
-        self._routers: Routers = parts.routers or SshRouters(parts.settings.login)
+        self._routers = parts.routers or SshRouters(parts.settings.login)
         clock = parts.clock
         self._clock = clock if isinstance(clock, StoppableClock) else StoppableClock(clock, parts.is_stopped)
         self._boots = BootedImage(parts.boots, parts.backend, self._clock, parts.on_progress)
@@ -134,14 +126,12 @@ class _Flow:
         self._nodes: tuple[LabNode, ...] = ()
         self._addresses: Mapping[str, str] = {}
         self._links: list[MeasuredLink] = []
-        self._product: Product | None = None
-        self._product_steps: ProductSteps | None = None
-        self._proof: ConfigurationProof | None = None
+        self._product: ProductSteps | None = None
         self._files: dict[str, bytes] = {}
         self._judged: Night | None = None
 
     def play(self) -> Night:
-        """Play it to its end."""
+        """Run all steps and return the night."""
         try:
             try:
                 if self._take_up():
@@ -156,9 +146,6 @@ class _Flow:
         self._write_last(night)
         return night
 
-    def _do(self, name: StepName, action: Callable[[Deadline], str], limit_s: float) -> bool:
-        return self._step(name, action, limit_s).outcome is StepOutcome.PASSED
-
     def _step(
         self, name: StepName, action: Callable[[Deadline], str], limit_s: float, fault: Fault = Fault.LAB
     ) -> NightStep:
@@ -167,7 +154,7 @@ class _Flow:
     # -- the lab
 
     def _take_up(self) -> bool:
-        """Take the lab up; return whether the product can be run on it."""
+        """Start the lab; return whether the product can run on it."""
         limits = self._limits
         steps: tuple[tuple[StepName, Callable[[Deadline], str], float], ...] = (
             (StepName.PREFLIGHT, self._check_backend, PREFLIGHT_S),
@@ -185,7 +172,7 @@ class _Flow:
                 self._log.skip(left, f"'{name}' failed")
                 return False
         # A link that is off makes the night one that is not compared; the product is tried all the same.
-        self._do(StepName.CONDITION, self._condition, limits.condition_s)
+        self._step(StepName.CONDITION, self._condition, limits.condition_s)
         return True
 
     def _check_backend(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
@@ -250,82 +237,41 @@ class _Flow:
     # -- the product
 
     def _run_product(self) -> None:
+        first = self._settings.does[0]
+        proof = ConfigurationProof(self._routers, self._topology, self._addresses)
         try:
-            steps = self._prepared()
-        except OSError as error:  # a full disk, say: a night all the same, with all that comes behind
-            found = error
-            self._do(self._settings.does[0], lambda _: _fail(found), self._limits.product_s)
-            self._log.skip(
-                (one for one in PRODUCT_STEPS if one is not self._settings.does[0]), "nothing can be written"
+            product = self._product = ProductSteps.prepared(
+                self._parts.product, self._scratch, self._settings, self._topology, self._addresses, proof
             )
+        except OSError as error:  # a full disk: the rest of the night is done all the same
+            found = error
+            self._step(first, lambda _: _fail(found), self._limits.product_s)
+            self._log.skip((one for one in PRODUCT_STEPS if one is not first), "nothing can be written")
             return
-        self._proof = ConfigurationProof(self._routers, self._topology, self._addresses)
         failed: StepName | None = None
-        actions = {**steps.actions, StepName.PROBE: self._probe}
-        for name, action in actions.items():
-            why = self._why_not(name, failed)
-            if why:
+        for name in PRODUCT_STEPS:
+            if why := product.why_not(name, failed):
                 self._log.skip((name,), why)
                 continue
-            took = self._proving(action) if not self._proof.is_taken else action
-            step = self._step(name, self._blaming(took), self._limits.product_s, Fault.PRODUCT)
+            step = self._step(
+                name, self._blaming(self._product_step(product, name)), self._limits.product_s, Fault.PRODUCT
+            )
             failed = failed or (name if step.outcome is StepOutcome.FAILED else None)
 
-    def _prepared(self) -> ProductSteps:
-        inventory = write_inventory(
-            self._scratch / "inventory", self._topology, self._addresses, self._settings.inventory_data
-        )
-        make = self._parts.product or self._processes
-        self._product = make(self._scratch, inventory)
-        (self._scratch / "kill").mkdir()
-        self._product_steps = ProductSteps(
-            product=self._product, settings=self._settings, topology=self._topology, folder=self._scratch / "kill"
-        )
-        return self._product_steps
+    def _product_step(self, product: ProductSteps, name: StepName) -> Callable[[Deadline], str]:
+        def action(deadline: Deadline) -> str:
+            sentence = product.do(name, deadline)
+            if name is not StepName.PROBE or self._lab is None:
+                return sentence
+            captured = product.capture(self._backend, self._lab, deadline)
+            if product.captured:
+                self._files[f"capture-{self._settings.capture_node}.pcap"] = product.captured
+            return "; ".join(filter(None, (sentence, captured)))
 
-    def _probe(self, deadline: Deadline) -> str:
-        assert self._product_steps is not None
-        assert self._product is not None
-        assert self._lab is not None
-        sentence = self._product_steps.probe(deadline)
-        capture = Capture(
-            backend=self._backend,
-            lab=self._lab,
-            topology=self._topology,
-            settings=self._settings,
-            product=self._product,
-        )
-        sentence_of_capture = capture.take(deadline)
-        if capture.content:
-            self._files[f"capture-{self._settings.capture_node}.pcap"] = capture.content
-        return "; ".join(filter(None, (sentence, sentence_of_capture)))
-
-    def _why_not(self, name: StepName, failed: StepName | None) -> str:
-        """Return why a step of the product is not done; empty where it is."""
-        assert self._product_steps is not None
-        if name not in self._settings.does:
-            return SKIPPED_BY_DESCRIPTION
-        if name is StepName.RESUME and not self._product_steps.killed_run:
-            return "no run was killed"
-        if name is StepName.RECOVER and failed is not None and self._product_steps.killed_run:
-            return ""  # what the failed step left is put right, if it can be
-        return f"'{failed}' failed" if failed is not None else ""
-
-    def _processes(self, folder: Path, inventory: Path) -> Product:
-        return ProductProcesses(folder, inventory, self._settings.login)
-
-    def _proving(self, action: Callable[[Deadline], str]) -> Callable[[Deadline], str]:
-        """Return a step before which the routers' configurations are read."""
-
-        def taken(deadline: Deadline) -> str:
-            assert self._proof is not None
-            self._proof.take()
-            return action(deadline)
-
-        return taken
+        return action
 
     def _blaming(self, action: Callable[[Deadline], str]) -> Callable[[Deadline], str]:
-        """Return a step whose failure is the lab's where a node went down meanwhile."""
+        """Return an action whose failure is the lab's fault if a node is no longer BOOTED."""
 
         def blamed(deadline: Deadline) -> str:
             try:
@@ -344,7 +290,7 @@ class _Flow:
         return blamed
 
     def _node_down(self) -> LabNode | None:
-        """Return a router that is not BOOTED any more; None where all are, or that is unknown."""
+        """Return a router that is no longer BOOTED; None: all are, or unknown."""
         assert self._lab is not None
         try:
             self._nodes = self._backend.nodes(self._lab)
@@ -365,9 +311,9 @@ class _Flow:
         self._log.do(StepName.ARTEFACTS, self._keep, deadline=Deadline.after(ARTEFACTS_S, self._clock))
 
     def _judge(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
-        proof = self._proof if self._proof is not None and self._proof.is_taken else None
-        if proof is not None and self._product_steps is not None:
-            self._product_steps.figures += proof.check_again()
+        proof = self._product.proof if self._product is not None and self._product.proof.is_taken else None
+        if proof is not None and self._product is not None:
+            self._product.figures += proof.check_again()
         try:
             self._judged = self._parts.judge(self._night())
         finally:  # what is not restored is reported whatever became of the history
@@ -391,9 +337,9 @@ class _Flow:
         return f"{len(self._files)} files"
 
     def _collect(self) -> None:
-        """Collect what the lab and the product leave, as much as there is before an error."""
+        """Collect the files of the product and the lab, as many as possible before an error."""
         if self._product is not None:
-            self._files |= self._product.files()
+            self._files |= self._product.product.files()
         if self._lab is None:
             return
         self._files |= self._backend.artefacts(self._lab)
@@ -412,7 +358,7 @@ class _Flow:
         return "; ".join(filter(None, (sentence, self._boots.remove(deadline))))
 
     def _night(self) -> Night:
-        """Return the night as it is by now."""
+        """Return the night as it is now."""
         because = self._not_comparable()
         night = Night(
             night_id=self._topology.title,
@@ -426,8 +372,8 @@ class _Flow:
             steps=self._log.steps,
             nodes=self._nodes,
             links=tuple(self._links),
-            copies=tuple(self._product_steps.copies) if self._product_steps else (),
-            figures=tuple(self._product_steps.figures) if self._product_steps else (),
+            copies=tuple(self._product.copies) if self._product else (),
+            figures=tuple(self._product.figures) if self._product else (),
             is_comparable=not because,
             not_comparable_because=because,
             is_interrupted=self._is_interrupted,
@@ -447,7 +393,7 @@ class _Flow:
         return next((f"{step.name}: {step.sentence}" for step in off), "")
 
     def _write_last(self, night: Night) -> None:
-        """Write the artefacts again, the clean-up among them; that the lab is gone counts more than a full disk."""
+        """Write the folder again, with the clean-up's result; a full disk must not hide the result."""
         try:
             self._parts.write(night, self._files)
         except Exception as error:  # noqa: BLE001 -- nothing may hide what the night came to

@@ -1,7 +1,7 @@
-"""What a night is judged to be, series by series: absolute thresholds, and the trend of the nights before. Pure.
+"""Rate a night's series: absolute thresholds, and the trend of earlier nights. Pure.
 
-A night whose link or controller was off says nothing about the product: it is not compared, counts in no history and
-turns nothing red. Lines of ours that are left on a router are red in every night.
+A night with a failed link or controller is not compared and counts in no history. Lines of ours left on a router are
+red in every night.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _MEANINGS = {
 }
 
 _MOST_NAMED = 3
-"""Series that a sentence about a night names; the report has all."""
+"""Series named in a sentence about a night; the report has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """What a night brought in one series; the copies are none in a series of another figure."""
+    """A night's figures in one series; `copies` is empty if the figures are not rates."""
 
     key: SeriesKey
     values: tuple[float, ...]
@@ -64,13 +64,13 @@ class _Values:
 
 
 def judge_night(night: Night, history: Sequence[PastSeriesNight], thresholds: Sequence[Threshold] = ()) -> Night:
-    """Return a night with its judgements, one for each series, and with the reason where it is not comparable.
+    """Return a night with a judgement for each series, and with the reason if it is not comparable.
 
     Args:
-        night: The night; judgements that it has are made anew.
-        history: What the nights before brought, of all series, the oldest first (`flashferry.nightly.history.past`).
-        thresholds: What tuned speed tests are held against, whatever the nights before were like; copies to flash in a
-            night without any. Those that copies do not measure (`judges`) are left out.
+        night: The night; existing judgements are replaced.
+        history: Results of earlier nights in all series, the oldest first.
+        thresholds: Limits for tuned probes, or for copies to flash in a night without probes. Limits that copies cannot
+            show (`judges`) are ignored.
     """
     because = night.not_comparable_because or why_not_comparable(night)
     night = replace(night, is_comparable=night.is_comparable and not because, not_comparable_because=because)
@@ -83,7 +83,7 @@ def judge_night(night: Night, history: Sequence[PastSeriesNight], thresholds: Se
 
 
 def why_not_comparable(night: Night) -> str:
-    """Return why a night may not be compared with others, by its links and its lab's faults; empty where it may."""
+    """Return why a night cannot be compared, by its links and the lab's faults; empty if it can."""
     for link in night.links:
         if not link.is_as_planned:
             return f"link {link.name}: {link.told or 'what was measured through it is not what was planned'}"
@@ -92,7 +92,7 @@ def why_not_comparable(night: Night) -> str:
 
 
 def named_judgements(judgements: Iterable[Judgement], colour: Rating) -> str:
-    """Return those of a colour in a sentence that names their series, the first few of them; empty for none."""
+    """Return the judgements of one rating in a sentence; empty for none."""
     found = [one for one in judgements if one.colour is colour]
     words = [f"{one.key}: {one.sentence}" for one in found[:_MOST_NAMED]]
     more = f"and {counted(len(found) - len(words), 'series', 'series')} more" if len(found) > len(words) else ""
@@ -100,7 +100,7 @@ def named_judgements(judgements: Iterable[Judgement], colour: Rating) -> str:
 
 
 def judges(name: str) -> bool:
-    """Return whether a night's copies show whether a threshold of a name holds."""
+    """Return whether copies of a night show if a named threshold holds."""
     return name in _HELD
 
 
@@ -170,14 +170,14 @@ def _past_night(row: SeriesNight) -> PastNight:
 
 
 def figure(key: SeriesKey, value: float) -> str:
-    """Return a series' figure in words: `2.43 MB/s`, `13.6 s`, `0 lines`."""
+    """Format a series' figure: `2.43 MB/s`, `13.6 s`, `0 lines`."""
     if key.verb == LINES_LEFT:
         return counted(int(value), "line")
     return duration(value) if key.is_seconds else rate(value)
 
 
 def _beside(found: _Values, trend: Trend) -> str:
-    """Return how tonight lies beside the nights before, to be put behind its figure."""
+    """Return how tonight compares with the expected band, to follow its figure."""
     if trend.band is None:
         return f"; fewer than the {LEAST_NIGHTS} good nights that a trend needs, so held against thresholds only"
     band = trend.band
@@ -193,7 +193,7 @@ def _beside(found: _Values, trend: Trend) -> str:
 
 
 def _changes(night: Night, last: PastSeriesNight) -> str:
-    """Return what else is not as it was in the last comparable night of a series, in words; empty for nothing."""
+    """Return which versions changed since a series' last comparable night; empty for none."""
     pairs = (
         ("this host's kernel", last.kernel, night.kernel),
         ("flashferry", last.tool_version, night.tool_version),
@@ -207,10 +207,9 @@ def _changes(night: Night, last: PastSeriesNight) -> str:
 
 
 def _missed(night: Night, copies: Sequence[NightCopy], thresholds: Iterable[Threshold]) -> Iterator[str]:
-    """Yield a sentence for each threshold that tuned copies of a series do not hold.
+    """Yield a sentence for each threshold that a series' tuned copies miss.
 
-    Held against them are speed tests; copies to flash only in a night without any, for many a flash is slower than its
-    link, which is no fault of anybody's.
+    Copies to flash count only in a night without probes: many flash memories are slower than their link.
     """
     has_probes = any(copy.is_tuned and copy.verb == "probe" for copy in night.copies)
     tuned = [copy for copy in copies if copy.is_tuned and not (has_probes and copy.verb != "probe")]
@@ -249,5 +248,6 @@ _HELD: Mapping[str, Callable[[Night, Sequence[NightCopy], float], str | None]] =
     "min_rate_mb_s": _least_rate,
     "min_gain": _least_gain,
 }
-"""What is found where a threshold is missed, or None where it holds or was not measured. Of the others of
-`flashferry.reports.thresholds` the reports of a night's runs have the result."""
+"""By threshold: the figure found if it is missed; None if it holds or was not measured. Other thresholds are checked in
+the reports of the night's runs.
+"""

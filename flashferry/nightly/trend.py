@@ -1,13 +1,13 @@
-"""Whether tonight is as the nights before: a band around the median of the last good ones. Pure.
+"""Compare tonight with a band around the median of the last good nights. Pure.
 
 Facts
 -----
 
-Copies over one link spread by 1 to 6 % (one standard deviation), and one in twenty is 10 to 40 % low for reasons of the
-host. Of such nights 3,000 were simulated for each of several rules: the median of five copies against the median of 14
-nights, with an alarm at the greater of three robust standard deviations and 5 %, raises the fewest false alarms (0.6 %
-of nights) and finds a drop by 10 % in 99 % of nights. A mean with its standard deviation is bent by single outliers; a
-fixed 10 % finds such a drop every other night.
+Copies over one link spread by 1 to 6 % (one standard deviation), and one in twenty is 10 to 40 % low because of the
+host. 3,000 such nights were simulated for each of several rules: comparing the median of five copies with the median of
+14 nights, with an alarm beyond three robust standard deviations or 5 %, whichever is more, gave the fewest false alarms
+(0.6 % of nights) and found a 10 % drop in 99 % of nights. A mean and its standard deviation are distorted by outliers;
+a fixed 10 % finds such a drop every other night.
 
 1.4826 times the median absolute deviation estimates the standard deviation of a normal distribution (Rousseeuw and
 Croux, JASA 88, 1993).
@@ -27,17 +27,17 @@ NIGHTS = 14
 """Good nights that tonight is compared with."""
 
 LEAST_NIGHTS = 7
-"""With fewer there is no band: only absolute thresholds count."""
+"""With fewer good nights there is no band, only absolute thresholds."""
 
 LEAST_COPIES = 3
-"""The median of fewer is bent by a single outlier, so that a row of nights is longer there before it counts."""
+"""With fewer copies an outlier distorts the median, so more nights in a row are required."""
 
 SPREADS = 3.0
 MAD_TO_DEVIATION = 1.4826
 
 
 class Side(StrEnum):
-    """Where a night lies beside the nights before it."""
+    """Position of a night relative to the band."""
 
     WITHIN = "within"
     WORSE = "worse"
@@ -46,7 +46,7 @@ class Side(StrEnum):
 
 
 class Course(StrEnum):
-    """What the trend says of a night, seen together with the one before."""
+    """Result of the trend for a night together with the nights just before."""
 
     STEADY = "steady"
     WORSE_ONCE = "worse once"
@@ -58,12 +58,12 @@ class Course(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """How a figure is held against its past.
+    """How a figure is compared with its past.
 
     Attributes:
-        least_share: Half the band is at least this share of the median, > 0.
-        least: Half the band is at least this, in the figure's unit, >= 0: for figures near zero.
-        is_more_better: Whether a higher figure is the better one, as a rate is; of a time a lower one is.
+        least_share: Least half width of the band as a share of the median, > 0.
+        least: Least half width in the figure's unit, >= 0, for figures near zero.
+        is_more_better: Whether a higher figure is better, as for rates.
     """
 
     least_share: float
@@ -72,21 +72,15 @@ class Rule:
 
 
 RATE = Rule(least_share=0.05)
-"""For rates of copies: the rule that was simulated."""
+"""The rule for rates, as simulated."""
 
 SECONDS = Rule(least_share=0.25, least=1.0, is_more_better=False)
-"""For times of logins and hashes, of which a night has few and which a busy host lengthens by a quarter."""
+"""The rule for times of logins and hashes: few per night, and up to a quarter longer on a busy host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastNight:
-    """A comparable night before tonight, of one series.
-
-    Attributes:
-        value: The median of its copies, in the series' unit.
-        side: Where it lay beside the nights before it.
-        is_within_thresholds: Whether all absolute thresholds held.
-    """
+    """The result of one series in an earlier, comparable night; `value` is the median of its figures."""
 
     value: float
     side: Side = Side.WITHIN
@@ -95,14 +89,7 @@ class PastNight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """What the past lets one expect.
-
-    Attributes:
-        middle: Median of the nights.
-        low: Lower edge; what is lower is out of it.
-        high: Upper edge.
-        nights: How many nights it was made of.
-    """
+    """The expected range of a figure: median and edges, from how many nights."""
 
     middle: float
     low: float
@@ -112,13 +99,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """Tonight beside the nights before.
-
-    Attributes:
-        course: What it means.
-        side: Where it lies.
-        band: What was expected; None with too few nights.
-    """
+    """The result of comparing tonight with the band; `band` is None with too few nights."""
 
     course: Course
     side: Side
@@ -126,22 +107,22 @@ class Trend:
 
 
 def nights_in_a_row(copies: int) -> int:
-    """Return how many nights in a row have to lie out of the band before it is red, or a change.
+    """Return how many nights in a row must lie outside the band to count.
 
-    With one or two copies a night every twelfth is amber by outliers alone, and a second one by chance is too frequent:
-    in 200 nights 3 of 4 series had one (simulated with 3 % noise and 5 % of copies low; `benchmarks.nightly_trend`).
+    With one or two copies a night outliers alone make every twelfth night amber, and two in a row occurred in 3 of 4
+    series over 200 nights (simulated with 3 % noise and 5 % of copies low; `benchmarks.nightly_trend`).
     """
     return 2 if copies >= LEAST_COPIES else 3
 
 
 def trend_of(tonight: float, past: Sequence[PastNight], rule: Rule = RATE, *, copies: int = COPIES) -> Trend:
-    """Return where tonight lies beside the nights before it, and what that means.
+    """Compare tonight with the earlier nights.
 
     Args:
-        tonight: The median of tonight's copies.
-        past: The comparable nights before of the same series, the oldest first; any number of them.
-        rule: For what kind of figure.
-        copies: How many copies tonight has, >= 1.
+        tonight: The median of tonight's figures.
+        past: Comparable earlier nights of the series, the oldest first.
+        rule: The rule for this kind of figure.
+        copies: Number of tonight's figures, >= 1.
     """
     band = band_of(past, rule)
     if band is None:
@@ -159,10 +140,10 @@ def trend_of(tonight: float, past: Sequence[PastNight], rule: Rule = RATE, *, co
 
 
 def band_of(past: Sequence[PastNight], rule: Rule = RATE) -> Band | None:
-    """Return what the good ones of some nights let one expect of the next, or None where they are too few.
+    """Return the band of the good nights; None if there are too few.
 
-    A worse night never counts: a drop stays one, however long it lasts. Better nights are the new past once there are
-    enough of them in a row; until then they are held against the old one.
+    A worse night never counts, so a drop stays one. Better nights become the new past once there are `LEAST_NIGHTS` in
+    a row.
     """
     values = [night.value for night in _good(past)][-NIGHTS:]
     if len(values) < LEAST_NIGHTS:

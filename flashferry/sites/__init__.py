@@ -1,5 +1,5 @@
-"""Sites that work for themselves: an agent at each site carries out the part of an approved plan that is its own.
+"""Run stagings at remote sites: an agent at each site stages its part of an approved plan.
 
-An agent is this same package with a state folder, a journal, a file server and secrets of its own. It dials out to a
-broker and takes signed orders: digests of plans and names of devices, nothing else. Needs the extra `sites`.
+An agent is this package with a state folder, a journal, a file server and secrets of its own. It connects to a broker
+and receives signed orders, which contain only plan digests and device names. Needs the extra `sites`.
 """

@@ -1,14 +1,13 @@
-"""The broker between centre and agents, by Celery (`flashferry.sites.celery_app`), typed for all others.
+"""Connect centre and agents by a broker, using Celery (`flashferry.sites.celery_app`).
 
-Nothing here trusts the broker: messages are JSON, signed, and checked by the receiver
-(`flashferry.sites.wire`). What goes over it is small and soon done: a handler puts what came on its own disk and
-returns, so that no message stays in the broker's hands for as long as a copy takes.
+The broker is not trusted: messages are signed JSON, checked by the receiver (`flashferry.sites.wire`). Handlers only
+store a message and return, so that no message stays unacknowledged for as long as a copy takes.
 
-Celery delivers at least once as long as the broker lives, and may lose what was on its way when either end was killed
-(a client of Redis has taken a message out of the list a moment before it notes so). So a sender repeats a message
-until its answer comes, and the receiver knows a repeat by its id.
+Celery delivers at least once while the broker lives, and may lose messages in transit when either end is killed (a
+Redis client removes a message from the list a moment before it records that). So a sender repeats a message until it is
+answered, and the receiver recognises repeats by ID.
 
-Redis and Valkey (`redis://`, `rediss://`) are tried; what RabbitMQ (`amqps://`) needs is in docs/sites.md.
+Redis and Valkey (`redis://`, `rediss://`) are tested; docs/sites.md has what RabbitMQ (`amqps://`) needs.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
 ORDER_TASK = "flashferry.sites.order"
 WORD_TASK = "flashferry.sites.word"
 CENTRE_QUEUE = "centre"
-"""Where agents send their words."""
+"""The queue of agents' words."""
 
 _LOG = logging.getLogger("flashferry.sites")
 _NUMBER = re.compile(r"^(?:\[Errno -?\d+\] |Error -?\d+ connecting to \S+\. )+")
-"""How redis-py and the system begin what they report: by a number that says the same as the words after it."""
+"""Start of errors of redis-py and the system: an error number that the text after it repeats."""
 _PLACE = re.compile(r" ?\(_ssl\.c:\d+\)")
 _CONNECT_S = 10.0
 _ENDS_WITHIN_S = 15.0
@@ -43,7 +42,7 @@ _CLOSES_WITHIN_S = 1.0
 
 
 class BrokerUnreachable(FlashferryError):
-    """The broker does not take what is sent; what was to be sent is kept by the sender."""
+    """Report that the broker does not accept messages; the sender keeps them."""
 
     kind: ClassVar[Kind] = Kind.BROKER_UNREACHABLE
     advice: ClassVar[str | None] = (
@@ -52,12 +51,12 @@ class BrokerUnreachable(FlashferryError):
 
 
 def site_queue(site: str) -> str:
-    """Return the queue of a site's work: stage, sync, look, recover."""
+    """Return the queue of a site's work: stage, sync, check, recover."""
     return f"site-{site}"
 
 
 def control_queue(site: str) -> str:
-    """Return the queue of what must not wait behind work: pause, continue, stop, approve, acknowledge."""
+    """Return the queue of orders that must not wait for work: pause, continue, stop, approve, acknowledge."""
     return f"site-{site}.control"
 
 
@@ -65,9 +64,9 @@ class Broker:
     """One end's connection to the broker: sends, and runs a worker in this process.
 
     Args:
-        settings: Where it is; checked by `check_broker`.
-        owner: Who we are there, one word (`centre`, `agent-ams`): what we have taken and not yet acknowledged is kept
-            under this name, so no two ends may have the same.
+        settings: The broker; checked by `check_broker`.
+        owner: Our name there, one word (`centre`, `agent-ams`). Unacknowledged messages are kept under it, so it must
+            be unique.
 
     Raises:
         ConfigInvalid: The settings are wrong, or Celery is not installed.
@@ -92,14 +91,14 @@ class Broker:
 
     @property
     def has_claims(self) -> bool:
-        """Return whether it is of a kind at which claims can be made (`redis`)."""
+        """Return whether the broker supports claims (`redis`)."""
         return self._settings.is_redis
 
     def send_order(self, site: str, envelope: str, *, is_control: bool = False) -> None:
-        """Send an order to a site's agent; it waits at the broker until it is taken.
+        """Send an order to a site's agent; it waits at the broker.
 
         Raises:
-            BrokerUnreachable: The broker did not take it.
+            BrokerUnreachable: The broker did not accept it.
         """
         self._send(ORDER_TASK, control_queue(site) if is_control else site_queue(site), envelope)
 
@@ -108,10 +107,10 @@ class Broker:
         self._send(WORD_TASK, CENTRE_QUEUE, envelope)
 
     def waiting_words(self) -> int | None:
-        """Return how many words wait at the broker for the centre to take them; None where it is unknown.
+        """Return how many words wait for the centre; None if unknown.
 
         Raises:
-            BrokerUnreachable: It is away.
+            BrokerUnreachable: It is unreachable.
         """
         if not self._settings.is_redis:
             return None
@@ -128,18 +127,17 @@ class Broker:
         threads: int = 2,
         ends_within_s: float = _ENDS_WITHIN_S,
     ) -> Iterator[Worker]:
-        """Have a handler called with what comes, in threads of this process, for the time of a block.
+        """Run a worker in threads for a block; at the end, messages in the handler are finished.
 
-        It connects in the background, again and again for as long as the broker is away. At the end what is in the
-        handler's hands is finished.
+        It connects in the background, and reconnects for as long as the broker is unreachable.
 
         Args:
             queues: The queues to read.
-            task: `ORDER_TASK` or `WORD_TASK`; what comes under another name is dropped.
+            task: `ORDER_TASK` or `WORD_TASK`; messages with another name are dropped.
             handler: Called from several threads.
-            threads: How many.
-            ends_within_s: So long it is waited for at the end, a push included. One that waits for a broker which
-                answers nothing ends with the process; what it has in hand comes again.
+            threads: Number of threads.
+            ends_within_s: Time limit at the end. A worker blocked by a silent broker ends with the process; its
+                messages are delivered again.
         """
         worker = self._celery.Worker(
             self._app, queues, task, handler, threads=threads, name=f"{self._owner}@flashferry"
@@ -152,12 +150,10 @@ class Broker:
 
     @contextmanager
     def redis(self) -> Iterator[Any]:
-        """Yield a client of the Redis behind it, for what no queue does: claims that end by themselves.
-
-        By the connection that is kept for what is sent; no other sends meanwhile.
+        """Yield a Redis client, for claims that expire; nothing else is sent meanwhile.
 
         Raises:
-            BrokerUnreachable: It is away, or it is no Redis.
+            BrokerUnreachable: It is unreachable, or is no Redis.
         """
         if not self._settings.is_redis:
             raise BrokerUnreachable(f"broker {self._settings.place}: expected Redis or Valkey, found another kind")
@@ -165,7 +161,7 @@ class Broker:
             yield channel.client
 
     def close(self) -> None:
-        """Close what connections there are; who waits for an answer of the broker meanwhile is not waited for."""
+        """Close the connections, without waiting for a blocked sender."""
         if self._sends.acquire(timeout=_CLOSES_WITHIN_S):
             try:
                 self._disconnect()
@@ -188,10 +184,10 @@ class Broker:
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """Yield a channel of the one connection that is kept; one that failed is given up, the next use has another.
+        """Yield a channel of the one kept connection; after an error the next use opens another.
 
         Raises:
-            BrokerUnreachable: The broker is away.
+            BrokerUnreachable: The broker is unreachable.
         """
         with self._sends:
             try:
@@ -211,17 +207,12 @@ class Broker:
 
 
 def unreachable(error: Exception, place: str) -> BrokerUnreachable:
-    """Return an error of a driver as one of ours.
-
-    Args:
-        error: What the driver raised.
-        place: Host and port of the broker.
-    """
+    """Convert a driver's error; `place`: host and port of the broker."""
     found = in_words(error)
     return BrokerUnreachable(f"broker {place}: {tls_trouble(found) or f'expected it to answer, found: {found}'}")
 
 
 def in_words(error: Exception) -> str:
-    """Return the text of an error of a driver: without secrets, numbers, its places in the source, and a last dot."""
+    """Return a driver's error text without secrets, error numbers, source positions and final dot."""
     text = _NUMBER.sub("", _PLACE.sub("", masked(str(error)))).rstrip(". ")
     return text[:1].lower() + text[1:] if text[1:2].islower() else text or type(error).__name__

@@ -1,4 +1,4 @@
-"""Where the broker is and how one signs in there: what can be checked of that without speaking to it."""
+"""Define a broker's address, login and TLS settings, and check them without a connection."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _ALERT = re.compile(r"SSL: (?:TLSV\d+|SSLV3)_ALERT_(\w+)")
 _CUT = "EOF occurred in violation of protocol"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _SCHEMES = {"redis": False, "rediss": True, "amqp": False, "amqps": True, "memory": False}
-"""Schemes of a broker's URL, and whether they are TLS; `memory://localhost` is within a process, for tests."""
+"""Schemes of a broker's URL, and whether they use TLS; `memory://localhost` is for tests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """Where the broker is, and how one signs in there.
+    """A broker's address, login and TLS settings.
 
     Attributes:
-        url: `rediss://HOST[:PORT][/DB]` or `amqps://HOST[:PORT][/VHOST]`, without user or password; the forms without
-            TLS are for loopback, or where `is_plain_allowed`.
-        user: User name there; empty: none.
-        password_file: File with the password, readable for its owner alone; None: none, the certificate is enough.
-        ca: Certificates, PEM, one of which must have issued the broker's; None: those that the system trusts.
+        url: `rediss://HOST[:PORT][/DB]` or `amqps://HOST[:PORT][/VHOST]`, without user or password; without TLS only on
+            loopback, or if `is_plain_allowed`.
+        user: User name; empty: none.
+        password_file: File with the password, readable by its owner only; None: the certificate suffices.
+        ca: PEM file of trusted issuers; None: those of the system.
         certificate: The client's certificate, PEM; None: none.
-        key: Its private key, PEM, readable for its owner alone.
-        is_plain_allowed: Whether a broker elsewhere may be spoken to without TLS: orders are signed all the same, but
-            who is on the way reads names of devices and what became of them.
+        key: Its private key, PEM, readable by its owner only.
+        is_plain_allowed: Whether a remote broker can be used without TLS: orders are signed anyway, but others on the
+            path can read device names and results.
     """
 
     url: str
@@ -47,12 +47,12 @@ class BrokerSettings:
 
     @property
     def place(self) -> str:
-        """Return host and port, as the URL has them."""
+        """Return host and port."""
         return urlsplit(self.url).netloc
 
     @property
     def is_tls(self) -> bool:
-        """Return whether it is spoken to by TLS."""
+        """Return whether TLS is used."""
         return _SCHEMES.get(urlsplit(self.url).scheme, False)
 
     @property
@@ -62,11 +62,11 @@ class BrokerSettings:
 
 
 def check_broker(settings: BrokerSettings) -> None:
-    """Check what can be checked of a broker without speaking to it.
+    """Check a broker's settings without a connection.
 
     Raises:
-        ConfigInvalid: The URL is none or holds a password, would be plain to a broker elsewhere, or a file is missing
-            or readable for others.
+        ConfigInvalid: The URL is invalid, has a password, or lacks TLS for a remote broker; a file is missing or
+            readable by others.
     """
     parts = urlsplit(settings.url)
     if parts.scheme not in _SCHEMES or not parts.hostname or parts.query:
@@ -95,7 +95,7 @@ def check_broker(settings: BrokerSettings) -> None:
 
 
 def url_with_login(settings: BrokerSettings) -> str:
-    """Return the URL as Celery takes it; its password is masked in all output from now on."""
+    """Return the URL with login for Celery; its password is masked in all output from now on."""
     password = ""
     if settings.password_file is not None:
         password = settings.password_file.read_text(encoding="utf-8").strip()
@@ -107,7 +107,7 @@ def url_with_login(settings: BrokerSettings) -> str:
 
 
 def tls_of(settings: BrokerSettings) -> dict[str, Any] | None:
-    """Return how the broker proves itself: always by a trusted certificate, for the name in the URL."""
+    """Return the TLS options: the certificate must be trusted and match the name in the URL."""
     if not settings.is_tls:
         return None
     ca = str(settings.ca) if settings.ca is not None else ssl.get_default_verify_paths().cafile
@@ -122,11 +122,7 @@ def tls_of(settings: BrokerSettings) -> dict[str, Any] | None:
 
 
 def tls_trouble(said: str) -> str:
-    """Return what is wrong with a certificate, by what a driver says of TLS; empty: it says something else.
-
-    Args:
-        said: What it says, without places in its own source (`broker.in_words`).
-    """
+    """Return a certificate problem in a driver's error text (`broker.in_words`); empty: another problem."""
     if found := _NOT_PROVEN.search(said):
         return f"expected a certificate for its name in the URL, by an issuer that is trusted, found: {found[1]}"
     if found := _ALERT.search(said):

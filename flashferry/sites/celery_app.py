@@ -1,4 +1,4 @@
-"""Celery as the broker uses it: its application, its worker, its log. Needs the extra `sites`."""
+"""Configure Celery for the broker: application, worker, log. Needs the extra `sites`."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ from flashferry.core.redaction import masked, sanitize_lines
 from flashferry.sites.broker_settings import BrokerSettings, tls_of, url_with_login
 
 REDELIVERED_AFTER_S = 120.0
-"""What was delivered and not acknowledged comes again after so long: handlers take moments, so it is no repeat of work.
+"""Unacknowledged messages are delivered again after this time; handlers are quick, so no work is repeated.
 
-Each end keeps what it was given under keys of its own, so that this hastens no others' messages on that broker.
+Each end uses keys of its own, so that other messages on the broker are not affected.
 """
 
 _LOG = logging.getLogger("flashferry.sites")
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
-"""Longer than a blocking read of Celery's, after which it asks whether the connection lives."""
+"""Longer than a blocking read of Celery's, after which it tests the connection."""
 _PREFETCH = 50
-"""Messages per thread that may be taken before the first is acknowledged. Celery writes acknowledgements of a pool of
-threads once its loop comes round, every two seconds where nothing comes (measured): with one per thread two messages
-came in two seconds. Long work would be hoarded by that; a handler of ours takes moments."""
+"""Messages per thread that can be fetched before the first is acknowledged. Celery writes acknowledgements of a thread
+pool once per loop, every two seconds without traffic (measured): with one message per thread two messages took two
+seconds. Handlers here are quick, so nothing is hoarded.
+"""
 _ENDS_WITHIN_S = 15.0
 _ENDS_BY_ITSELF_S = 2.0
 _BEGINS_ANEW_S = 2.0
 _REPEAT_S = 60.0
-"""What Celery says again and again while the broker is away is logged once in so long."""
+"""Celery's repeated warnings about an unreachable broker are logged once in this time."""
 
 Handler = Callable[[str], None]
-"""Takes an envelope; returns once it is on disk or was refused. What it raises has the message delivered again."""
+"""Stores or refuses an envelope; an error has the message delivered again."""
 
 _KOMBU: Any = import_module("kombu")
 """Untyped."""
 
 ERRORS: tuple[type[Exception], ...] = (OSError, OperationalError, KombuError, AMQPError)
-"""What drivers raise where a broker is away, or does not take us."""
+"""Errors of drivers if a broker is unreachable, or refuses us."""
 with suppress(ImportError):
     from redis.exceptions import RedisError
 
@@ -56,15 +57,15 @@ with suppress(ImportError):
 
 
 class Worker:
-    """A worker of Celery's in threads of this process; made by `Broker.worker`.
+    """Run a Celery worker in threads of this process; made by `Broker.worker`.
 
     Args:
         app: The application.
         queues: The queues to read.
-        task: The only task that is known.
-        handler: What it does.
-        threads: How many at once.
-        name: What it is called at the broker.
+        task: The only known task.
+        handler: Handles its messages.
+        threads: Number of threads.
+        name: Its name at the broker.
     """
 
     def __init__(
@@ -82,15 +83,15 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="broker-worker", daemon=True)
 
     def start(self) -> None:
-        """Begin; does not wait for the broker."""
+        """Start, without waiting for the broker."""
         self._thread.start()
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Return whether it reads its queues, waiting for that for so long at most."""
+        """Wait until it reads its queues; return False after the time limit."""
         return self._is_ready.wait(timeout_s)
 
     def stop(self, ends_within_s: float = _ENDS_WITHIN_S) -> None:
-        """End it in order; what is in the handler's hands is finished, within so long."""
+        """End in order, within a time limit; messages in the handler are finished."""
         self._ending.set()
         # Its loop ends by itself then; what closes connections goes behind it, not under its hands.
         self._controller.consumer.blueprint.state = bootsteps.CLOSE
@@ -104,7 +105,7 @@ class Worker:
             _LOG.warning("the broker's worker did not end within %.0f s; it ends with the process", ends_within_s)
 
     def _run(self) -> None:
-        """Work, and start anew where Celery gives up: the other end would be silent."""
+        """Work, and restart if Celery gives up: the other end would wait forever."""
         while True:
             self._controller.start()
             with suppress(Exception):
@@ -136,7 +137,7 @@ class Worker:
 
 
 def _pool_for(app: Any) -> type:
-    """Return a pool of threads whose tasks are those of an application, not those of whichever is the process's."""
+    """Return a thread pool that uses an application's own tasks, not the process's default application."""
 
     def on_apply(self: Any, target: Any, args: Any = None, kwargs: Any = None, **more: Any) -> Any:
         return TaskPool.on_apply(self, target, args, {**(kwargs or {}), "app": app}, **more)
@@ -145,7 +146,7 @@ def _pool_for(app: Any) -> type:
 
 
 def guarded(handler: Handler) -> Callable[..., None]:
-    """Return the task's function: an error on our side is logged, and the message comes again."""
+    """Return the task's function: it logs an error of the handler and has the message delivered again."""
     logged_at_s = [-_REPEAT_S]
 
     def carry_out(envelope: object = None, *more: object, **others: object) -> None:
@@ -165,7 +166,7 @@ def guarded(handler: Handler) -> Callable[..., None]:
 
 
 def application(settings: BrokerSettings, owner: str) -> Any:
-    """Return an application of Celery's that only sends and receives: no results, no events, no remote control."""
+    """Return a Celery application that only sends and receives: no results, events or remote control."""
     _quiet()
     app = Celery(f"flashferry.{owner}", set_as_current=False, fixups=[])
     app.conf.update(
@@ -218,13 +219,13 @@ def _transport(settings: BrokerSettings, owner: str) -> dict[str, Any]:
 
 
 def queue_of(name: str) -> Any:
-    """Return a queue by its name."""
+    """Return a queue by name."""
     # By the exchange without a name: the queue's name alone says where to, no table at the broker does.
     return _KOMBU.Queue(name, exchange=_KOMBU.Exchange("", type="direct"), routing_key=name, durable=True)
 
 
 class _OneLine(logging.Handler):
-    """Log, in one line and not again and again, what Celery and Kombu warn of."""
+    """Log warnings of Celery and Kombu in one line, without repeats."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
@@ -241,7 +242,7 @@ class _OneLine(logging.Handler):
 
 
 def _quiet() -> None:
-    """Have Celery and Kombu speak by our log alone: they would log the same every second, over several lines."""
+    """Route the logs of Celery and Kombu through `_OneLine`; they repeat multi-line warnings every second."""
     for name in ("celery", "kombu", "amqp"):
         logger = logging.getLogger(name)
         if not any(isinstance(one, _OneLine) for one in logger.handlers):

@@ -1,8 +1,8 @@
-"""Keys by which centre and agents know each other: Ed25519 (RFC 8032), one of its own for each, made by `sites init`.
+"""Make, store and use the Ed25519 keys (RFC 8032) by which centre and agents identify each other.
 
-A private key is a file for its owner alone; it never leaves its host. The public key is one line of text,
-`ed25519 KEYID BASE64`, which the other end has in its settings. The key id is the beginning of the SHA-256 of the
-public key's 32 bytes: a name for people and for the envelope, never a proof.
+A private key is a file readable by its owner only, and never leaves its host. The public key is one line, `ed25519
+KEYID BASE64`, in the other end's settings. The key ID is the start of the SHA-256 of the public key's 32 bytes: a name,
+not a proof.
 """
 
 from __future__ import annotations
@@ -33,36 +33,32 @@ _ID_DIGITS = 16
 _RAW_BYTES = 32
 _MOST_FILE_BYTES = 16384
 _OURS = "key"
-"""What a key of ours is called in a complaint; it is what 'sites init' makes."""
+"""What errors call a key made by 'sites init'."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicKey:
-    """The key that proves who signed.
-
-    Attributes:
-        raw: Its 32 bytes.
-    """
+    """A key that verifies signatures; `raw` are its 32 bytes."""
 
     raw: bytes
 
     @property
     def key_id(self) -> str:
-        """Return its short name: 16 hexadecimal digits."""
+        """Return its ID: 16 hexadecimal digits."""
         return hashlib.sha256(self.raw).hexdigest()[:_ID_DIGITS]
 
     @property
     def line(self) -> str:
-        """Return it as the line that the other end's settings have."""
+        """Return its line for the other end's settings."""
         return f"{_ALGORITHM} {self.key_id} {base64.b64encode(self.raw).decode()}"
 
     @classmethod
     def of(cls, line: str) -> PublicKey:
-        """Return the key of such a line.
+        """Parse a public key's line.
 
         Raises:
-            ConfigInvalid: It is none, or its parts do not belong together: it was mistyped or cut.
+            ConfigInvalid: It is invalid, or its parts do not match: it was mistyped or cut.
         """
         parts = line.split()
         key = cls(raw=_decoded(parts[2])) if len(parts) == len(("algorithm", "id", "key")) else None
@@ -74,7 +70,7 @@ class PublicKey:
         return key
 
     def verifies(self, signature: bytes, content: bytes) -> bool:
-        """Return whether a signature is this key's over some bytes."""
+        """Return whether a signature over some bytes is this key's."""
         try:
             Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, content)
         except (InvalidSignature, ValueError):
@@ -83,11 +79,7 @@ class PublicKey:
 
 
 class PrivateKey:
-    """The key that signs; nothing prints it.
-
-    Args:
-        key: The key as `cryptography` has it.
-    """
+    """A key that signs; it is never printed."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
@@ -99,14 +91,14 @@ class PrivateKey:
         return cls(Ed25519PrivateKey.generate())
 
     def sign(self, content: bytes) -> bytes:
-        """Return the signature over some bytes, 64 bytes; callers put what it is for in front of them."""
+        """Return the 64-byte signature over some bytes; callers put a prefix with their purpose before them."""
         return self._key.sign(content)
 
     def save(self, path: Path) -> None:
-        """Write the key into a file that is not there yet, for its owner alone; on disk when this returns.
+        """Write the key into a new file, readable by its owner only, and flush it to disk.
 
         Raises:
-            ConfigInvalid: A file is there, which stays as it is, or it cannot be written.
+            ConfigInvalid: The file exists, or cannot be written.
         """
         content = self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         try:
@@ -128,10 +120,10 @@ class PrivateKey:
 
     @classmethod
     def load(cls, path: Path) -> PrivateKey:
-        """Return the key in a file.
+        """Read a key's file.
 
         Raises:
-            ConfigInvalid: It cannot be read, is no Ed25519 key, or others may read it.
+            ConfigInvalid: It cannot be read, is no Ed25519 key, or others can read it.
         """
         check_secret_file(path, _OURS)
         try:
@@ -150,11 +142,11 @@ class PrivateKey:
 
 
 def check_secret_file(path: Path, what: str) -> None:
-    """Check that a file with a secret is there, and that its owner, who is us or root, alone may read it.
+    """Check that a file with a secret exists and only its owner, who is us or root, can read it.
 
     Args:
         path: The file.
-        what: What it is, for the complaint.
+        what: Its name in errors.
 
     Raises:
         ConfigInvalid: It is not.

@@ -1,12 +1,9 @@
-"""A Nornir runner for scripts of one's own: `nr.run(task=stage_at_site, plan="plan.json")` has agents do the work.
+"""Offer a Nornir runner whose tasks are carried out by agents: `nr.run(task=stage_at_site, plan="plan.json")`.
 
-Only jobs of an allow-list cross: a task is known by which function it is, and of its arguments only the plan's digest
-and the hosts' names are sent. No function, no credential and no other argument leaves this host; an
-agent logs in by its own inventory. A task that is not of the list is refused before anything is sent, and the rest
-of Nornir stays as it is: processors, `AggregatedResult`, `failed_hosts`.
-
-What Nornir cannot show here is the time in between: processors hear of each device once its record is here, with its
-start a moment before its end. `flashferry sites follow` shows what happens.
+Only allowed tasks are sent: of their arguments, only the plan's digest and the hosts' names leave this host, no
+function and no credential. An agent logs in by its own inventory. Other tasks are refused. Processors,
+`AggregatedResult` and `failed_hosts` work as usual, but processors see a device's start only just before its end;
+`flashferry sites follow` shows progress.
 """
 
 from __future__ import annotations
@@ -14,19 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nornir.core.inventory import Host
 from nornir.core.task import AggregatedResult, Result, Task
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.record import DeviceRecord
 from flashferry.model.states import GOOD_OUTCOMES, Restored
-from flashferry.monitor.events import Event
+from flashferry.sites.centre.scripted import stage_at_sites
 from flashferry.store.control_requests import Asker
-
-if TYPE_CHECKING:
-    from flashferry.model.record import DeviceRecord
 
 
 def stage_at_site(task: Task, plan: Path | str) -> Result:
@@ -37,7 +32,7 @@ def stage_at_site(task: Task, plan: Path | str) -> Result:
         plan: The file of an approved plan that stages the device.
 
     Raises:
-        ConfigInvalid: Another runner than `sites` was given it: by itself it does nothing.
+        ConfigInvalid: The runner is not `sites`.
     """
     raise ConfigInvalid(
         f"stage_at_site: expected the runner 'sites' to take it with {plan}, found another",
@@ -51,9 +46,9 @@ class SiteRunner:
 
     Args:
         sites: The centre's settings, `sites.toml`.
-        state: The state folder, where the ledger is; None: where the command line has it.
-        say: Takes sentences for people; None: dropped.
-        actor: In whose name sites are asked; empty: none given.
+        state: The state folder with the ledger; None: the command line's default.
+        say: Shows sentences; None: they are dropped.
+        actor: The requester's name; empty: none.
     """
 
     def __init__(
@@ -67,11 +62,11 @@ class SiteRunner:
         self._asker = Asker(actor=actor, via="script")
 
     def run(self, task: Task, hosts: list[Host]) -> AggregatedResult:
-        """Have hosts' sites carry a task out, and return what became of each host.
+        """Have hosts' sites carry out a task, and return the result of each host.
 
         Raises:
-            ConfigInvalid: The task is not of the list, or a site cannot be given its part; nothing was sent.
-            BrokerUnreachable: The broker cannot be reached; nothing was sent.
+            ConfigInvalid: The task is not allowed, or a site cannot get its part; nothing was sent.
+            BrokerUnreachable: The broker is unreachable; nothing was sent.
         """
         if (job := JOBS.get(task.task)) is None:
             name = getattr(task.task, "__name__", "another")
@@ -86,28 +81,17 @@ class SiteRunner:
         return found
 
     def stage(self, hosts: frozenset[str], plan: Path | str) -> Mapping[str, DeviceRecord]:
-        """Have devices staged by a plan, and return their records once all sites have ended; errors as in `run`."""
-        from flashferry.sites.centre.centre import open_centre, read_plan_file
-        from flashferry.sites.centre.following import Follower
-        from flashferry.sites.centre.merging import merged, run_report
-        from flashferry.sites.centre.settings import load_centre
-        from flashferry.sites.centre.sharing import shares
-
-        read, settings = read_plan_file(Path(plan)), load_centre(self._sites)
-        found = shares(read.plan, settings, only=hosts)
-        with open_centre(settings, state_folder(self._state)) as centre:
-            run = centre.run_named(centre.begin(read, found, self._asker))
-            Follower(centre, run, self._asker).follow(_EventText(self._say))
-            report = run_report(merged(centre.ledger, centre.run_named(run.run)))
-        return {record.host: record for record in report.devices}
+        """Have devices staged by a plan, and return their records after all sites have ended; errors as in `run`."""
+        state = state_folder(self._state)
+        return stage_at_sites(Path(plan), hosts, sites=self._sites, state=state, asker=self._asker, say=self._say)
 
 
 JOBS: Mapping[Callable[..., Any], Callable[..., Mapping[str, DeviceRecord]]] = {stage_at_site: SiteRunner.stage}
-"""Tasks that cross, and what they come to."""
+"""Allowed tasks, and the methods that carry them out."""
 
 
 def _returning_record(task: Task, records: Mapping[str, DeviceRecord]) -> Task:
-    """Return a task that returns a host's record, under the name and to the processors of another."""
+    """Return a task that returns a host's record, with the name and processors of another task."""
     return Task(
         partial(_record_of, records=records),
         task.nornir,
@@ -129,22 +113,6 @@ def _record_of(task: Task, records: Mapping[str, DeviceRecord]) -> Result:
         changed=record.restored is not Restored.UNTOUCHED,
         failed=record.outcome not in GOOD_OUTCOMES,
     )
-
-
-class _EventText:
-    """Takes a run's events for a script, as sentences alone."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-
-    def __call__(self, event: Event) -> None:
-        """Take an event; a device's are left out, its record has more."""
-        if event.host is None and event.text:
-            self._say(f"{event.step}: {event.text}")
-
-    def say(self, text: str) -> None:
-        """Report to the script."""
-        self._say(text)
 
 
 def _nothing(text: str) -> None:

@@ -1,6 +1,6 @@
-"""An agent's configuration, `agent.toml`: every key is checked before anything starts, and no secret stands in it.
+"""Read an agent's configuration, `agent.toml`: every key is checked at the start, and no secret is in it.
 
-The centre's `sites.toml` has the same `[broker]`, read by `broker`.
+The centre's `sites.toml` has the same `[broker]`.
 """
 
 from __future__ import annotations
@@ -37,20 +37,19 @@ FORM = toml_form("docs/sites.md")
 USUAL_NAME = "agent.toml"
 USUAL_KEY = "agent.key"
 TEMPLATE = "agent_template.toml"
-
 _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSettings:
-    """From where the agent gets plans, and its depot images.
+    """Where the agent gets plans and images.
 
     Attributes:
-        url: `https://HOST[:PORT]` of the centre's file server; `http://` on loopback, or where `is_plain_allowed`.
-        user: The site's fixed login there; empty: none is asked for.
-        password_file: File with its password, readable for its owner alone.
-        ca: Certificates, PEM, one of which must have issued the server's; None: those that the system trusts.
-        is_plain_allowed: Whether it may be spoken to without TLS: what is fetched is proven by digest all the same.
+        url: `https://HOST[:PORT]` of the centre's file server; `http://` on loopback, or if `is_plain_allowed`.
+        user: The site's login there; empty: none.
+        password_file: File with its password, readable by its owner only.
+        ca: PEM file of trusted issuers; None: those of the system.
+        is_plain_allowed: Whether a remote source can be used without TLS: what is fetched is verified by digest anyway.
     """
 
     url: str
@@ -65,11 +64,11 @@ class AgentRuns:
     """How an agent carries out its orders.
 
     Attributes:
-        inventory: Its own inventory, as `--inventory` takes it.
-        options: Words behind each verb that talks to devices: where credentials come from, say.
-        recover_options: Words behind `recover` alone, in place of `options`; None: the same.
-        resumes: So many times a run that died is gone on with.
-        clock_differs_s: An order may be valid from so many seconds later than our clock: more, and the clocks differ.
+        inventory: Its own inventory, as for `--inventory`.
+        options: More options for each verb that accesses devices, such as the source of credentials.
+        recover_options: Options for `recover` instead of `options`; None: the same.
+        resumes: How often a run that died is resumed.
+        clock_differs_s: How far an order's start may lie in the future; beyond, the clocks differ.
     """
 
     inventory: str
@@ -84,16 +83,13 @@ class AgentSettings:
     """An agent's settings.
 
     Attributes:
-        site: Its site.
         state: Its state folder: journal, ledger, spool, jobs.
         key: File of its private key.
-        centres: Public keys of the centres whose orders it takes.
-        broker: Where the broker is.
-        runs: How it carries out its orders.
-        catalogue: Folder of proven images, its depot's.
-        source: From where plans and images come; None: nothing is fetched, plans lie in the catalogue beforehand.
-        beat_s: How often it sends a sign of life, seconds.
-        progress_s: How often a device's mere progress is sent to the centre at most, seconds.
+        centres: Public keys of the centres whose orders it accepts.
+        catalogue: Folder of its depot's proven images.
+        source: Where plans and images come from; None: they are put into the catalogue beforehand.
+        beat_s: Interval between heartbeats, seconds.
+        progress_s: Least interval between progress reports of a device, seconds.
     """
 
     site: str
@@ -109,14 +105,14 @@ class AgentSettings:
 
 
 def load_agent_settings(path: Path) -> AgentSettings:
-    """Return what an agent's configuration says, every key of it checked.
+    """Read an agent's configuration and check every key.
 
     Args:
         path: The file; relative paths in it start at its folder.
 
     Raises:
-        ConfigInvalid: It cannot be read, is no TOML, a key is unknown, missing or wrong, or a secret that it names is
-            readable for others.
+        ConfigInvalid: It cannot be read, is no TOML, a key is unknown, missing or wrong, or a secret file is readable
+            by others.
     """
     hint = "'flashferry sites init' writes one to begin with"
     content = toml_of(path, called="an agent's configuration", hint=hint)
@@ -138,7 +134,7 @@ def load_agent_settings(path: Path) -> AgentSettings:
 
 
 def write_agent_template(path: Path) -> bool:
-    """Write a commented configuration to begin with; return False where a file is there, which stays as it is.
+    """Write a commented configuration; return False if the file exists, which is kept.
 
     Raises:
         ConfigInvalid: It cannot be written.
@@ -147,7 +143,7 @@ def write_agent_template(path: Path) -> bool:
 
 
 def broker(place: Place) -> BrokerSettings:
-    """Return a section `[broker]`.
+    """Read a section `[broker]`.
 
     Raises:
         ConfigInvalid: It is wrong.
@@ -160,21 +156,21 @@ def broker(place: Place) -> BrokerSettings:
 
 
 def public_key(place: Place) -> PublicKey:
-    """Return a public key by its line."""
+    """Read a public key's line."""
     line = text(place)
     key: PublicKey = _checked(place, lambda: PublicKey.of(line))
     return key
 
 
 def secret_file(place: Place) -> Path:
-    """Return the path of a file with a secret, which its owner alone may read."""
+    """Read the path of a file with a secret, which only its owner can read."""
     path = file_path(place)
     _checked(place, lambda: check_secret_file(path, "file"))
     return path
 
 
 def words(place: Place) -> tuple[str, ...]:
-    """Return a list of words, as a program is given them: one each, without quoting; it may be empty."""
+    """Read a list of arguments, unquoted; it may be empty."""
     if not isinstance(place.value, list) or not all(isinstance(one, str) for one in place.value):
         raise place.wrong("a list of texts", place.form.list_hint + ", one for each word")
     return tuple(place.value)
@@ -205,7 +201,7 @@ def _runs(place: Place) -> AgentRuns:
 
 
 def _inventory(place: Place) -> str:
-    """Return an inventory as `--inventory` takes it; a path starts at the folder of the file."""
+    """Read an inventory as for `--inventory`; a path starts at the file's folder."""
     return str(file_path(place))
 
 

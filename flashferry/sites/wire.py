@@ -1,12 +1,11 @@
-"""What centre and agents say to each other: orders, words, and the signed envelope in which either crosses. Pure.
+"""Define the messages of centre and agents, orders and words, and their signed envelope. Pure.
 
-An order names a job of `OrderJob`, the digest of a plan, and devices: nothing else goes towards a site, so access
-to the broker cannot make an agent do what was not approved. A word reports what became of it, with a run and an
-offset by which a repeat is known.
+An order contains a job of `OrderJob`, a plan's digest and device names, nothing else: access to the broker cannot make
+an agent do what was not approved. A word reports a result, with a run and an offset by which a repeat is recognised.
 
-Both are JSON in one form alone (sorted keys, no blanks, ASCII: `canonical`), signed by Ed25519 over a prefix with the
-schema and that text. Read is what has a known key and a good signature, and of that what is exactly of its form: a key
-too many, twice, or of another kind is refused. docs/sites.md describes both for people.
+Both are canonical JSON (sorted keys, no spaces, ASCII: `canonical`), signed by Ed25519 over the schema and that text. A
+message is read only if its key is known, its signature valid, and its keys are exactly those of its schema.
+docs/sites.md describes both.
 """
 
 from __future__ import annotations
@@ -28,29 +27,28 @@ from flashferry.sites.keys import PrivateKey, PublicKey
 ENVELOPE_SCHEMA = "flashferry.signed/1"
 ORDER_SCHEMA = "flashferry.order/1"
 WORD_SCHEMA = "flashferry.word/1"
-
 MOST_ENVELOPE_BYTES = 1 << 20
-"""No message is longer; what is, is not even parsed."""
+"""Longer messages are not parsed."""
 MOST_DATA_BYTES = 400_000
-"""Of a word's data as `canonical` text: in its envelope its quotes are escaped, and it still fits."""
+"""Size of a word's data as `canonical` text; with escaped quotes it still fits into an envelope."""
 MOST_DEVICES = 20_000
-"""Devices of an order: 20,000 names of 40 letters still fit into an envelope."""
+"""Devices of an order: 20,000 names of 40 letters fit into an envelope."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
-"""Of an order, a run, an agent, a site: one word, which may stand in a file's name and in a command line."""
+"""ID of an order, run, agent or site: one word, usable in file names and command lines."""
 _KEY_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _RELEASE = re.compile(r"\d{1,5}\.\d{1,5}\.\d{1,5}[A-Za-z0-9.+-]{0,40}", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
 _MOST_NAME = 255
 _MOST_NUMBER = 2**53 - 1
-"""What every reader of JSON takes as it is (RFC 8259, 6)."""
+"""Largest integer that every JSON parser preserves (RFC 8259, 6)."""
 
 T = TypeVar("T")
 
 
 class OrderJob(StrEnum):
-    """All that an agent can be asked to do."""
+    """What an agent can be asked to do."""
 
     STAGE = "stage"
     SYNC = "sync"
@@ -64,16 +62,16 @@ class OrderJob(StrEnum):
 
 
 CONTROL_JOBS = frozenset({OrderJob.PAUSE, OrderJob.CONTINUE, OrderJob.STOP, OrderJob.APPROVE, OrderJob.ACKNOWLEDGE})
-"""Those that go by a site's queue of their own, so that none waits behind work."""
+"""Jobs that use a site's control queue, so that none waits for work."""
 _WITH_A_PLAN = frozenset({OrderJob.STAGE, OrderJob.SYNC})
 
 
 class WordKind(StrEnum):
     """What a word reports.
 
-    ACCEPTED: an order is on the agent's disk. REFUSED: it is not, or will not be, carried out; no device was touched
-    for it. EVENT: lines of a run's events. RECORD: what became of a device. ENDED: an order is through. BEAT: the agent
-    lives. DEPOT: what the depot has, as a look or a sync found it.
+    ACCEPTED: an order is stored. REFUSED: it is not carried out; no device was touched. EVENT: lines of a run's events.
+    RECORD: the result of a device. ENDED: the result of an order. BEAT: the agent is alive. DEPOT: the depot's content,
+    after a check or a sync.
     """
 
     ACCEPTED = "accepted"
@@ -86,7 +84,7 @@ class WordKind(StrEnum):
 
 
 class WireError(FlashferryError):
-    """A message is not of the agreed form, not signed by a key that is known, or not what it says that it is."""
+    """Report a message that is malformed, not signed by a known key, or not what it claims to be."""
 
     kind: ClassVar[Kind] = Kind.WIRE_ERROR
     advice: ClassVar[str | None] = "Check that both ends are of one release and have each other's public key"
@@ -94,20 +92,18 @@ class WireError(FlashferryError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a centre wants of an agent.
+    """A job for an agent.
 
     Attributes:
-        id: The order's own name, once in the world: what comes twice is known by it.
-        job: What to do.
-        run: The centre's name of what this site has to do of a plan: orders and words of one part have the same.
-            Empty with `look`, `sync` and `recover` where no part is meant.
-        site: For which site.
-        agent_key: Identifier of the key of the agent that is to carry it out: another one at that site does nothing.
-        plan: Digest of the plan, 64 digits; empty where none is needed.
-        devices: Names of devices in the plan, each once; of `recover` and `look` too, where not all are meant.
-        wave: With `approve`: up to which wave, from 0.
-        offset: With `ACKNOWLEDGE`: up to which word of the run the centre has all on disk, from 1.
-        valid_from: From when, UTC: as `moment_text` writes it.
+        id: The order's unique ID, by which a repeat is recognised.
+        run: The centre's name of the site's part; the same in all its orders and words. Empty with `look`, `sync` and
+            `recover` without a part.
+        agent_key: ID of the agent's key; an agent with another key does nothing.
+        plan: Digest of the plan, 64 digits; empty if not needed.
+        devices: Names of devices, each once; for `recover` and `look` too, if not all.
+        wave: The last wave to approve, from 0.
+        offset: With `ACKNOWLEDGE`: all words up to this one are stored, from 1.
+        valid_from: UTC, as `moment_text` writes it.
         valid_until: Until when it can start.
         release: The centre's release.
     """
@@ -144,17 +140,15 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """What an agent reports to its centre.
+    """A report of an agent.
 
     Attributes:
-        agent: The agent's name of itself, made once for its state folder.
-        site: Its site.
-        run: The run of the order that it is about; empty with a `beat`.
-        offset: Number among the words of this agent about this run, from 1 without a gap; 0 with a `beat`.
-        kind: What it reports.
-        at: When, UTC, by the agent's clock.
+        agent: The agent's own name, made once for its state folder.
+        run: The run of its order; empty with a `beat`.
+        offset: Number among the agent's words about the run, from 1 without gaps; 0 with a `beat`.
+        at: UTC, by the agent's clock.
         release: The agent's release.
-        data: The details of such a kind (docs/sites.md).
+        data: Details of the kind (docs/sites.md).
     """
 
     agent: str
@@ -180,7 +174,7 @@ class Word:
 
 
 def sealed_order(order: Order, key: PrivateKey) -> str:
-    """Return an order as the text that is sent.
+    """Return an order as a signed envelope.
 
     Raises:
         WireError: It is too long.
@@ -189,7 +183,7 @@ def sealed_order(order: Order, key: PrivateKey) -> str:
 
 
 def sealed_word(word: Word, key: PrivateKey) -> str:
-    """Return a word as the text that is sent.
+    """Return a word as a signed envelope.
 
     Raises:
         WireError: It is too long.
@@ -201,12 +195,12 @@ def opened_order(envelope: str, keys: Iterable[PublicKey]) -> Order:
     """Return the order in an envelope.
 
     Args:
-        envelope: What was received.
-        keys: Whose orders are taken.
+        envelope: The received text.
+        keys: Keys of accepted centres.
 
     Raises:
         UnknownKey: None of them signed it; nothing of it was read.
-        WireError: It was altered, or is of another form.
+        WireError: It was altered, or is malformed.
     """
     return opened(envelope, ORDER_SCHEMA, Order, keys)
 
@@ -217,16 +211,16 @@ def opened_word(envelope: str, keys: Iterable[PublicKey]) -> Word:
 
 
 class UnknownKey(WireError):
-    """An envelope is signed by an unknown key, or by none: it gets no answer."""
+    """Report an envelope signed by an unknown key; it gets no answer."""
 
     kind: ClassVar[Kind] = Kind.UNKNOWN_KEY
 
 
 def canonical(value: object) -> str:
-    """Return JSON types as the one text that stands for them: sorted keys, no blanks, ASCII.
+    """Return JSON types as canonical text: sorted keys, no spaces, ASCII.
 
     Raises:
-        WireError: Something in it has no such form, as a number that is none.
+        WireError: A value cannot be expressed in JSON, such as NaN.
     """
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -235,15 +229,15 @@ def canonical(value: object) -> str:
 
 
 def moment_text(at: datetime) -> str:
-    """Return a time with a zone as it crosses: UTC, to the millisecond, `2026-11-26T12:00:00.000Z`."""
+    """Return a time as text: UTC, to the millisecond, `2026-11-26T12:00:00.000Z`."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def moment_of(text: str, key: str = "time") -> datetime:
-    """Return the time that a text means.
+    """Parse a time.
 
     Raises:
-        WireError: It means none.
+        WireError: It is invalid.
     """
     if _TIME.fullmatch(text):
         try:
@@ -254,12 +248,12 @@ def moment_of(text: str, key: str = "time") -> datetime:
 
 
 def is_word(text: str) -> bool:
-    """Return whether a text may name an order, a run, an agent or a site."""
+    """Return whether a text can be the ID of an order, run, agent or site."""
     return _ID.fullmatch(text) is not None
 
 
 def sealed(message: object, schema: str, key: PrivateKey) -> str:
-    """Return a message of some schema in its envelope, signed for that schema alone.
+    """Return a message in its envelope, signed for its schema.
 
     Raises:
         WireError: It is too long.
@@ -276,12 +270,12 @@ def sealed(message: object, schema: str, key: PrivateKey) -> str:
 
 
 def _signed(schema: str, body: str) -> bytes:
-    """Return what is signed: an order can never pass for a word, nor for anything else that such a key signs."""
+    """Return the signed bytes: they include the schema, so an order can never pass for a word."""
     return f"{schema}\n".encode() + body.encode("utf-8", "surrogatepass")
 
 
 def opened(envelope: str, schema: str, kind: type[T], keys: Iterable[PublicKey]) -> T:
-    """Return the message of some schema in an envelope; as `opened_order`."""
+    """Return the message of a schema in an envelope; errors as of `opened_order`."""
     body, key_id, signature = _unwrapped(envelope)
     key = next((one for one in keys if one.key_id == key_id), None)
     if key is None:
@@ -300,7 +294,7 @@ def opened(envelope: str, schema: str, kind: type[T], keys: Iterable[PublicKey])
 
 
 def _unwrapped(envelope: str) -> tuple[str, str, bytes]:
-    """Return the body's text, the key's name and the signature."""
+    """Return body text, key ID and signature of an envelope."""
     if len(envelope) > MOST_ENVELOPE_BYTES:
         raise WireError(f"envelope: expected text of at most {MOST_ENVELOPE_BYTES:,} bytes, found more")
     content = _parsed(envelope, "envelope")

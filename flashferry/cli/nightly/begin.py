@@ -13,12 +13,12 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.artefacts.report import condition_words
-from flashferry.nightly.description.logins import asked, missing_logins, tried, write_template
+from flashferry.nightly.description.check import asked, missing_logins, tried, write_template
 from flashferry.nightly.night import NightFault
 
 if TYPE_CHECKING:
     from flashferry.nightly.backend import Preflight
-    from flashferry.nightly.description.logins import Tried
+    from flashferry.nightly.description.check import Tried
 
 DEFAULT = Path("nightly.yaml")
 """Default description file."""

@@ -22,8 +22,8 @@ from flashferry.cli.sites.centre import RunArgument, SettingsOption, centre_of, 
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import say
 from flashferry.core.value_description import counted
-from flashferry.sites.centre.centre import run_in
-from flashferry.sites.centre.following import ALL_POLL_S, FleetFollower
+from flashferry.sites.centre.fleet_following import ALL_POLL_S, FleetFollower
+from flashferry.sites.centre.plans import run_in
 
 if TYPE_CHECKING:
     from flashferry.cli.command_line import App

@@ -18,9 +18,10 @@ from flashferry.cli.view.live import watching
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
-from flashferry.sites.centre.centre import Centre, read_plan_file
+from flashferry.sites.centre.centre import Centre
 from flashferry.sites.centre.following import Follower
 from flashferry.sites.centre.merging import merged, run_report
+from flashferry.sites.centre.plans import read_plan_file
 from flashferry.sites.centre.settings import CentreSettings, load_centre
 from flashferry.sites.centre.sharing import left_out, owners_of, shares, staged_from_here
 

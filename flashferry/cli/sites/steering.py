@@ -18,7 +18,7 @@ from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import console
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
-from flashferry.sites.centre.centre import wave_to_approve
+from flashferry.sites.centre.plans import wave_to_approve
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.sites.runs import orders_to_send
 

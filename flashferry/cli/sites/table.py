@@ -13,8 +13,8 @@ from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.sites_table import print_site_run, print_site_runs, print_sites
 from flashferry.model.exit_codes import ExitCode
 from flashferry.sites.broker import BrokerUnreachable
-from flashferry.sites.centre.centre import run_in
 from flashferry.sites.centre.overview import overview, run_overview, run_overviews
+from flashferry.sites.centre.plans import run_in
 from flashferry.store.reader import LATEST_RUNS
 
 if TYPE_CHECKING:

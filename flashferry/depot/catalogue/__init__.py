@@ -1,5 +1,5 @@
-"""A depot's catalogue: a folder in which an image has its name only once it is proven to the byte.
+"""Keep a folder of images in which an image gets its name only once its whole content is verified.
 
-What is under way has a hidden name and a state; what was proven has a proof beside it, which ends with the file's state
-that it belongs to. Who stages from here asks for a proof, and trusts no name.
+An incomplete image has a hidden name and a state file. A verified image has a proof beside it, which is valid for that
+state of the file only. Stagings rely on the proof, never on the name.
 """

@@ -1,12 +1,12 @@
-"""The folder itself: who has it, what is proven in it, how an image gets its name there, and how it loses it.
+"""Lock a catalogue, list and verify its images, give an image its name, and take the name away again.
 
 Facts
 -----
 
-- A name changes hands in one step (rename(2)): who opens it gets the old image or the new one, whole. Both names and
-  content are synced before a proof says anything of them.
-- Between the beginning of a proof and its completion a process may be killed at any point. The file is then read once
-  more: it is what the proof says, or it has no name that counts.
+- rename(2) replaces a name in one step: a reader opens the old image or the new one, complete. Name and content are
+  synced before a proof is written.
+- A process may be killed at any point between starting and completing a proof. The file is then read again: it matches
+  the proof, or its name does not count.
 """
 
 from __future__ import annotations
@@ -54,13 +54,12 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueSummary:
-    """What a catalogue has, as far as that is known without reading an image.
+    """A catalogue's content, as far as known without reading an image.
 
     Attributes:
-        folder: The catalogue.
-        proven: Images whose files are as they were when they were proven, by name.
-        under_way: Images of which a part is there, by name.
-        others: Names of which only `flashferry depot list` knows more: it reads what changed since its proof.
+        proven: Images whose files are unchanged since they were proven, by name.
+        under_way: Incomplete images, by name.
+        others: Names whose files changed since their proof; `flashferry depot list` reads them.
     """
 
     folder: Path
@@ -70,37 +69,30 @@ class CatalogueSummary:
 
 
 OnRead = Callable[[str, int, int], None]
-"""Takes an image's name, bytes read and size while it is read."""
+"""Called with an image's name, bytes read, and size while it is read."""
 
 
 class CatalogueFolder:
-    """A depot's catalogue. Nothing is written where one only looks; a folder that is not there holds nothing.
-
-    Args:
-        path: The folder.
-
-    Attributes:
-        path: The same.
-    """
+    """A depot's catalogue. Reading writes nothing; a missing folder is empty."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def make(self) -> None:
-        """Make the folder where it is not there.
+        """Make the folder unless it exists.
 
         Raises:
-            ConfigInvalid: It cannot be made, or it is no folder.
+            ConfigInvalid: It cannot be made, or is no folder.
         """
         with disk_errors(self.path, "the folder"):
             self.path.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Have the catalogue for the time of a block, alone; what a killed process left half written goes.
+        """Lock the catalogue for a block, and remove half-written files of killed processes.
 
         Raises:
-            CatalogueBusy: Another process, or another thread, has it.
+            CatalogueBusy: Another process or thread has it.
             ConfigInvalid: The folder cannot be written.
         """
         self.make()
@@ -123,7 +115,7 @@ class CatalogueFolder:
     # What is proven
 
     def proven(self, name: str) -> ProvenImage | None:
-        """Return an image that is proven; None for any other. The file is read only if it changed since it was.
+        """Return a proven image, or None. The file is read only if it changed since its proof.
 
         Raises:
             ConfigInvalid: The catalogue cannot be read.
@@ -145,7 +137,7 @@ class CatalogueFolder:
             return self._proved(replace(proof, identity=reading.identity, proven_at=now()))
 
     def unchanged(self) -> tuple[ProvenImage, ...]:
-        """Return the proven images whose files are as they were then, by name; none is read, however often one looks.
+        """Return the proven images whose files are unchanged, by name; reads no image.
 
         Raises:
             ConfigInvalid: The folder cannot be read.
@@ -160,7 +152,7 @@ class CatalogueFolder:
         return tuple(found[name] for name in sorted(found))
 
     def summary(self) -> CatalogueSummary:
-        """Return what there is without reading an image, however large or new it is.
+        """Return the content without reading an image.
 
         Raises:
             ConfigInvalid: The folder cannot be read.
@@ -169,12 +161,12 @@ class CatalogueFolder:
             return CatalogueSummary(folder=self.path)
         proven = tuple(one.proof.manifest.name for one in self.unchanged())
         with disk_errors(self.path, "the folder"):
-            under_way = tuple(filter(None, (self.under_way(name) for name in names_with(self.path, STATE))))
+            under_way = tuple(filter(None, (self.incomplete(name) for name in names_with(self.path, STATE))))
             others = {*self._files(), *names_with(self.path, PROOF)} - set(proven)
         return CatalogueSummary(folder=self.path, proven=proven, under_way=under_way, others=tuple(sorted(others)))
 
     def list(self) -> tuple[Held, ...]:
-        """Return all that there is: names, and what is under way, in the order of the names.
+        """Return all images, complete or not, by name.
 
         Raises:
             ConfigInvalid: The folder cannot be read.
@@ -184,7 +176,7 @@ class CatalogueFolder:
         with disk_errors(self.path, "the folder"):
             names = sorted({*self._files(), *names_with(self.path, PROOF)})
             found = [self._held(name) for name in names]
-            started = [self.under_way(name) for name in names_with(self.path, STATE)]
+            started = [self.incomplete(name) for name in names_with(self.path, STATE)]
             return tuple(sorted([*found, *filter(None, started)], key=lambda held: (held.name, held.state)))
 
     def _files(self) -> Iterator[str]:
@@ -205,8 +197,8 @@ class CatalogueFolder:
         here_bytes = path.stat().st_size if state is HeldState.DAMAGED else 0
         return replace(_held_of(proof), state=state, proven_at=None, verified_bytes=0, here_bytes=here_bytes)
 
-    def under_way(self, name: str) -> Held | None:
-        """Return how far an image is that is under way; None where nothing is there of it.
+    def incomplete(self, name: str) -> Held | None:
+        """Return the progress of an incomplete image; None: there is none.
 
         Raises:
             ConfigInvalid: The folder cannot be read.
@@ -227,16 +219,16 @@ class CatalogueFolder:
             )
 
     def verify(self, names: tuple[str, ...] = (), *, on_read: OnRead | None = None) -> tuple[Held, ...]:
-        """Read images anew and hold them against their proofs; what is damaged loses its proof and its name.
+        """Read images again and compare them with their proofs; a damaged one loses proof and name.
 
-        What is right of it is kept under the hidden name, so that the next sync fetches its bad chunks alone.
+        Its correct chunks are kept under the hidden name, so that the next sync fetches only the bad ones.
 
         Args:
-            names: The images; none: all that have a proof.
-            on_read: Called with what is read; what it raises ends the verification.
+            names: The images; empty: all with a proof.
+            on_read: Called with progress; its error ends the verification.
 
         Returns:
-            How each stands now, with the numbers of its bad chunks.
+            The state of each image, with the numbers of its bad chunks.
 
         Raises:
             CatalogueBusy: Another process has the catalogue.
@@ -267,16 +259,16 @@ class CatalogueFolder:
     # What a sync does; it has the lock
 
     def settle(self, name: str) -> None:
-        """Take the name away from an image that is not what was proven; what is right of it is gone on with."""
+        """Take the name from an image that differs from its proof; its correct chunks are kept."""
         if self.proven(name) is None and (self.path / name).exists():
             with disk_errors(self.path, name):
                 self._verified(name, None)
 
     def adopted(self, manifest: Manifest, source: str) -> ProvenImage | None:
-        """Return the proven image where the file that has the name is what a manifest says; it is read for that.
+        """Read the file with a manifest's name, and return it as proven if it matches; else None.
 
         Raises:
-            ConfigInvalid: A file has the name that no sync has put there, and it is another one.
+            ConfigInvalid: A different file has the name that no sync wrote.
         """
         name = manifest.name
         if not os.path.lexists(self.path / name):
@@ -294,12 +286,12 @@ class CatalogueFolder:
         return None
 
     def taken_in(self, name: str, sha512: str, *, on_read: OnRead | None = None) -> ProvenImage | None:
-        """Return the file that was put here by hand as proven, where it is what was published; it is read whole.
+        """Read a file that was put here by hand, and return it as proven if its SHA-512 matches; else None.
 
         Args:
             name: Its name.
             sha512: The published SHA-512.
-            on_read: Called with what is read; what it raises ends the reading.
+            on_read: Called with progress; its error ends the reading.
         """
         if not is_image_name(name) or load_proof(self.path, name) is not None or not (self.path / name).exists():
             return None
@@ -310,14 +302,14 @@ class CatalogueFolder:
             return self._proved(Proof(manifest=found.manifest, proven_at=now(), identity=found.identity))
 
     def place(self, part: Part, source: str) -> ProvenImage:
-        """Give an image its name, whose whole content was just found right.
+        """Give an image its name, after its whole content was verified.
 
         Args:
-            part: The image, closed by its owner behind this.
+            part: The image; the caller closes it afterwards.
             source: Where it came from.
 
         Raises:
-            CatalogueFull: There is no room for the proof.
+            CatalogueFull: There is no space for the proof.
         """
         manifest, path = part.manifest, self.path / part.manifest.name
         part.finish()
@@ -331,14 +323,14 @@ class CatalogueFolder:
             return self._proved(replace(proof, identity=FileIdentity.of(path.lstat())))
 
     def forget_part(self, name: str) -> None:
-        """Remove what is under way of an image."""
+        """Remove an incomplete image."""
         with disk_errors(self.path, name):
             remove_part(self.path, name)
 
     # Inside
 
     def _read(self, name: str, chunk_bytes: int, on_read: OnRead | None = None) -> Reading | None:
-        """Read an image; None where it cannot be read whole: it is gone, empty, or being written to."""
+        """Read an image; None if it is missing, empty, or being written."""
 
         def read(done: int, size_bytes: int) -> None:
             if on_read is not None:

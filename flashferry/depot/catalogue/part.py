@@ -1,4 +1,4 @@
-"""The files of a catalogue: proofs, parts of images, and errors of its disk."""
+"""Define the files of a catalogue (proofs, incomplete images and their state) and errors of its disk."""
 
 from __future__ import annotations
 
@@ -27,39 +27,32 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class CatalogueBusy(FlashferryError):
-    """Another process has the catalogue: it is filled by one at a time."""
+    """Report that another process has the catalogue."""
 
     kind: ClassVar[Kind] = Kind.CATALOGUE_BUSY
     advice: ClassVar[str | None] = "Let it end; what it brings is there then"
 
 
 class CatalogueFull(FlashferryError):
-    """The disk has no room for an image; what was verified of it is kept."""
+    """Report that the disk has no space for an image; verified chunks are kept."""
 
     kind: ClassVar[Kind] = Kind.CATALOGUE_FULL
     advice: ClassVar[str | None] = "Make room there, then sync again: it goes on behind what is there"
 
 
 def disk_full(folder: Path, name: str, needed_bytes: int, free_bytes: int | None = None) -> CatalogueFull:
-    """Return the error for a full disk.
-
-    Args:
-        folder: The catalogue.
-        name: The image.
-        needed_bytes: What is still to be written of it.
-        free_bytes: What there is; None where the disk said no without a number.
-    """
+    """Return the error for a full disk; `free_bytes` is None if the system gave no number."""
     found = "the disk says that it is full" if free_bytes is None else f"found {size(free_bytes)}"
     return CatalogueFull(f"catalogue {folder}: expected room for {size(needed_bytes)} of {name}, {found}")
 
 
 @contextmanager
 def disk_errors(folder: Path, name: str, needed_bytes: int = 0) -> Iterator[None]:
-    """Raise an error of the disk in the block as one of ours.
+    """Convert disk errors of a block.
 
     Raises:
-        CatalogueFull: There is no room.
-        ConfigInvalid: It cannot be read or written for another reason.
+        CatalogueFull: There is no space.
+        ConfigInvalid: Reading or writing failed for another reason.
     """
     try:
         yield
@@ -73,23 +66,20 @@ def disk_errors(folder: Path, name: str, needed_bytes: int = 0) -> Iterator[None
 
 
 PROOF_SCHEMA = "flashferry.proof/1"
-
 PART, STATE, PLACE, PROOF = ".part", ".part.json", ".part.at", ".proof.json"
-
-"""Endings of the files beside an image: what is under way, how far it is, where it writes, and what was proven."""
+"""Endings of the files beside an image: incomplete content, its state, its write position, and the proof."""
 
 _MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What was proven of an image.
+    """The proof of an image.
 
     Attributes:
-        manifest: What it is made of.
-        proven_at: When its whole SHA-512 was found right, last.
-        source: Where it came from, without any login; empty: it was there.
-        identity: The state of the file that was read; None while it is given its name.
+        proven_at: When its whole SHA-512 was last verified.
+        source: Where it came from, without a login; empty: it was already there.
+        identity: State of the file that was read; None while the image is given its name.
     """
 
     manifest: Manifest
@@ -100,12 +90,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenImage:
-    """An image whose whole SHA-512 was found right, and whose file has not changed since.
-
-    Attributes:
-        path: The file.
-        proof: What was proven.
-    """
+    """An image whose whole SHA-512 was verified and whose file is unchanged since."""
 
     path: Path
     proof: Proof
@@ -132,20 +117,20 @@ class ProvenImage:
 
     @property
     def proven_at(self) -> datetime:
-        """Return when it was proven, last."""
+        """Return when it was last verified."""
         return self.proof.proven_at
 
 
 class HeldState(StrEnum):
-    """How a name in a catalogue stands."""
+    """The state of a name in a catalogue."""
 
     PROVEN = "proven"
     UNPROVEN = "not proven"
-    """A file is there that no sync has put there, and what it should be is not known."""
+    """A file that no sync wrote, so its right content is unknown."""
     DAMAGED = "damaged"
-    """It is not what was proven any more: 'depot verify' takes its name, the next sync what is wrong with it."""
+    """It differs from its proof: 'depot verify' takes its name, the next sync fetches the bad chunks."""
     PARTIAL = "under way"
-    """A part of it is there, under a hidden name."""
+    """It is incomplete, under a hidden name."""
     MISSING = "missing"
     """It was proven, and its file is gone."""
 
@@ -155,15 +140,13 @@ class Held:
     """A name in a catalogue.
 
     Attributes:
-        name: The image's name.
-        state: How it stands.
-        size_bytes: Its size, as it should be.
-        sha512: What was proven, or is to be; empty where that is not known.
-        verified_bytes: How much of it is verified.
-        here_bytes: How much of it is on the disk, verified or not: the chunk at hand counts once it is whole.
-        proven_at: When it was proven, last; None where it is not.
-        source: Where it came from; empty where that is not known.
-        bad_chunks: Numbers of the chunks, from 0, that are not what they should be, where that was looked at.
+        size_bytes: Its expected size.
+        sha512: Its expected SHA-512; empty: unknown.
+        verified_bytes: Bytes in verified chunks.
+        here_bytes: Bytes on the disk, verified or not.
+        proven_at: When it was last verified; None: it is not.
+        source: Where it came from; empty: unknown.
+        bad_chunks: Numbers of bad chunks, from 0, if they were checked.
     """
 
     name: str
@@ -183,7 +166,7 @@ def beside(folder: Path, name: str, ending: str) -> Path:
 
 
 def names_with(folder: Path, ending: str) -> Iterator[str]:
-    """Yield the names of images that have a file of that ending beside them, in order.
+    """Yield the names of images that have a file with an ending beside them, in order.
 
     Raises:
         OSError: The folder cannot be read.
@@ -195,7 +178,7 @@ def names_with(folder: Path, ending: str) -> Iterator[str]:
 
 
 def load_proof(folder: Path, name: str) -> Proof | None:
-    """Return the proof that is kept for a name; None where there is none, or it is none of ours.
+    """Return the proof of a name; None if there is no valid one.
 
     Raises:
         ConfigInvalid: A link or another user's file is in its place.
@@ -210,7 +193,7 @@ def load_proof(folder: Path, name: str) -> Proof | None:
 
 
 def save_proof(folder: Path, proof: Proof) -> None:
-    """Keep a proof; it is on disk when this returns.
+    """Write a proof and flush it to disk.
 
     Raises:
         OSError: It cannot be written.
@@ -220,7 +203,7 @@ def save_proof(folder: Path, proof: Proof) -> None:
 
 
 def load_json(path: Path, schema: str) -> dict[str, object] | None:
-    """Return the object in a file of ours with that schema; None where there is no such thing.
+    """Return the JSON object in our file with a schema; None if there is no such file.
 
     Raises:
         ConfigInvalid: A link or another user's file is in its place.
@@ -235,32 +218,21 @@ def load_json(path: Path, schema: str) -> dict[str, object] | None:
 
 
 def now() -> datetime:
-    """Return the time, to the second."""
+    """Return the current time, to the second."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 PART_SCHEMA = "flashferry.part/1"
-
 _PLACE = struct.Struct(">QQ")
-
 _PIECE_BYTES = 1 << 20
 
 
 class Part:
-    """An image under way. One process has it, by the catalogue's lock.
-
-    Args:
-        folder: The catalogue.
-        manifest: What the image is made of.
-
-    Attributes:
-        folder: The same.
-        manifest: The same.
-        path: The file.
+    """An incomplete image, used by one process under the catalogue's lock.
 
     Raises:
-        CatalogueFull: There is no room for the state.
-        ConfigInvalid: A file cannot be opened, or something else stands in its place.
+        CatalogueFull: There is no space for the state.
+        ConfigInvalid: A file cannot be opened, or another kind of file is in its place.
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
@@ -284,7 +256,7 @@ class Part:
         self.close()
 
     def close(self) -> None:
-        """Close it; what is verified stays. Twice is harmless."""
+        """Close it; verified chunks are kept. Idempotent."""
         for descriptor in (self._descriptor, self._place):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -294,12 +266,12 @@ class Part:
 
     @property
     def verified(self) -> tuple[bool, ...]:
-        """Return of each chunk whether it is verified."""
+        """Return for each chunk whether it is verified."""
         return tuple(self._verified)
 
     @property
     def verified_bytes(self) -> int:
-        """Return how much of the image is verified."""
+        """Return the bytes in verified chunks."""
         return verified_bytes_of(self.manifest, self._verified)
 
     @property
@@ -309,13 +281,13 @@ class Part:
 
     @property
     def size_bytes(self) -> int:
-        """Return how long the file is, with what is not verified and what is merely reserved."""
+        """Return the file's length, including unverified and reserved bytes."""
         return os.fstat(self._descriptor).st_size
 
     def gap(self) -> tuple[int, int] | None:
-        """Return where the first bytes that are missing begin and end; None where none are.
+        """Return start and end of the first missing bytes; None: none are missing.
 
-        It begins behind what an earlier process had written of the first chunk that is missing.
+        It starts after what an earlier process wrote of the first missing chunk.
         """
         if self.is_whole:
             return None
@@ -339,12 +311,12 @@ class Part:
             return os.pread(self._descriptor, size_bytes, offset)
 
     def is_right(self, number: int) -> bool:
-        """Hash a chunk as it is in the file, and return whether it is what it should be."""
+        """Hash a chunk of the file, and return whether it matches the manifest."""
         first, end = self.manifest.span(number)
         return end <= self.size_bytes and self.hash_of(first, end).hexdigest() == self.manifest.chunks[number]
 
     def hash_of(self, first: int, end: int) -> hashlib._Hash:
-        """Return the SHA-256 so far of what is in the file from one place up to another, piece by piece."""
+        """Return the SHA-256 of a span of the file, to be continued."""
         found = hashlib.sha256()
         while first < end and (piece := self.read(first, min(_PIECE_BYTES, end - first))):
             found.update(piece)
@@ -354,10 +326,10 @@ class Part:
     # What is done to it
 
     def reserve(self) -> None:
-        """Take the room that the whole image needs.
+        """Reserve disk space for the whole image.
 
         Raises:
-            CatalogueFull: There is not enough; what is there stays.
+            CatalogueFull: There is not enough; existing content is kept.
         """
         size_bytes, status = self.manifest.size_bytes, os.fstat(self._descriptor)
         file_system = os.fstatvfs(self._descriptor)
@@ -375,10 +347,10 @@ class Part:
                 os.ftruncate(self._descriptor, size_bytes)
 
     def write(self, number: int, offset: int, data: bytes) -> None:
-        """Write bytes of the chunk at hand.
+        """Write bytes of the current chunk.
 
         Raises:
-            CatalogueFull: There is no room.
+            CatalogueFull: There is no space.
         """
         first, end = self.manifest.span(number)
         assert first <= offset
@@ -391,10 +363,10 @@ class Part:
             os.pwrite(self._place, _PLACE.pack(number, at - first), 0)
 
     def keep(self, number: int) -> None:
-        """Have a chunk that was found right count, for good.
+        """Mark a correct chunk as verified, durably.
 
         Raises:
-            CatalogueFull: There is no room for the state.
+            CatalogueFull: There is no space for the state.
         """
         self._verified[number] = True
         with disk_errors(self.folder, self.manifest.name, self.manifest.size_bytes - self.verified_bytes):
@@ -402,7 +374,7 @@ class Part:
             self._save()
 
     def regain(self) -> None:
-        """Have a chunk count that a killed process had written to its end, and had no time to keep, if it is right."""
+        """Verify the last chunk that a killed process wrote completely without marking it."""
         started, written = self._placed()
         if started < len(self._verified) and not self._verified[started]:
             first, end = self.manifest.span(started)
@@ -410,7 +382,7 @@ class Part:
                 self.keep(started)
 
     def drop(self, *numbers: int) -> None:
-        """Have chunks that were found wrong count no more."""
+        """Mark chunks as not verified."""
         for number in numbers:
             self._verified[number] = False
         with disk_errors(self.folder, self.manifest.name):
@@ -418,7 +390,7 @@ class Part:
             self._save()
 
     def start_over(self) -> None:
-        """Have nothing count."""
+        """Discard all content."""
         self._verified = [False] * len(self.manifest.chunks)
         with disk_errors(self.folder, self.manifest.name):
             os.ftruncate(self._place, 0)
@@ -426,12 +398,12 @@ class Part:
             os.ftruncate(self._descriptor, 0)
 
     def cut(self, size_bytes: int) -> None:
-        """Shorten the file: what stands behind does not count."""
+        """Truncate the file."""
         with disk_errors(self.folder, self.manifest.name):
             os.ftruncate(self._descriptor, size_bytes)
 
     def finish(self) -> None:
-        """Have the file as long as the image, readable as new files are, and on disk."""
+        """Give the file the image's length and the usual permissions, and flush it to disk."""
         with disk_errors(self.folder, self.manifest.name):
             os.ftruncate(self._descriptor, self.manifest.size_bytes)
             os.fchmod(self._descriptor, 0o644)
@@ -442,10 +414,10 @@ class Part:
 
 
 def verified_of(folder: Path, manifest: Manifest) -> list[bool] | None:
-    """Return of each chunk of an image under way whether it is verified; None where nothing is kept of that image.
+    """Return for each chunk of an incomplete image whether it is verified; None if nothing of that image is kept.
 
     Raises:
-        ConfigInvalid: Something else stands in the state's place.
+        ConfigInvalid: Another kind of file is in the state's place.
         OSError: It cannot be read.
     """
     data = load_json(beside(folder, manifest.name, STATE), PART_SCHEMA) or {}
@@ -456,17 +428,17 @@ def verified_of(folder: Path, manifest: Manifest) -> list[bool] | None:
 
 
 def here_bytes_of(folder: Path, name: str, size_bytes: int, verified_bytes: int, verified: str) -> int:
-    """Return how much of an image under way is on the disk, verified or not; nothing is read of it.
+    """Return how many bytes of an incomplete image are on the disk, without reading it.
 
     Args:
         folder: The catalogue.
         name: The image.
-        size_bytes: Its size, as it should be.
-        verified_bytes: How much of it is verified.
-        verified: Of each chunk whether it is, as its state has it: `1` or `0`.
+        size_bytes: Its expected size.
+        verified_bytes: Bytes in verified chunks.
+        verified: For each chunk `1` (verified) or `0`, as in the state file.
 
     Raises:
-        OSError: There is nothing under way of it.
+        OSError: There is no incomplete image.
     """
     length_bytes = beside(folder, name, PART).stat().st_size
     if length_bytes < size_bytes:
@@ -485,13 +457,13 @@ def _place_in(raw: bytes) -> tuple[int, int]:
 
 
 def verified_bytes_of(manifest: Manifest, verified: list[bool]) -> int:
-    """Return how many bytes the chunks have that are verified."""
+    """Return the bytes in verified chunks."""
     spans = (manifest.span(number) for number, bit in enumerate(verified) if bit)
     return sum(end - first for first, end in spans)
 
 
 def save_verified(folder: Path, manifest: Manifest, verified: list[bool]) -> None:
-    """Keep which chunks are verified; it is on disk when this returns.
+    """Write which chunks are verified, and flush it to disk.
 
     Raises:
         OSError: It cannot be written.
@@ -509,7 +481,7 @@ def save_verified(folder: Path, manifest: Manifest, verified: list[bool]) -> Non
 
 
 def remove_part(folder: Path, name: str) -> None:
-    """Remove what is under way of an image, with its state.
+    """Remove an incomplete image and its state.
 
     Raises:
         OSError: It cannot be removed.

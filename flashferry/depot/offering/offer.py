@@ -1,13 +1,13 @@
-"""What is offered now: images of the catalogue with their manifests, plans, and a list of the images.
+"""Find what to offer: the catalogue's images with manifests, plans, and a list of the images.
 
 Facts
 -----
 
-- A file that is being copied into the folder looks like an image. It is offered once it has not been written to for a
-  while, and it was read without a change; what a sync put there has a proof, and is not read again.
-- The small files lie in a folder of ours, with links to the images beside them, so that the same folder serves for
-  rsync over SSH.
-- One image is read at a time: those that are known are offered meanwhile.
+- A file that is being copied into the folder looks like an image. It is offered once it was not written to for a while
+  and was read without a change; a synced image has a proof and is not read again.
+- Small files are written to a folder of ours, with links to the images, so that the same folder works for rsync over
+  SSH.
+- One image is read at a time; known ones are offered meanwhile.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ REST_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferFolders:
-    """Where what is offered comes from, and where it is made.
+    """The folders of what is offered.
 
     Attributes:
         catalogue: The images.
         plans: The plans.
-        made: Ours, of small files and links; made where it is not there.
-        kept: File of the manifests that were made.
+        made: Our folder of small files and links; created if missing.
+        kept: File that keeps manifests.
         digests: File that keeps digests of images for runs of this host.
     """
 
@@ -74,11 +74,11 @@ class Offer:
     """What is offered.
 
     Attributes:
-        files: All files, images and small ones, by their names.
-        images: How many of them are images.
-        plans: How many are plans.
-        left_out: What would pass for an image and is not offered, each with the reason.
-        is_more: Whether there is more to be read.
+        files: All files by name.
+        images: Number of images among them.
+        plans: Number of plans.
+        left_out: Files that look like images and are not offered, with the reason.
+        is_more: Whether more images remain to be read.
     """
 
     files: tuple[ImageFile, ...]
@@ -90,19 +90,14 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """A manifest, and the state of the file that it is of."""
+    """A manifest, and the state of its image's file."""
 
     identity: FileIdentity
     manifest: Manifest
 
 
 class Offering:
-    """Looks at a catalogue again and again, and says what is to be offered whenever that is something new.
-
-    Args:
-        folders: Where everything is.
-        clock: Wall-clock time, seconds since 1970.
-    """
+    """Scan a catalogue repeatedly, and return the offer when it changes; `clock` returns seconds since 1970."""
 
     def __init__(self, folders: OfferFolders, *, clock: Callable[[], float] = time.time) -> None:
         self._folders, self._clock = folders, clock
@@ -112,9 +107,9 @@ class Offering:
         self._latest: object = None
 
     def update(self, interrupted: Interrupted = never) -> Offer | None:
-        """Read at most one new image and return the offer, or None where it did not change.
+        """Read at most one new image and return the offer; None if it is unchanged.
 
-        The first time nothing is read: what is known is offered at once, be it nothing.
+        The first call reads nothing, so that known images are offered at once.
 
         Args:
             interrupted: Whether to stop.
@@ -122,7 +117,7 @@ class Offering:
         Raises:
             SyncStopped: It was asked to stop.
             OSError: A folder of ours cannot be written.
-            ConfigInvalid: Something else stands in the place of a file of ours.
+            ConfigInvalid: Another kind of file is in the place of one of ours.
         """
         found, left_out = self._found()
         made, is_more = self._manifests(found, interrupted)
@@ -156,7 +151,7 @@ class Offering:
         return found, tuple(left_out)
 
     def _manifests(self, found: dict[str, FileIdentity], interrupted: Interrupted) -> tuple[dict[str, _Made], bool]:
-        """Return what is known of files, having read one that is not; and whether there are more."""
+        """Return the known manifests, after reading at most one image; and whether more remain."""
         self._made = {name: one for name, one in self._made.items() if name in found}
         new = [name for name, identity in found.items() if not self._is_known(name, identity)]
         ready = [name for name in new if self._is_at_rest(name, found[name])]
@@ -182,7 +177,7 @@ class Offering:
         return rested_s >= REST_S or (rested_s < 0 and self._seen.get(name) == identity)
 
     def _read_one(self, names: list[str], interrupted: Interrupted) -> bool:
-        """Read the first that can be read; return whether one can. Others are looked at again next time."""
+        """Read the first readable image; return whether there was one."""
         for name in names:
             with suppress(ImageError):
                 self._read(name, interrupted)
@@ -232,7 +227,7 @@ class Offering:
         return _small_file(path)
 
     def _link(self, names: set[str], elsewhere: tuple[str, ...]) -> None:
-        """Have links to what lies elsewhere beside the small files, and nothing that is not offered any more."""
+        """Link to images and plans beside the small files, and remove what is no longer offered."""
         for path in self._folders.made.iterdir():
             if path.name not in names:
                 path.unlink()

@@ -1,4 +1,4 @@
-"""What a depot offers to other sites: logins, images, and reports of refusals."""
+"""Publish the offer to other sites: their logins and caps, images, and reports of refused logins."""
 
 from __future__ import annotations
 
@@ -32,24 +32,22 @@ if TYPE_CHECKING:
     from flashferry.fileserver import FileServer, FixedLogin, LoginFailure, ServerEvent
 
 _OTHERS = stat.S_IRWXO | stat.S_IRWXG
-
 _MOST_BYTES = 1 << 20
-
 _EXAMPLE = 'Write, say: [sites.branch] user = "branch", password_file = "/etc/flashferry/branch.password"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirror:
-    """A site whose depot may fetch from ours, as the file has it.
+    """A site whose depot may fetch from ours, as in the file of mirrors.
 
     Attributes:
-        user: Its login's user, as `FixedLogin` has it; no other site's.
-        password: Its password; empty: it is in a file.
-        password_file: File that holds it, by an absolute path; empty: it is here.
-        allow: Addresses or networks that it must come from; empty for any.
+        user: Its user name; unique.
+        password: Its password; empty: in `password_file`.
+        password_file: Absolute path of a file with the password; empty: in `password`.
+        allow: Allowed source addresses or networks; empty: any.
         link_mbps: Rate of the site's link in Mbit/s, > 0, or None.
-        cap_share: What all copies to the site may take of that together, 0 to 1.
-        cap_mbps: Or that in Mbit/s, > 0.
+        cap_share: Share of that rate for all copies to the site together, 0 to 1.
+        cap_mbps: Or that cap in Mbit/s, > 0.
     """
 
     user: str
@@ -61,7 +59,7 @@ class Mirror:
     cap_mbps: float | None = None
 
     def __post_init__(self) -> None:
-        """Check that no two keys contradict each other."""
+        """Check the values."""
         if bool(self.password) == bool(self.password_file):
             raise ConfigInvalid("password: expected it, or a password_file in its place", hint=_EXAMPLE)
         for key in ("link_mbps", "cap_mbps"):
@@ -74,14 +72,14 @@ class Mirror:
 
     @property
     def cap_bytes_per_s(self) -> int | None:
-        """Return what all copies to the site may take together, as payload; None where no cap is set."""
+        """Return the cap of all copies to the site together, as payload; None: no cap."""
         if self.cap_mbps is not None:
             return payload_cap_bytes_per_s(self.cap_mbps * 1e6)
         return None if self.link_mbps is None else payload_cap_bytes_per_s(self.link_mbps * 1e6 * self.cap_share)
 
     @property
     def cap_source(self) -> str:
-        """Return where that figure comes from, in words."""
+        """Return the origin of the cap in words."""
         if self.cap_mbps is not None:
             return f"{link_rate(self.cap_mbps * 1e6)}, of the file of mirrors"
         link_bps = (self.link_mbps or 0.0) * 1e6
@@ -89,10 +87,10 @@ class Mirror:
 
 
 def load_mirrors(path: Path) -> dict[str, tuple[Mirror, FixedLogin]]:
-    """Return the sites of a file, each with its login, by the sites' names: those of the inventory.
+    """Read the sites and logins in a file of mirrors, by the inventory's site names.
 
     Raises:
-        ConfigInvalid: It cannot be read, others can read it, or something in it is wrong: reported with the key.
+        ConfigInvalid: It cannot be read, others can read it, or a key is wrong.
     """
     data = parsed_toml(_secret(path, f"--mirrors {path}"), where=f"--mirrors {path}", has_secrets=True)
     sites = data.pop("sites", None)
@@ -142,11 +140,11 @@ def _password(path: Path, site: str, file: Path) -> str:
 
 
 def _secret(path: Path, where: str) -> bytes:
-    """Return what a file holds that its owner alone may read.
+    """Read a file that only its owner may read.
 
     Args:
         path: The file.
-        where: What named it, for complaints.
+        where: Where it was named, for errors.
 
     Raises:
         ConfigInvalid: It cannot be read, or others can read it.
@@ -170,19 +168,17 @@ def _secret(path: Path, where: str) -> bytes:
 
 
 EVERY_S = 60.0
-
-"""Seconds for which a refusal is counted, and not reported again."""
+"""Time during which further refusals are only counted."""
 
 MOST_APART = 200
-
-"""So many addresses and users are counted singly within that time; all others together."""
+"""Addresses and users counted separately in that time; others are counted together."""
 
 _REST = ("", "", "")
 
 
 @dataclass(slots=True)
 class _Reported:
-    """The last report about an address and user, and how many refusals came since."""
+    """The last report about an address and user, and how many refusals followed."""
 
     at_s: float
     text: str
@@ -190,13 +186,13 @@ class _Reported:
 
 
 class Refusals:
-    """Decide which refused logins are reported. Times are seconds of a clock that never goes back."""
+    """Decide which refused logins are reported. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._reported: dict[tuple[str, str, str], _Reported] = {}
 
     def take(self, failure: LoginFailure, now_s: float) -> str:
-        """Return the report of a refusal; empty where it is only counted."""
+        """Return the report of a refusal; empty if it is only counted."""
         key = (failure.peer_address, failure.site, failure.username_masked)
         if key not in self._reported and len(self._reported) >= MOST_APART:
             key = _REST
@@ -225,21 +221,19 @@ def _text(failure: LoginFailure) -> str:
 
 
 SCAN_EVERY_S = 1.0
-
 _JOIN_S = 5.0
-
 _ENDS = frozenset({EventKind.DONE, EventKind.FAILED})
 
 
 class Publisher:
-    """Offers a catalogue to sites, on a thread of its own.
+    """Offer a catalogue to sites, on a thread of its own.
 
     Args:
-        server: What serves them.
-        shared: What they share with the runs of this host: each site's cap.
+        server: The file server.
+        shared: The state shared with this host's runs, which has each site's cap.
         sites: The sites' logins and caps.
-        offering: What looks at the catalogue.
-        report: Takes what happened (`fetched`, `refused`) and a sentence; called from other threads.
+        offering: Scans the catalogue.
+        report: Called with `fetched` or `refused` and a sentence; from other threads.
     """
 
     def __init__(
@@ -258,7 +252,7 @@ class Publisher:
         self._thread = threading.Thread(target=self._live, name="depot-offer", daemon=True)
 
     def start(self) -> None:
-        """Have caps and logins in force, and begin to look.
+        """Apply caps and logins, and start scanning.
 
         Raises:
             ServerGone: The server has ended.
@@ -270,11 +264,11 @@ class Publisher:
         for _, login in self._sites.values():
             # At once: who comes before anything was looked at is to be known, and to find nothing yet.
             self._server.admit(login, ())
-        self._server.events(self._hear)
+        self._server.events(self._on_event)
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop scanning."""
         self._is_over.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
@@ -311,8 +305,8 @@ class Publisher:
             self._said.add(text)
             self._server.note(text)
 
-    def _hear(self, event: ServerEvent) -> None:
-        """Report transfers that are no run's, and logins that are no ticket's."""
+    def _on_event(self, event: ServerEvent) -> None:
+        """Report transfers and logins that belong to no run."""
         progress = event.progress
         if event.kind is EventKind.LOGIN_FAILED and progress is None and self._server.unattributed_failures:
             self._take_refusal(self._server.unattributed_failures[-1])

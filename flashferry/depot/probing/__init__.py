@@ -1,5 +1,5 @@
-"""Measures a path between a depot and where it gets its images: its ceilings, and each way of copying over it.
+"""Measure a path between a depot and its source: the ceilings of link and disks, and each method of copying.
 
-Figures and verdicts are pure (`figures`, `offers`, `methods`, `host_block`); what starts processes stands apart
-(`watching`, `far`, `ceilings`, `rounds`). The lab's experiments measure by the same parts.
+`figures`, `findings` and `methods` are pure; `copying`, `far`, `web` and `path` start processes and connections. The
+lab's experiments use the same parts.
 """

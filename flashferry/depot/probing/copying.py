@@ -42,17 +42,14 @@ else:
         n+=k
 print(n,time.monotonic()-t)
 """
-
-"""Roles: `ls` listens and sends, `lr` listens and receives, `cs` and `cr` connect."""
+"""Program of one end of a bare TCP stream. Roles: `ls` listens and sends, `lr` listens and receives, `cs` and `cr`
+connect.
+"""
 
 _STREAM_S = 90.0
-
 _BLOCK = 1 << 20
-
 _CONNECTS = 3
-
 _DD = re.compile(r"(\d+) bytes .*copied, ([0-9.e+-]+) s")
-
 _LEAST_S = 1e-6
 
 
@@ -71,16 +68,16 @@ def bare_tcp(
     direction: Direction,
     far_python: str = "python3",
 ) -> float | None:
-    """Return what a bare TCP stream carries, in bytes per second, by the receiver's clock; None: it came to nothing.
+    """Return the rate of a bare TCP stream in bytes per second, by the receiver's clock; None: it failed.
 
     Args:
-        prefix: Words before the command here.
+        prefix: Words before the local command.
         start_far: Starts a command at the far end.
         host: The far end's address, as seen from here.
-        port: A port there that is free, and open to here.
-        size_bytes: How much is sent.
-        direction: Whereto.
-        far_python: Python there.
+        port: A free port there, open to here.
+        size_bytes: Bytes to send.
+        direction: `pull` or `push`.
+        far_python: The far end's Python.
     """
     listens, connects = ("ls", "cr") if direction == "pull" else ("lr", "cs")
     anyone = "::" if ":" in host else "0.0.0.0"  # noqa: S104 -- one connection, zeros only
@@ -95,7 +92,7 @@ def bare_tcp(
 
 
 def disk_here(folder: Path, size_bytes: int) -> tuple[float, float]:
-    """Return what the disk here takes, written and flushed, and what it gives, in bytes per second.
+    """Return write rate (flushed) and read rate of the local disk, in bytes per second.
 
     Raises:
         OSError: The folder cannot be written, or is full.
@@ -130,7 +127,7 @@ def _read_s(path: Path) -> tuple[float, int]:
 
 
 def rate_by_dd(text: str) -> float | None:
-    """Return bytes per second out of the last line of GNU `dd`, of its whole figures; None: there is none."""
+    """Return bytes per second from the last line of GNU `dd`; None: it has none."""
     found = _DD.search(text)
     if found is None or float(found[2]) <= 0:
         return None
@@ -138,7 +135,7 @@ def rate_by_dd(text: str) -> float | None:
 
 
 def connect_s(host: str, port: int, *, limit_s: float = 5.0) -> float | None:
-    """Return the least time of some TCP connects, which is about a round trip; None: the port is not reached so."""
+    """Return the least time of some TCP connects, about one round trip; None: the port is not reachable."""
     found = []
     for _ in range(_CONNECTS):
         started_s = time.monotonic()
@@ -151,28 +148,24 @@ def connect_s(host: str, port: int, *, limit_s: float = 5.0) -> float | None:
 
 
 _PROC = Path("/proc")
-
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
 _SAMPLE_EVERY_S = 0.04
-
 _KILL_CHECK_S = 0.05
-
 _MOST_ERROR = 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How a pipeline went.
+    """The result of a pipeline.
 
     Attributes:
-        wall_s: From its start until its last process had ended.
+        wall_s: From its start to the end of its last process.
         cpu_s: Processor time of all its processes.
-        busy_s: How long its busiest process ran or waited for a processor; None: not seen.
-        watched_busy_s: The same of the processes that were watched besides.
-        code: Of the first that failed, else 0.
-        error: What it printed on standard error.
-        output: What the last one printed, where it was kept.
+        busy_s: Time that its busiest process ran or waited for a processor; None: unknown.
+        watched_busy_s: The same for the additionally watched processes.
+        code: Exit code of the first that failed, else 0.
+        error: Standard error output.
+        output: Output of the last process, if it was kept.
     """
 
     wall_s: float
@@ -186,7 +179,7 @@ class Ran:
 
 @dataclass(slots=True)
 class _Tree:
-    """How long processes below some roots have run or waited, as last seen."""
+    """How long the processes below some roots have run or waited, as last sampled."""
 
     roots: tuple[int, ...]
     first: dict[int, float] = field(default_factory=dict)
@@ -229,7 +222,7 @@ def _waited_s(pid: int) -> float | None:
 
 
 def reaped_s(pid: int) -> float | None:
-    """Return the processor time of a process and of all children that it has waited for; None: not to be seen."""
+    """Return the processor time of a process and its reaped children; None: unknown."""
     try:
         fields = (_PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         return sum(int(ticks) for ticks in fields[11:15]) / _TICKS_PER_S
@@ -238,12 +231,12 @@ def reaped_s(pid: int) -> float | None:
 
 
 def has_children(pid: int) -> bool:
-    """Return whether a process has children at this moment."""
+    """Return whether a process has children now."""
     return len(_below((pid,))) > 1
 
 
 class _Watcher:
-    """Looks at processes for the length of a with block."""
+    """Sample processes during a with block."""
 
     def __init__(self, own: Sequence[int], watched: Sequence[int]) -> None:
         self._own, self._watched = _Tree(tuple(own), started=True), _Tree(tuple(watched))
@@ -265,7 +258,7 @@ class _Watcher:
             self._watched.sample()
 
     def busiest_s(self) -> tuple[float | None, float | None]:
-        """Return how long the busiest process of the pipeline, and of those watched besides, was busy."""
+        """Return the busy time of the pipeline's busiest process, and of the busiest watched one."""
         return self._own.busiest_s(), self._watched.busiest_s()
 
 
@@ -279,19 +272,19 @@ def run_pipeline(
     keeps_output: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Ran:
-    """Run commands, each reading what the one before it writes, and say what time they took.
+    """Run commands, each reading what the one before it writes, and measure them.
 
     Args:
-        commands: Each with its words; no shell is asked.
-        stdin: What the first one reads; empty: nothing.
+        commands: Each with its words; no shell is used.
+        stdin: Input of the first one.
         environment: Their environment; None: ours.
-        watched: Processes whose children are looked at, too, such as a server's.
-        limit_s: When all of them are ended.
-        keeps_output: Whether what the last one prints is kept; else it is thrown away.
-        interrupted: Looked at while they run; true ends them.
+        watched: Processes whose children are sampled too, such as a server's.
+        limit_s: Time after which all are ended.
+        keeps_output: Whether to keep the last one's output.
+        interrupted: Called while they run; true ends them.
 
     Raises:
-        OSError: A program is not there.
+        OSError: A program is missing.
     """
     with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as given:
         given.write(stdin.encode())
@@ -347,7 +340,7 @@ def _started(
 def _waited(
     running: Sequence[subprocess.Popen[bytes]], until_s: float, interrupted: Callable[[], bool]
 ) -> list[tuple[int, float]]:
-    """Wait for all of them; return for each its code and processor time."""
+    """Wait for all; return exit code and processor time of each."""
     done = threading.Event()
 
     def guard() -> None:
@@ -379,7 +372,7 @@ def _killed(running: Iterable[subprocess.Popen[bytes]]) -> None:
 
 
 def _ended(running: Iterable[subprocess.Popen[bytes]]) -> None:
-    """End what was started of a pipeline that never was whole."""
+    """End the processes of a pipeline that could not start completely."""
     for one in running:
         if one.stdout is not None:
             one.stdout.close()
@@ -392,8 +385,7 @@ LISTENING = (
     'until grep -q "$h" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do '
     "i=$((i+1)); [ $i -gt 200 ] && break; sleep 0.02; done"
 )
-
-"""Shell: wait until something listens on a port, four seconds at most (/proc/net/tcp, state 0A)."""
+"""Shell code that waits up to four seconds until a port listens (/proc/net/tcp, state 0A)."""
 
 _MOST_SHOWN = 300
 
@@ -402,7 +394,7 @@ class FarSide(Protocol):
     """The far end, as copies need it.
 
     Attributes:
-        sees_commands: Whether its processor time has that of commands that were started without a login.
+        sees_commands: Whether its processor time includes commands started without a login.
     """
 
     sees_commands: bool
@@ -411,23 +403,18 @@ class FarSide(Protocol):
         """Start a command that listens on a port; return when it does."""
 
     def cpu_s(self) -> float | None:
-        """Return the processor time of all that has ended there; None: not to be seen."""
+        """Return the processor time of all that has ended there; None: unknown."""
 
-    def take_away(self, path: str) -> None:
-        """Remove a file there, if it is there."""
+    def remove(self, path: str) -> None:
+        """Remove a file there, if it exists."""
 
     def size_bytes(self, path: str) -> int | None:
-        """Return the size of a file there; None: there is none, or it cannot be seen."""
+        """Return the size of a file there; None: missing or unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What is copied, by the name that `Method.data` has for it.
-
-    Attributes:
-        source: Path at the end that has it.
-        size_bytes: Its size.
-    """
+    """A file to copy: its path at the end that has it, and its size."""
 
     source: str
     size_bytes: int
@@ -435,19 +422,16 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copier:
-    """Copies by any method but HTTP.
+    """Copy by any method except HTTP.
 
     Attributes:
-        access: How SSH reaches the far end.
-        far: That end.
-        direction: Whereto is copied.
-        samples: What is copied, by name; `nothing` among them.
-        target: Path of the copy, at the end that gets it.
-        port: A port at the far end for bare TCP; None: there is none.
-        environment: Of our commands; None: ours.
-        watched: Processes here whose children are the far end, where it is on this machine.
-        limit_s: Longest that one copy may take.
-        interrupted: Whether to break off.
+        samples: What is copied, by `Method.data`; `nothing` among them.
+        target: Path of the copy, at the receiving end.
+        port: A port at the far end for bare TCP, or None.
+        environment: Of local commands; None: ours.
+        watched: Local processes whose children are the far end, if it is on this machine.
+        limit_s: Time limit of one copy.
+        interrupted: Whether to stop.
     """
 
     access: SshAccess
@@ -462,7 +446,7 @@ class Copier:
     interrupted: Callable[[], bool] = field(default=lambda: False)
 
     def copy(self, method: Method, number: int) -> Trial:
-        """Copy once; a fault is recorded in the trial, never raised."""
+        """Copy once; a failure is recorded in the trial, never raised."""
         sample = self.samples[method.data]
         is_pull = self.direction == "pull"
         here, far = (self.target, sample.source) if is_pull else (sample.source, self.target)
@@ -503,10 +487,10 @@ class Copier:
             with suppress(OSError):
                 Path(self.target).unlink()
         else:
-            self.far.take_away(self.target)
+            self.far.remove(self.target)
 
     def _fault(self, code: int, error: str, size_bytes: int) -> str:
-        """Return what went wrong in a sentence; empty: nothing."""
+        """Return a failure in a sentence; empty: none."""
         if code:
             lines = [line.strip() for line in error.splitlines() if line.strip()]
             return f"ended with {code}: {lines[-1] if lines else 'no word'}"[:_MOST_SHOWN]

@@ -1,11 +1,11 @@
-"""The far end of an SSH path: one session that stays open, in which small commands prepare and look.
+"""Prepare and measure the far end of an SSH path, in one shell session that stays open.
 
-It holds a shell of its own (`sh`, reading what we write), so that looking costs no login. A folder of ours is made
-there and taken away at the end, also when the line breaks: the shell's own trap does it.
+Commands are written to its `sh`, so that none needs another login. The session makes a folder there, which the shell's
+trap removes at the end, even when the connection breaks.
 
-What copies cost the far end is seen in what its sshd has waited for: `/proc/PID/stat` of the listening sshd, which any
-user may read, grows by a session's processor time once that has ended. Where the session's sshd has no such parent
-(started by inetd or systemd for each login), or /proc is not shown, it is not seen, and said so.
+The processor time of copies at the far end is read from `/proc/PID/stat` of the listening sshd, which any user may
+read: it grows by a session's processor time when that ends. If the session's sshd has no such parent (started per login
+by inetd or systemd), or /proc is hidden, it is reported as not seen.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ while [ "$p" -gt 1 ] && [ $n -lt 6 ]; do
 done
 echo $top
 """
-"""Names the sshd processes above the shell, the nearest first: session, monitor, listener."""
+"""Prints the sshd processes above the shell, the nearest first: session, monitor, listener."""
 _KILL = "for p in $j; do kill -- $p 2>/dev/null; done"
 _LEAST_CHAIN = 2
 _COPY_TOOLS = ("scp", "sftp-server", "rsync", "dd", "nc", "gzip", "pigz", "lzop", "zstd", "python3", "head", "base64")
@@ -49,20 +49,16 @@ _COPY_TOOLS = ("scp", "sftp-server", "rsync", "dd", "nc", "gzip", "pigz", "lzop"
 class FarShell:
     """A shell at the far end, for a with block.
 
-    Args:
-        access: How it is reached.
-
     Attributes:
-        folder: A folder of ours there.
-        tools: Which of the programs that copies need are there.
-        sees_cpu: Whether processor time of the far end is seen.
+        folder: Our folder there.
+        tools: The programs for copies that exist there.
 
     Raises:
         ConfigInvalid: The login fails, or there is no shell.
     """
 
     sees_commands = False
-    """They are the shell's, which ends last."""
+    """Started commands are the shell's children, and it ends last."""
 
     def __init__(self, access: SshAccess) -> None:
         self._access = access
@@ -92,7 +88,7 @@ class FarShell:
 
     @property
     def sees_cpu(self) -> bool:
-        """Whether processor time of the far end is seen."""
+        """Whether processor time of the far end is known."""
         return self._listener > 0
 
     def _prepare(self) -> None:
@@ -116,7 +112,7 @@ class FarShell:
         self._listener = chain[-1] if len(chain) >= _LEAST_CHAIN else 0
 
     def ask(self, command: str, *, limit_s: float = _ANSWER_S) -> str:
-        """Run a command in the shell there, and return what it printed, with what it complained.
+        """Run a command in the shell, and return its output and errors.
 
         Raises:
             ConfigInvalid: The session has ended, or did not answer in time.
@@ -153,7 +149,7 @@ class FarShell:
         return refusal_in(self._process.stderr.read().decode(errors="replace"), at=self._access.shown)
 
     def reaped_s(self) -> float | None:
-        """Return what the far sshd and all sessions that have ended took of its processors; None: not seen."""
+        """Return the processor time of the far sshd and all ended sessions; None: unknown."""
         if not self._listener:
             return None
         text = self.ask(f"read -r line < /proc/{self._listener}/stat && echo ${{line##*) }}; getconf CLK_TCK")
@@ -171,30 +167,30 @@ class FarShell:
         return b""
 
     def start(self, command: str, *, port: int) -> None:
-        """Start a command there that listens on a port; it is ended with the session. Return when it listens."""
+        """Start a command that listens on a port, and return when it does; it ends with the session."""
         # In a group of its own, so that all of a pipeline can be ended.
         started = f'$s sh -c {shlex.quote(command)} >/dev/null 2>&1 </dev/null & j="$j -$!"'
         self.ask(f"{started}; {LISTENING.format(port=port)}")
 
     def cpu_s(self) -> float | None:
-        """Return the processor time of all that has ended there; None: not to be seen."""
+        """Return the processor time of all that has ended there; None: unknown."""
         if not self._listener:
             return None
         # A session's sshd is waited for by its monitor, and that by the listener, a moment after we see its end.
         time.sleep(_SETTLE_S)
         return self.reaped_s()
 
-    def take_away(self, path: str) -> None:
-        """Remove a file there, if it is there."""
+    def remove(self, path: str) -> None:
+        """Remove a file there, if it exists."""
         self.ask(f"rm -f {shlex.quote(path)}")
 
     def size_bytes(self, path: str) -> int | None:
-        """Return the size of a file there; None: there is none, or it cannot be read."""
+        """Return the size of a file there; None: missing or not readable."""
         text = self.ask(f"[ -f {shlex.quote(path)} ] && wc -c < {shlex.quote(path)}").strip()
         return int(text) if text.isdigit() else None
 
     def close(self) -> None:
-        """End the session; the shell takes its folder away."""
+        """End the session; the shell removes its folder."""
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.write(b"exit\n")

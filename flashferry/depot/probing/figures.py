@@ -1,12 +1,12 @@
-"""What trials of a method come to: rate, processor time per GB, what binds it, and in which order methods stand. Pure.
+"""Compute a method's figures from its trials (rate, processor time per GB, bottleneck), and rank methods. Pure.
 
 Facts
 -----
 
-- On a machine that does other work too, the medians of rates scatter by a factor of two, those of processor seconds per
-  GB by 5 to 15 % (measured here). So where rates scatter by more than `WIDE_SPREAD`, processor time decides.
-- OpenSSH gives a channel a window of 2 MiB (`CHAN_SES_WINDOW_DEFAULT` in channels.h: 64 packets of 32 KiB) and opens it
-  again once three packets are read, so that a channel carries at most a window per round trip.
+- On a busy machine the medians of rates scatter by a factor of two, those of processor seconds per GB by 5 to 15 %
+  (measured here). So if rates scatter by more than `WIDE_SPREAD`, processor time decides.
+- OpenSSH gives a channel a window of 2 MiB (`CHAN_SES_WINDOW_DEFAULT` in channels.h: 64 packets of 32 KiB) and reopens
+  it after three packets, so a channel carries at most one window per round trip.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 WIDE_SPREAD = 1.3
-"""Most over least of the rates; beyond it the rates say too little to rank by."""
+"""Ratio of largest to smallest rate beyond which rates are useless for ranking."""
 LINK_SHARE = 0.9
 CPU_SHARE = 0.9
 CHANNEL_WINDOW_BYTES = 2 << 20
 _WINDOW_RATIOS = (0.4, 1.15)
-"""Of window over round trip: a channel that is opened again half empty carries half of it."""
+"""Of window per round trip: a channel reopened half empty carries half."""
 _LEAST_RTT_S = 0.002
-"""Below it a window is no limit that could be distinguished from others."""
+"""Below it the window cannot be distinguished from other limits."""
 _LEAST_S = 0.001
 SAME_SHARE = 0.05
-"""Costs that differ by no more are alike: the better rate decides between them."""
+"""Costs within this share count as equal: the better rate decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +34,12 @@ class Trial:
     """One copy.
 
     Attributes:
-        key: The method, as `Method.key` has it.
+        key: The method's `key`.
         number: The round, from 1.
-        size_bytes: What was copied.
-        wall_s: How long it took, the login included.
-        here_cpu_s: Processor time of this end's processes; None: not seen.
+        wall_s: Duration, including the login.
+        here_cpu_s: Processor time of this end; None: unknown.
         far_cpu_s: The same of the far end.
-        here_busy_s: How long this end's busiest process ran or waited for a processor; None: not seen.
+        here_busy_s: Time that this end's busiest process ran or waited for a processor; None: unknown.
         far_busy_s: The same of the far end.
         error: Why it failed; empty: it did not.
     """
@@ -58,7 +57,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """A median with the least and the most of its values."""
+    """Median, smallest and largest of some values."""
 
     median: float
     least: float
@@ -66,13 +65,13 @@ class Spread:
 
     @property
     def ratio(self) -> float:
-        """Most over least; infinite where the least is nothing."""
+        """Largest over smallest; infinite if the smallest is 0."""
         return self.most / self.least if self.least > 0 else float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """What a copy of nothing takes, which is subtracted from each copy of something."""
+    """The cost of copying nothing, which is subtracted from each copy."""
 
     wall_s: float = 0.0
     here_cpu_s: float = 0.0
@@ -83,16 +82,12 @@ class Login:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceilings:
-    """What a path and its ends carry, in bytes per second; None: could not be had, and `notes` say why.
+    """Limits of a path and its ends in bytes per second; None: unknown, and `notes` explain why.
 
     Attributes:
-        link_bytes_per_s: A bare TCP stream.
-        write_here_bytes_per_s: The disk here, written and flushed.
-        read_here_bytes_per_s: The disk here, read.
-        write_far_bytes_per_s: The far disk, written and flushed.
-        read_far_bytes_per_s: The far disk, read.
+        link_bytes_per_s: Of a bare TCP stream.
+        write_here_bytes_per_s: Of the local disk, written and flushed.
         rtt_s: Round trip, by the least time of TCP connects.
-        notes: What could not be had, in sentences.
     """
 
     link_bytes_per_s: float | None = None
@@ -106,19 +101,18 @@ class Ceilings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What the trials of one method come to, the login subtracted.
+    """The figures of one method, the login subtracted.
 
     Attributes:
-        key: The method.
-        trials: How many succeeded.
+        trials: Number of successful trials.
         rate: Bytes per second; None: none succeeded.
-        here_cpu: Processor seconds per 10^9 bytes at this end; None: not seen.
+        here_cpu: Processor seconds per 10^9 bytes at this end; None: unknown.
         far_cpu: The same at the far end.
-        link_share: Of the link's ceiling; None: that is not known.
-        here_busy: Share of the time in which this end's busiest process ran or waited for a processor; None: not seen.
-        far_busy: The same of the far end.
-        bound_by: What binds it: `link`, `cpu here`, `cpu far`, `window`, `disk` or `other`.
-        error: Why none succeeded, or what failed of several.
+        link_share: Share of the link's ceiling; None: unknown.
+        here_busy: Share of the time that this end's busiest process ran or waited for a processor; None: unknown.
+        far_busy: The same at the far end.
+        bound_by: The bottleneck: `link`, `cpu here`, `cpu far`, `window`, `disk` or `other`.
+        error: Why trials failed.
     """
 
     key: str
@@ -134,19 +128,19 @@ class Row:
 
     @property
     def cost(self) -> float | None:
-        """Processor seconds per GB of the ends that were seen, together; None: this end was not."""
+        """Processor seconds per GB of the known ends together; None: this end is unknown."""
         if self.here_cpu is None:
             return None
         return self.here_cpu.median + (self.far_cpu.median if self.far_cpu is not None else 0.0)
 
 
 def spread_of(values: Sequence[float]) -> Spread:
-    """Return median, least and most of some values, of which there is at least one."""
+    """Return median, smallest and largest of some values, at least one."""
     return Spread(median=statistics.median(values), least=min(values), most=max(values))
 
 
 def login_of(trials: Iterable[Trial]) -> Login:
-    """Return what copies of nothing took; nothing where none succeeded."""
+    """Return the cost of copying nothing; zero if no trial succeeded."""
     good = [one for one in trials if not one.error]
     if not good:
         return Login()
@@ -160,7 +154,7 @@ def login_of(trials: Iterable[Trial]) -> Login:
 
 
 def row_of(key: str, trials: Sequence[Trial], login: Login, ceilings: Ceilings) -> Row:
-    """Return what the trials of a method come to; the login is not part of its rate, nor of its cost."""
+    """Return the figures of a method, the login subtracted from rate and cost."""
     good = [one for one in trials if not one.error]
     error = next((one.error for one in trials if one.error), "")
     if not good:
@@ -186,7 +180,7 @@ def row_of(key: str, trials: Sequence[Trial], login: Login, ceilings: Ceilings) 
 
 
 def _length_s(trial: Trial, login: Login) -> float:
-    """Return how long a copy took without its login, which is no more than nine tenths of any."""
+    """Return a copy's duration without its login, at least a tenth of the whole."""
     return max(trial.wall_s - login.wall_s, trial.wall_s / 10, _LEAST_S)
 
 
@@ -209,13 +203,13 @@ def _cost(good: Sequence[Trial], of: Callable[[Trial], float | None], login_s: f
 
 
 def bound_by(key: str, rate: float, busy: tuple[float | None, float | None], ceilings: Ceilings) -> str:
-    """Say what binds a method, the first that fits: link, processor, window of the channel, disk; else other.
+    """Return a method's bottleneck, the first that fits: link, processor, channel window, disk; else other.
 
     Args:
         key: The method.
         rate: Its median, in bytes per second.
-        busy: How busy the busiest process was here, and there.
-        ceilings: What path and ends carry.
+        busy: Busy share of the busiest process, here and there.
+        ceilings: The limits of path and ends.
     """
     if ceilings.link_bytes_per_s and rate >= LINK_SHARE * ceilings.link_bytes_per_s:
         return "link"
@@ -236,14 +230,14 @@ def _is_window(rate: float, key: str, rtt_s: float | None) -> bool:
 
 
 def is_by_cost(rows: Iterable[Row]) -> bool:
-    """Return whether rows are ranked by processor time: rates scatter too widely, and the time was seen of all."""
+    """Return whether rows are ranked by processor time: rates scatter too much, and all times are known."""
     timed = [row for row in rows if row.rate is not None]
     is_wide = any(row.rate is not None and row.rate.ratio > WIDE_SPREAD for row in timed)
     return is_wide and all(row.here_cpu is not None for row in timed)
 
 
 def _costs(rows: Sequence[Row]) -> dict[str, float]:
-    """Return what rows cost by their keys: both ends, or this one alone where the other was not seen of all."""
+    """Return the cost of rows by key: of both ends, or of this one if the other is not known for all."""
     sees_far = all(row.far_cpu is not None for row in rows)
     return {
         row.key: row.here_cpu.median + (row.far_cpu.median if sees_far and row.far_cpu is not None else 0.0)
@@ -257,7 +251,7 @@ def _rate_of(row: Row) -> float:
 
 
 def ranked(rows: Iterable[Row]) -> list[Row]:
-    """Return rows with the best first, by rate or by cost; what never succeeded comes last."""
+    """Sort rows, the best first, by rate or by cost; failed ones last."""
     given = list(rows)
     timed = [row for row in given if row.rate is not None]
     costs, by_cost = _costs(timed), is_by_cost(timed)
@@ -266,10 +260,10 @@ def ranked(rows: Iterable[Row]) -> list[Row]:
 
 
 def best_of(rows: Iterable[Row]) -> Row | None:
-    """Return the row to take.
+    """Return the row to choose.
 
-    Where cost decides, it is the one of the better rate among those whose costs are alike; where the rate does, the
-    cheapest among those whose rates are alike: over a link that is full, all that crypto does is take processor time.
+    By cost, it is the fastest among those of equal cost; by rate, the cheapest among those of equal rate: on a full
+    link, encryption only takes processor time.
     """
     timed = ranked(row for row in rows if row.rate is not None)
     if not timed:
@@ -284,7 +278,7 @@ def best_of(rows: Iterable[Row]) -> Row | None:
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows that succeeded, the one to take first, then the one to take without that, and so on."""
+    """Sort the successful rows: the one to choose, then the one to choose without it, and so on."""
     left, found = [row for row in rows if row.rate is not None], []
     while (best := best_of(left)) is not None:
         found.append(best)
@@ -293,7 +287,7 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
 
 
 def ranking_text(rows: Iterable[Row]) -> str:
-    """Say in a sentence by what rows are ranked, and why."""
+    """Return in a sentence by what rows are ranked, and why."""
     timed = [row for row in rows if row.rate is not None]
     if not timed:
         return "Nothing was timed."

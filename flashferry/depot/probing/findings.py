@@ -1,4 +1,4 @@
-"""What a probe of a path found: ranking, compressibility, and the ssh configuration block."""
+"""Define what a probe of a path is asked and finds: ranking, compressibility, and the block for ssh_config."""
 
 from __future__ import annotations
 
@@ -18,29 +18,22 @@ from flashferry.depot.probing.web import WebSource
 from flashferry.store.bulk_paths import BulkPath
 
 PIECES, PIECE_BYTES = 16, 64 << 10
-
 LEAST_RATIO = 1.05
-
-"""Less than this is not worth any processor time."""
+"""A smaller compression ratio is not worth any processor time."""
 
 _LEVEL = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrinking:
-    """How far a sample shrinks.
-
-    Attributes:
-        ratio: Its size over its size when compressed; 1.0 and less: not at all.
-        sample_bytes: Of how much that is known.
-    """
+    """How well a sample compresses: size divided by compressed size, and of how many bytes."""
 
     ratio: float
     sample_bytes: int
 
     @property
     def helps(self) -> bool:
-        """Whether compressing could pay on a link that is slow enough."""
+        """Whether compression could pay on a slow link."""
         return self.ratio >= LEAST_RATIO
 
     def sentence(self) -> str:
@@ -57,41 +50,34 @@ class Shrinking:
 
 
 def offsets(size_bytes: int) -> list[int]:
-    """Return the numbers of the blocks of 64 KiB to look at, evenly spread over a file."""
+    """Return the numbers of the blocks of 64 KiB to sample, evenly spread over a file."""
     blocks = max(1, size_bytes // PIECE_BYTES)
     count = min(PIECES, blocks)
     return [number * blocks // count for number in range(count)]
 
 
 def shrinking(pieces: Sequence[bytes]) -> Shrinking:
-    """Return how far some pieces of a file shrink, each by itself."""
+    """Return how well some pieces of a file compress, each by itself."""
     whole = sum(len(piece) for piece in pieces)
     squeezed = sum(len(zlib.compress(piece, _LEVEL)) for piece in pieces if piece)
     return Shrinking(ratio=whole / squeezed if squeezed else 1.0, sample_bytes=whole)
 
 
 def shrinking_of(size_bytes: int, piece: Callable[[int], bytes]) -> Shrinking:
-    """Return how far a file shrinks.
-
-    Args:
-        size_bytes: Its size.
-        piece: Returns the block of 64 KiB of that number.
-    """
+    """Return how well a file compresses; `piece` returns the block of 64 KiB with a number."""
     return shrinking([piece(number) for number in offsets(size_bytes)])
 
 
 _FORBIDDEN = Path("/etc/ssh")
-
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]*")
-
 _MARK = "# flashferry depot probe"
 
 
 def block(found: BulkPath, access: SshAccess) -> str:
-    """Return the block for a source.
+    """Return the ssh_config block for a source.
 
     Raises:
-        ConfigInvalid: SSH was not probed there, or the host's name is none that a block may name.
+        ConfigInvalid: SSH was not probed there, or the host's name is not valid in a block.
     """
     _check(found, access)
     rate = f"{units.exact_rate(found.rate_bytes_per_s)}, bound by {found.bound_by or 'nothing that was seen'}"
@@ -119,7 +105,7 @@ def _check(found: BulkPath, access: SshAccess) -> None:
 
 
 def replaces(path: Path) -> str:
-    """Say what writing a file would replace, and what else has to be done for it to be read."""
+    """Return what writing a file would replace, and how to have it read."""
     include = f"Have it read by a line at the top of ~/.ssh/config: Include {path.absolute()}"
     try:
         before = path.read_text(encoding="utf-8", errors="replace")
@@ -157,20 +143,20 @@ WAYS = ("http", *COPIERS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAsked:
-    """What is asked of a path.
+    """The request for a probe.
 
     Attributes:
-        folder: Where copies land; its disk is measured.
-        access: How SSH reaches the source; None: it does not.
-        web: A file that the source offers by HTTP(S); None: none.
-        ways: Which of `WAYS` are allowed; empty: all that can be had.
-        pipes: Whether pipes of `dd` through ssh and nc are measured, too.
+        folder: Where copies are written; its disk is measured.
+        access: How SSH reaches the source, or None.
+        web: A file that the source offers by HTTP(S), or None.
+        ways: Allowed methods of `WAYS`; empty: all.
+        pipes: Whether to measure pipes of `dd` through ssh and nc too.
         blocks: Their block sizes.
-        raw_port: A port of the source that is free and open to here, for bare TCP; None: there is none.
-        sample: A file at the source to copy from; empty: random bytes.
-        rounds: How many count, >= 3.
-        size_bytes: How much a copy takes; None: three seconds' worth, found by a first small one.
-        seed: Of the orders.
+        raw_port: A free port of the source, open to here, for bare TCP, or None.
+        sample: A file at the source to copy; empty: random bytes.
+        rounds: Number of counted rounds, >= 3.
+        size_bytes: Bytes per copy; None: three seconds' worth, found by a first small one.
+        seed: Of the random orders.
     """
 
     folder: Path
@@ -186,7 +172,7 @@ class ProbeAsked:
     seed: int = 1
 
     def check(self) -> None:
-        """Check that something is asked, and that it can be had.
+        """Check that a source is given and fits the methods.
 
         Raises:
             ConfigInvalid: It is not so.
@@ -207,12 +193,12 @@ class ProbeAsked:
                 raise ConfigInvalid(f"--method {name}: expected {option} with it, found none", hint=f"Give {option}")
 
     def wants(self, name: str) -> bool:
-        """Return whether a way is allowed."""
+        """Return whether a method is allowed."""
         return not self.ways or name in self.ways
 
     @property
     def source(self) -> str:
-        """The source, as results and the state folder name it; nothing secret is in it."""
+        """The source, as results and the state folder name it; without secrets."""
         if self.access is not None:
             return self.access.shown
         assert self.web is not None
@@ -221,12 +207,12 @@ class ProbeAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Methods that were measured in the same rounds.
+    """Methods measured in the same rounds.
 
     Attributes:
         name: `ways`, `macs`, `compression` or `pipes`.
-        rows: A row each, the best first.
-        login_s: Seconds of a copy of nothing, by program.
+        rows: Figures of each, the best first.
+        login_s: Seconds of copying nothing, by program.
     """
 
     name: str
@@ -235,25 +221,21 @@ class Group:
 
     @property
     def ranking(self) -> str:
-        """Return by what they are ranked, in a sentence."""
+        """Return in a sentence by what they are ranked."""
         return ranking_text(self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathFound:
-    """What was found of a path.
+    """The result of a probe.
 
     Attributes:
-        source: The source.
         at: When, in UTC, ISO 8601.
-        size_bytes: How much each copy took.
-        rounds: How many counted.
-        ceilings: What path and ends carry.
-        shrinking: Whether the sample shrinks.
-        groups: What was measured.
-        offers: What both ends of SSH have; None: it was not probed.
+        size_bytes: Bytes per copy.
+        rounds: Number of counted rounds.
+        offers: The algorithms of both SSH ends; None: SSH was not probed.
         notes: What was left out, and why, in sentences.
-        is_whole: Whether it was not broken off.
+        is_whole: Whether it was not interrupted.
     """
 
     source: str
@@ -273,16 +255,16 @@ class PathFound:
 
     @property
     def best(self) -> Row | None:
-        """The way to take; None: none succeeded. No pipe is one: it cannot be resumed, and proves nothing."""
+        """The method to choose; None: none succeeded. Pipes are excluded: they cannot resume or verify."""
         return best_of(self.rows("ways"))
 
     @property
     def best_pipe(self) -> Row | None:
-        """The pipe that would be, to hold against it; None: none was measured, or succeeded."""
+        """The best pipe, for comparison; None: none succeeded."""
         return best_of(self.rows("pipes"))
 
     def kept(self) -> BulkPath | None:
-        """Return what is kept of it; None: nothing succeeded."""
+        """Return what is stored; None: nothing succeeded."""
         if (best := self.best) is None or best.rate is None:
             return None
         return BulkPath(
@@ -317,7 +299,7 @@ def _macs(rows: Iterable[Row], offers: Offers | None) -> tuple[str, ...]:
 
 
 def best_with_mac(rows: Iterable[Row], ciphers: Iterable[str]) -> str:
-    """Return the best cipher that a MAC goes with, by rows of one program; empty: none was timed."""
+    """Return the best cipher that uses a MAC, by rows of one program; empty: none was timed."""
     known = [name for name in ciphers if not authenticates_itself(name)]
     best = best_of(row for row in rows if any(name in row.key.split(" ") for name in known))
     return next((name for name in known if best is not None and name in best.key.split(" ")), "")

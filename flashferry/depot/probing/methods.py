@@ -1,4 +1,4 @@
-"""Methods of copying: transports, ciphers and what both ends support."""
+"""Define methods of copying: programs, ciphers, and what both ends support."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from typing import Literal
 from flashferry.core.errors import ConfigInvalid
 
 Direction = Literal["pull", "push"]
-
 BLOCK_BYTES = 64 << 10
-
-"""Of pipes, unless another is asked for: the best of the published study of block sizes."""
+"""Default block size of pipes: the best of the published study of block sizes."""
 
 COPIERS = ("scp", "sftp", "rsync")
-
-"""Programs that copy over SSH by themselves."""
+"""Programs that copy over SSH."""
 
 SQUEEZERS: dict[str, tuple[str, str]] = {
     "gzip": ("gzip -c", "gzip -dc"),
@@ -26,23 +23,22 @@ SQUEEZERS: dict[str, tuple[str, str]] = {
     "lzop": ("lzop -c", "lzop -dc"),
     "zstd": ("zstd -1 -T0 -q -c", "zstd -dq -c"),
 }
-
-"""Compressing programs: how each compresses, and how it takes it apart."""
+"""Compression programs: the commands to compress and to decompress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A way of copying.
+    """A method of copying.
 
     Attributes:
         name: `scp`, `scp -O`, `sftp`, `rsync`, `dd` (through ssh), `nc` or `http`.
-        cipher: For SSH; empty: what both ends settle on by default.
-        mac: The same; empty for the default, and where the cipher brings its own.
+        cipher: SSH cipher; empty: the default.
+        mac: SSH MAC; empty: the default, or included in the cipher.
         compress: Whether SSH compresses.
-        squeeze: The program that compresses before and behind the link; empty: none.
-        block_bytes: What `dd` reads and writes at once.
-        control: Congestion control of `http`; empty: what the source takes by itself.
-        data: What is copied: `random`, `holes`, or `own` for a file of the operator's.
+        squeeze: The program that compresses before the link and decompresses after it; empty: none.
+        block_bytes: Block size of `dd`.
+        control: Congestion control of `http`; empty: the source's default.
+        data: What is copied: `random`, `holes`, or `own` for a file of the operator.
     """
 
     name: str
@@ -56,17 +52,17 @@ class Method:
 
     @property
     def is_pipe(self) -> bool:
-        """Whether it is made of `dd` and a pipe."""
+        """Whether it is a pipe with `dd`."""
         return self.name in {"dd", "nc"}
 
     @property
     def by_ssh(self) -> bool:
-        """Whether it goes through SSH."""
+        """Whether it uses SSH."""
         return self.name not in {"nc", "http"}
 
     @property
     def key(self) -> str:
-        """Return its name in results, the same for the same method: words in one order."""
+        """Return its name in results: its words in a fixed order."""
         words = [self.name, self.cipher, self.mac, "compressed" if self.compress else "", self.squeeze, self.control]
         if self.is_pipe:
             words.append(f"bs={self.block_bytes}")
@@ -76,23 +72,21 @@ class Method:
 
     @property
     def of_nothing(self) -> Method:
-        """Return the method whose copy of nothing stands for the login of this one, whatever its cipher."""
+        """Return the method whose copy of nothing measures this one's login, whatever its cipher."""
         return Method(name=self.name, data="nothing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshAccess:
-    """How SSH reaches the far end; nothing in it is a secret, for all of it stands in the process list.
+    """How SSH reaches the far end; contains no secret, because it is visible in the process list.
 
     Attributes:
-        host: Name or address.
-        user: Empty: as SSH has it.
-        port: None: as SSH has it.
-        identity: File of a private key; empty: as SSH has it.
-        known_hosts: File of host keys that are known, and no other; empty: SSH's own.
-        plain: Take no account of any ssh_config.
-        prefix: Words before each command of ours, such as those that enter a namespace.
-        connect_s: How long the far end has to answer.
+        user: Empty: SSH's default; likewise `port` None and `identity`.
+        identity: File of a private key.
+        known_hosts: File of the only known host keys; empty: SSH's own.
+        plain: Whether to ignore every ssh_config.
+        prefix: Words before each local command, such as those that enter a namespace.
+        connect_s: Time limit for the far end's answer.
     """
 
     host: str
@@ -106,23 +100,23 @@ class SshAccess:
 
     @property
     def place(self) -> str:
-        """Return the place as `user@host`."""
+        """Return `user@host`."""
         return f"{self.user}@{self.host}" if self.user else self.host
 
     @property
     def scp_place(self) -> str:
-        """Return the place for programs that end it with a colon: an IPv6 address stands in brackets."""
+        """Return `user@host` for programs that append a colon: an IPv6 address is in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.user}@{host}" if self.user else host
 
     @property
     def shown(self) -> str:
-        """Return the place for people, with its port where one was given."""
+        """Return the place for people, with a given port."""
         host = f"[{self.host}]" if ":" in self.host and self.port else self.host
         return (f"{self.user}@" if self.user else "") + host + (f":{self.port}" if self.port else "")
 
     def options(self, method: Method | None = None) -> list[str]:
-        """Return the options of ssh, scp and sftp: no question is asked, and host keys have to be known."""
+        """Return the options of ssh, scp and sftp: no prompts, and only known host keys."""
         settings = [
             "BatchMode=yes",
             "StrictHostKeyChecking=yes",
@@ -141,7 +135,7 @@ class SshAccess:
         return [*(("-F", "none") if self.plain else ()), *(word for each in settings for word in ("-o", each))]
 
     def ssh(self, method: Method | None = None) -> list[str]:
-        """Return the beginning of a command of ssh, up to the place."""
+        """Return the start of an ssh command, up to the place."""
         return [*self.prefix, "ssh", "-T", *self.options(method), "--", self.place]
 
 
@@ -153,12 +147,12 @@ def _asked(method: Method) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
-    """What is started here for a copy.
+    """The commands of a copy.
 
     Attributes:
-        pipeline: Commands that run here, each reading what the one before it writes.
-        stdin: What the first one reads; empty for nothing.
-        first_far: A command that the far end has to have running before: it listens.
+        pipeline: Local commands, each reading what the one before it writes.
+        stdin: Input of the first one.
+        first_far: A listening command that the far end must start before.
     """
 
     pipeline: tuple[tuple[str, ...], ...]
@@ -168,14 +162,7 @@ class Commands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Where the file is at both ends of a copy.
-
-    Attributes:
-        here: Path here.
-        far: Path there.
-        direction: Whereto it goes.
-        port: A port at the far end for bare TCP; None: there is none.
-    """
+    """The paths of a copy at both ends, its direction, and a port at the far end for bare TCP, or None."""
 
     here: str
     far: str
@@ -187,7 +174,7 @@ def commands_of(method: Method, access: SshAccess, ends: Ends) -> Commands:
     """Return the commands of a copy.
 
     Raises:
-        ValueError: The method is none that commands do.
+        ValueError: No commands do the method.
     """
     if method.name in {"scp", "scp -O"}:
         return _scp(method, access, ends)
@@ -243,7 +230,7 @@ def _writing(path: str, method: Method) -> str:
 
 
 def _here(command: str) -> tuple[tuple[str, ...], ...]:
-    """Return a shell's pipeline as words, each stage by itself, so that each can be watched."""
+    """Return a shell pipeline as words, each stage by itself, so that each can be watched."""
     stages = [stage.replace(" 2>/dev/null", "") for stage in command.split(" | ")]
     return tuple(tuple(shlex.split(stage)) for stage in stages)
 
@@ -269,17 +256,14 @@ def _nc(method: Method, access: SshAccess, ends: Ends) -> Commands:
 
 
 _PEER = re.compile(r"debug2: peer server KEXINIT proposal\s*$")
-
 _LIST = re.compile(r"debug2: (?P<what>ciphers|MACs|compression) ctos: (?P<names>\S*)\s*$")
-
 _NO_MATCH = re.compile(r"no matching (?P<what>[\w ]+?) found\. Their offer: (?P<offer>\S+)")
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What a server proposes; each list in its order."""
+    """A server's proposed algorithms, in its order."""
 
     ciphers: tuple[str, ...]
     macs: tuple[str, ...]
@@ -288,14 +272,13 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """What both ends have, and what one of them alone has.
+    """The algorithms of both ends, and of one only.
 
     Attributes:
-        ciphers: Of both, in our order.
-        macs: The same of MACs.
+        ciphers: Of both, in our order; likewise `macs`.
         compresses: Whether both compress.
-        not_theirs: Ciphers and MACs of ours that the peer does not propose.
-        not_ours: The other way round.
+        not_theirs: Ours that the peer does not propose.
+        not_ours: The reverse.
     """
 
     ciphers: tuple[str, ...]
@@ -305,7 +288,7 @@ class Offers:
     not_ours: tuple[str, ...] = ()
 
     def refusals(self) -> tuple[str, ...]:
-        """Say what is left out, in sentences."""
+        """Return what is left out, in sentences."""
         notes = []
         if self.not_theirs:
             notes.append(f"left out, as the source does not propose them: {', '.join(self.not_theirs)}")
@@ -315,12 +298,12 @@ class Offers:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names that `ssh -Q` printed, a line each; what is no name of an algorithm is passed over."""
+    """Return the algorithm names that `ssh -Q` printed, one per line."""
     return tuple(name for line in text.splitlines() if _NAME.fullmatch(name := line.strip()))
 
 
 def proposal_in(text: str) -> Proposal | None:
-    """Return what a server proposed, as `ssh -vv` printed it; None: it never came so far."""
+    """Return the server's proposal in the output of `ssh -vv`; None: there is none."""
     lists: dict[str, tuple[str, ...]] = {}
     is_theirs = False
     for line in text.splitlines():
@@ -340,16 +323,16 @@ def _split(names: str) -> tuple[str, ...]:
 
 
 def common(ours: Sequence[str], our_macs: Sequence[str], theirs: Proposal, *, at: str) -> Offers:
-    """Return what both ends have.
+    """Return the algorithms of both ends.
 
     Args:
         ours: Our ciphers.
         our_macs: Our MACs.
-        theirs: What the source proposes.
-        at: The source, for complaints.
+        theirs: The source's proposal.
+        at: The source, for errors.
 
     Raises:
-        ConfigInvalid: There is no cipher that both have.
+        ConfigInvalid: They have no cipher in common.
     """
     ciphers = tuple(name for name in ours if name in theirs.ciphers)
     if not ciphers:
@@ -369,16 +352,16 @@ def common(ours: Sequence[str], our_macs: Sequence[str], theirs: Proposal, *, at
 
 
 def authenticates_itself(cipher: str) -> bool:
-    """Return whether a cipher needs no MAC beside it."""
+    """Return whether a cipher needs no MAC."""
     return "gcm" in cipher or "poly1305" in cipher
 
 
 def refusal_in(text: str, *, at: str, option: str = "--ssh") -> ConfigInvalid:
-    """Return why ssh could not log in, out of what it printed on standard error.
+    """Return why ssh could not log in, from its standard error output.
 
     Args:
-        text: That.
-        at: Where it was to log in.
+        text: The output.
+        at: The place.
         option: The option that named the place.
     """
     if (found := _NO_MATCH.search(text)) is not None:

@@ -1,4 +1,4 @@
-"""Probe a path to a source: methods in rounds, ranked."""
+"""Probe a path to a source: copy by each method in rounds, and rank the methods."""
 
 from __future__ import annotations
 
@@ -45,18 +45,12 @@ from flashferry.depot.probing.methods import (
 from flashferry.depot.probing.web import WebSource
 
 Copy = Callable[[Method, int], Trial]
-
-"""Copies once by a method, in a round of that number; 0 is the one that does not count."""
+"""Copies once by a method, in a round; round 0 does not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """All trials of some methods.
-
-    Attributes:
-        methods: In the order in which they were given.
-        trials: All of them, copies of nothing too.
-    """
+    """All trials of some methods, including copies of nothing."""
 
     methods: tuple[Method, ...]
     trials: tuple[Trial, ...]
@@ -66,11 +60,11 @@ class Measured:
         return tuple(one for one in self.trials if one.key == key)
 
     def login(self, method: Method) -> Login:
-        """Return what a copy of nothing takes by a method."""
+        """Return the cost of copying nothing by a method."""
         return login_of(self.of(method.of_nothing.key))
 
     def rows(self, ceilings: Ceilings) -> list[Row]:
-        """Return a row per method."""
+        """Return the figures of each method."""
         return [row_of(one.key, self.of(one.key), self.login(one), ceilings) for one in self.methods]
 
 
@@ -84,15 +78,15 @@ def in_rounds(
     interrupted: Callable[[], bool] = lambda: False,
     warms_up: bool = True,
 ) -> Measured:
-    """Copy by each method in each round; a method that fails twice is left out of the rounds that follow.
+    """Copy by each method in each round; a method that failed twice is left out.
 
     Args:
         methods: The methods.
         copy: Copies once.
-        rounds: How many rounds count, >= 1.
-        seed: Of their orders.
-        report: Takes a line of what is going on.
-        interrupted: Whether the rest is to be left out.
+        rounds: Number of counted rounds, >= 1.
+        seed: Of their random orders.
+        report: Shows a line of progress.
+        interrupted: Whether to stop.
         warms_up: Whether a round that does not count comes first.
     """
     chance = random.Random(f"{seed} {len(methods)}")  # noqa: S311 -- an order, no secret
@@ -119,27 +113,20 @@ def _has_failed(trials: Sequence[Trial], key: str) -> bool:
 
 
 PILOT_BYTES = 4 << 20
-
 LEAST_BYTES, MOST_BYTES = 8 << 20, 256 << 20
-
 _COPY_S = 3.0
-
 _DISK_BYTES = 64 << 20
-
 _LOGIN_S = 45.0
-
 _LINK_S = 1.0
-
 _SETTING = re.compile(r"^(hostname|port|proxyjump|proxycommand) (.+)$", re.MULTILINE)
-
 _SSH_PORT = 22
 
 
 def offers_at(access: SshAccess) -> Offers:
-    """Log in once, and return which ciphers and MACs both ends have.
+    """Log in once, and return the algorithms that both ends have.
 
     Raises:
-        ConfigInvalid: There is no ssh here, the login there fails, or there is no cipher in common.
+        ConfigInvalid: There is no ssh here, the login fails, or they have no cipher in common.
     """
     ours, macs = (_own(kind) for kind in ("cipher", "mac"))
     done = _logged_in(access, ours, macs)
@@ -180,12 +167,12 @@ def _own(kind: str) -> tuple[str, ...]:
 
 
 class PathProbe:
-    """One probe.
+    """One probe of a path.
 
     Args:
-        asked: What is asked.
-        tell: Takes a line of what is going on.
-        interrupted: Whether to break off; what was measured until then is returned.
+        asked: The request.
+        report: Shows a line of progress.
+        interrupted: Whether to stop; what was measured is returned.
     """
 
     def __init__(
@@ -202,10 +189,10 @@ class PathProbe:
         self._controls: tuple[str, ...] = ()
 
     def run(self) -> PathFound:
-        """Measure, and return what was found.
+        """Measure, and return the result.
 
         Raises:
-            ConfigInvalid: What was asked makes no sense, or the source cannot be reached or used.
+            ConfigInvalid: The request is inconsistent, or the source cannot be reached or used.
         """
         self._asked.check()
         with ExitStack() as stack:
@@ -233,7 +220,7 @@ class PathProbe:
         )
 
     def _measure_to_the_end(self, scratch: Path, stack: ExitStack) -> None:
-        """Measure, until it is interrupted: what was ended for that refuses nothing."""
+        """Measure; an error after an interruption is ignored."""
         try:
             self._measure(scratch, stack)
         except ConfigInvalid:
@@ -300,7 +287,7 @@ class PathProbe:
         return found
 
     def _bare_tcp(self, far: FarShell, host: str, port: int) -> float | None:
-        """Return what bare TCP carries: a small stream shows how long the one that counts has to be."""
+        """Return the rate of bare TCP; a small stream determines the size of the one that counts."""
         size = PILOT_BYTES
         for _ in range(2):
             rate = measured.bare_tcp(
@@ -336,7 +323,7 @@ class PathProbe:
         self._size_bytes = min(self._size_bytes or whole, whole)
 
     def _size_by_pilot(self, copier: Copier, far: FarShell) -> int:
-        """Return how much takes about three seconds, by a first small copy."""
+        """Return the bytes of a copy of about three seconds, by a first small one."""
         pilot = Method(name=next((name for name in COPIERS if name in far.tools), "scp"))
         trial, nothing = copier.copy(pilot, 0), copier.copy(pilot.of_nothing, 0)
         if trial.error:
@@ -365,7 +352,7 @@ class PathProbe:
         )
 
     def _sample_there(self, far: FarShell, path: str, size_bytes: int) -> int:
-        """Make the sample, and return its size: a file of the operator's may have less."""
+        """Make the sample, and return its size: the operator's file may be smaller."""
         of = shlex.quote(self._asked.sample or "/dev/urandom")
         printed = far.ask(f"head -c {size_bytes} {of} > {path} && wc -c < {path}", limit_s=_LOGIN_S * 4)
         if not printed.isdigit() or int(printed) == 0:
@@ -389,10 +376,10 @@ class PathProbe:
         self._group("ways", methods, scratch)
 
     def _is_there(self, name: str, far: FarShell) -> bool:
-        """Return whether both ends have a program, and note where one has not.
+        """Return whether both ends have a program, and note if not.
 
         Raises:
-            ConfigInvalid: It is the one that was asked for.
+            ConfigInvalid: It was asked for by name.
         """
         # sftp needs no program there that could be found: its subsystem shows in the first copy.
         lacking = [end for end, has in (("here", shutil.which(name)), ("at the source", name in far.tools)) if not has]
@@ -494,18 +481,18 @@ def _is_by(row: Row, program: str) -> bool:
 
 
 def _disk_far(far: FarShell) -> tuple[float | None, float | None]:
-    """Return what the source's disk takes and gives, by its own dd; None: that does not print it."""
+    """Return write and read rate of the source's disk, by its own dd; None: not printed."""
     path, count = shlex.quote(f"{far.folder}/disk"), _DISK_BYTES >> 20
     wrote = measured.rate_by_dd(far.ask(f"dd if=/dev/zero of={path} bs=1048576 count={count} conv=fsync"))
     # The first one drops what is in the cache, so that it comes from the disk again.
     far.ask(f"dd if={path} iflag=nocache count=0")
     read = measured.rate_by_dd(far.ask(f"dd if={path} of=/dev/null bs=1048576"))
-    far.take_away(f"{far.folder}/disk")
+    far.remove(f"{far.folder}/disk")
     return wrote, read
 
 
 def _resolved(access: SshAccess) -> tuple[str, int, bool]:
-    """Return the host and port that ssh takes, and whether it goes there by itself."""
+    """Return host and port that ssh uses, and whether it connects directly."""
     words = [*access.ssh()]
     words[-2:-2] = ["-G"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -515,12 +502,12 @@ def _resolved(access: SshAccess) -> tuple[str, int, bool]:
 
 
 def probe_path(
-    asked: ProbeAsked, *, tell: Report = lambda _: None, interrupted: Callable[[], bool] = lambda: False
+    asked: ProbeAsked, *, report: Report = lambda _: None, interrupted: Callable[[], bool] = lambda: False
 ) -> PathFound:
     """Measure a path; see `PathProbe`."""
     started_s = time.monotonic()
-    found = PathProbe(asked, report=tell, interrupted=interrupted).run()
+    found = PathProbe(asked, report=report, interrupted=interrupted).run()
     if not found.is_whole:
         return found
-    tell(f"measured in {time.monotonic() - started_s:.0f} s")
+    report(f"measured in {time.monotonic() - started_s:.0f} s")
     return found

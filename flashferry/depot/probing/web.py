@@ -1,11 +1,10 @@
-"""Copies of a sample from our own source by HTTP(S), over the line by which a sync fetches: its way is measured.
+"""Copy a sample from our own source by HTTP(S), over the same connection as a sync.
 
-TLS, login, patience and redirects are handled as in `flashferry.depot.sync.source`; here a part of one file is asked
-for, and thrown away.
+TLS, login, waiting and redirects work as in `flashferry.depot.sync.source`; here a part of one file is requested and
+discarded.
 
-A source may let a client choose its congestion control for a request: it is asked for by the header
-`Flashferry-Congestion-Control`, and the answer's header of the same name says what it sends with. A source that does
-not answer so sends as it does for everybody, and is measured as that.
+A client can request a congestion control by the header `Flashferry-Congestion-Control`; the answer's header of that
+name states the one in use. A source without that header uses its default.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from flashferry.depot.sync.source import Login, Source
 
 CONTROL_HEADER = "Flashferry-Congestion-Control"
 CONTROLS = ("bbr", "cubic")
-"""As our server has both (`flashferry.httpserver.head`), which only its own listeners may import."""
+"""Those of our server (`flashferry.httpserver.head`), which only its own listeners may import."""
 _FILE = re.compile(r'(?P<place>(?:http|https)://[^/?#]+)/(?P<name>[!"$-~]+)', re.IGNORECASE)
 
 
@@ -48,9 +47,8 @@ class WebSource:
 
     Attributes:
         url: Its address, without a login.
-        user: Who fetches; empty: no user is named.
-        password: The password.
-        ca: File of the issuers that are trusted, in place of the system's.
+        user: User name; empty: none.
+        ca: File of the trusted issuers, instead of the system's.
     """
 
     url: str
@@ -59,7 +57,7 @@ class WebSource:
     ca: Path | None = None
 
     def check(self) -> None:
-        """Check that the address is one of HTTP(S) without a login in it, and that the issuers can be read.
+        """Check that the address is HTTP(S) without a login, and that the issuers can be read.
 
         Raises:
             ConfigInvalid: It is not so.
@@ -78,7 +76,7 @@ class WebSource:
         """Return the source, and the name of the file below it.
 
         Raises:
-            ConfigInvalid: The address is none of a file, or the issuers cannot be read.
+            ConfigInvalid: The address names no file, or the issuers cannot be read.
         """
         found = _FILE.fullmatch(self.url)
         if found is None:
@@ -93,11 +91,11 @@ class WebSource:
     def answer(
         self, first: int, last: int, control: str = "", *, interrupted: Interrupted = never
     ) -> Iterator[http.client.HTTPResponse]:
-        """Ask for a part of the file, both bytes included, and give the answer.
+        """Request a part of the file, both bytes included, and yield the answer.
 
         Raises:
-            ConfigInvalid: The source cannot be reached, is not who it should be, or refuses.
-            SyncStopped: The operator wants to stop.
+            ConfigInvalid: The source cannot be reached, has the wrong identity, or refuses.
+            SyncStopped: The operator asked to stop.
         """
         source, name = self._parts()
         fields = {"Range": f"bytes={first}-{last}"} | ({CONTROL_HEADER: control} if control else {})
@@ -136,7 +134,7 @@ class WebSource:
         return int(whole)
 
     def controls(self) -> tuple[str, ...]:
-        """Return the congestion controls that the source lets a client choose; none: it does not."""
+        """Return the congestion controls that a client can choose; empty: none."""
         found = []
         for name in CONTROLS:
             with self.answer(0, 0, name) as answer:
@@ -153,7 +151,7 @@ class WebSource:
     def copy(
         self, method: Method, number: int, *, size_bytes: int, target: Path, interrupted: Interrupted = never
     ) -> Trial:
-        """Copy a part of the file from its beginning; a fault is recorded in the trial, never raised."""
+        """Copy a part of the file from its start; a failure is recorded in the trial, never raised."""
         started_s, before = time.monotonic(), os.times()
         error = self._fault_of_copy(method, size_bytes, target, interrupted)
         after = os.times()
@@ -170,7 +168,7 @@ class WebSource:
         )
 
     def _fault_of_copy(self, method: Method, size_bytes: int, target: Path, interrupted: Interrupted) -> str:
-        """Copy, and return what went wrong; empty: nothing."""
+        """Copy, and return a failure in words; empty: none."""
         try:
             with (
                 target.open("wb", buffering=0) as out,
@@ -185,10 +183,10 @@ class WebSource:
 
 
 def _poured(answer: http.client.HTTPResponse, out: BinaryIO, target: Path) -> int:
-    """Write what comes, and return how much that was.
+    """Write what arrives, and return how many bytes.
 
     Raises:
-        ConfigInvalid: The disk does not take it.
+        ConfigInvalid: Writing fails.
     """
     count = 0
     while piece := answer.read1(PIECE_BYTES):

@@ -1,5 +1,5 @@
-"""How a depot's catalogue is filled from a source: by our own server's HTTP or HTTPS, or by rsync over SSH.
+"""Fill a depot's catalogue from a source: our own server by HTTP(S), or a host by rsync over SSH.
 
-A manifest comes first, chunks are hashed while they arrive, and the whole is hashed before it gets its name. A line
-that breaks is waited for; a source that sends something else than its manifest says is blamed in a sentence.
+The manifest is fetched first; chunks are hashed on arrival, and the whole image before it gets its name. After a broken
+connection the sync waits and continues; data that contradicts the manifest is reported as the source's fault.
 """

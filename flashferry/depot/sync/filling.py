@@ -24,10 +24,10 @@ from flashferry.images.manifest import read_manifest
 
 
 class SourceUnreachable(FlashferryError):
-    """The line to the source broke, or nothing answers there: worth another try.
+    """Report that the source does not answer, or the connection broke: worth another try.
 
     Attributes:
-        has_answered: Whether it began to answer: then it is there, and will be again.
+        has_answered: Whether it started to answer, so that it exists.
     """
 
     has_answered = False
@@ -36,10 +36,10 @@ class SourceUnreachable(FlashferryError):
 
 
 class SourceRefused(FlashferryError):
-    """The source answers, and refuses: who we are, what we ask for, or we it, by its certificate or host key.
+    """Report that the source refuses our login or request, or we refuse its certificate or host key.
 
     Attributes:
-        may_pass: Whether a source says so, too, that was started this moment, and does not know its logins yet.
+        may_pass: Whether a source that has just started, and does not know its logins yet, answers so too.
     """
 
     kind: ClassVar[Kind] = Kind.SOURCE_REFUSED
@@ -47,7 +47,7 @@ class SourceRefused(FlashferryError):
 
 
 class SourceWrong(FlashferryError):
-    """The source sends something else than it says it has."""
+    """Report that the source's data contradicts its manifest."""
 
     kind: ClassVar[Kind] = Kind.SOURCE_WRONG
     advice: ClassVar[str | None] = (
@@ -56,27 +56,26 @@ class SourceWrong(FlashferryError):
 
 
 class SourceChanged(FlashferryError):
-    """The source has another image under the name than the one that is wanted."""
+    """Report that the source has another image under the name."""
 
     kind: ClassVar[Kind] = Kind.SOURCE_CHANGED
     advice: ClassVar[str | None] = "Ask anew for what it has now; where a plan names the image, plan anew"
 
 
 class SyncStopped(FlashferryError):
-    """The operator ended the sync."""
+    """Report that the operator ended the sync."""
 
     kind: ClassVar[Kind] = Kind.SYNC_STOPPED
     advice: ClassVar[str | None] = "The same command goes on behind what is verified"
 
 
 TURN_S = 0.25
-
-"""So often it is asked whether to stop."""
+"""Interval between checks whether to stop."""
 
 LEAST_BYTES_PER_S = 10
-
-"""A source that sends less, over as long as a silent one is waited for, is one that is away: it would hold the
-catalogue for ever. A modem's line carries a hundred times as much."""
+"""A slower source counts as silent, because it would hold the catalogue's lock for ever. A modem is a hundred times as
+fast.
+"""
 
 Interrupted = Callable[[], bool]
 
@@ -87,7 +86,7 @@ def never() -> bool:
 
 
 def check(interrupted: Interrupted) -> None:
-    """Ask whether to stop.
+    """Check whether to stop.
 
     Raises:
         SyncStopped: It was asked to stop.
@@ -102,8 +101,8 @@ class Connection(http.client.HTTPConnection):
     Args:
         host: Name or address of the source.
         port: Its port.
-        context: What TLS is spoken with, which checks who answers; None: clear text.
-        stall_s: So long a silent source is waited for.
+        context: TLS context, which verifies the source; None: clear text.
+        stall_s: How long to wait for a silent source.
         interrupted: Whether to stop.
     """
 
@@ -114,11 +113,11 @@ class Connection(http.client.HTTPConnection):
         self._context, self._stall_s, self._interrupted = context, stall_s, interrupted
 
     def connect(self) -> None:
-        """Connect, and shake hands where it is TLS.
+        """Connect, with the TLS handshake if it is TLS.
 
         Raises:
             SourceUnreachable: Nothing answers there.
-            OSError: The line breaks, or the certificate is not to be trusted.
+            OSError: The connection breaks, or the certificate is not trusted.
             SyncStopped: It was asked to stop.
         """
         try:
@@ -136,20 +135,20 @@ class Connection(http.client.HTTPConnection):
         self.sock.settimeout(TURN_S)
 
     def close(self) -> None:
-        """Do nothing: the library calls it as soon as it has read that the answer is the last one; see `end`."""
+        """Do nothing: the library calls it before the answer is read; see `end`."""
 
     def end(self) -> None:
         """Close it."""
         super().close()
 
     def response_class(self, sock: socket.socket, **more: Any) -> http.client.HTTPResponse:  # type: ignore[override]
-        """Return a reader of the answer, by which the library reads it."""
+        """Return the library's reader for the answer."""
         lines: Any = _Lines(sock, self._stall_s, self._interrupted)
         return http.client.HTTPResponse(lines, **more)
 
 
 class _Lines:
-    """A socket as a reader of an answer takes it: something that makes a file."""
+    """The socket interface that the library's reader needs."""
 
     def __init__(self, connection: socket.socket, stall_s: float, interrupted: Interrupted) -> None:
         self._reader = _Reader(connection, stall_s, interrupted)
@@ -159,7 +158,7 @@ class _Lines:
 
 
 class _Reader(io.RawIOBase):
-    """Reads a socket in short turns."""
+    """Read a socket in short waits."""
 
     def __init__(self, connection: socket.socket, stall_s: float, interrupted: Interrupted) -> None:
         self._connection, self._stall_s, self._interrupted = connection, stall_s, interrupted
@@ -179,7 +178,7 @@ class _Reader(io.RawIOBase):
                 return came_bytes
 
     def _note(self, waited_s: float, came_bytes: int) -> None:
-        """Count what came while it was waited for; what the disk takes meanwhile does not count."""
+        """Count bytes per waiting time; time that the disk takes does not count."""
         self._waited_s, self._came_bytes = self._waited_s + waited_s, self._came_bytes + came_bytes
         if self._waited_s < self._stall_s:
             return
@@ -190,7 +189,7 @@ class _Reader(io.RawIOBase):
 
 
 def words_for(error: OSError) -> str:
-    """Return what the system says of a line, in words."""
+    """Return a system error in words."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return (error.strerror or str(error) or type(error).__name__).lower()
@@ -230,18 +229,16 @@ def _await_connected(connection: socket.socket, address: Any, patience_s: float,
 
 
 MOST_TRIES = 3
-
-"""So often a chunk may come wrong."""
+"""How often a chunk may arrive wrong."""
 
 MOVED_BYTES = 1000
-
-"""So many bytes are a sign of life: a line that brings some now and then is a broken one all the same."""
+"""Fewer bytes are no progress: a connection that brings some now and then is broken too."""
 
 PIECE_BYTES = 256 * 1024
 
 
 class SyncPhase(StrEnum):
-    """What is done about an image."""
+    """The phase of a sync."""
 
     ASK = "asking"
     COPY = "copying"
@@ -251,14 +248,11 @@ class SyncPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncProgress:
-    """An image on its way, at one moment.
+    """The progress of an image.
 
     Attributes:
-        image: Its name.
-        phase: What is done.
-        done_bytes: How much of it is there; while it is proven, how much was read.
-        size_bytes: Its size.
-        text: What happened, where something did: a line that broke, a chunk that was wrong.
+        done_bytes: Bytes present; while it is proven, bytes read.
+        text: An event: a broken connection, a wrong chunk; else empty.
     """
 
     image: str
@@ -276,20 +270,17 @@ def silent(progress: SyncProgress) -> None:
 
 
 class Filling:
-    """One image that is filled in.
+    """Fill one image.
 
     Args:
-        part: What is there of it.
-        on_progress: Called with what comes.
+        part: The incomplete image.
+        on_progress: Called with progress.
         interrupted: Whether to stop.
-        where: The source in words, for complaints.
+        where: The source in words, for errors.
 
     Attributes:
-        part: The same.
-        interrupted: The same.
-        came_bytes: How much came over the line.
-        wrong_chunks: How often a chunk came wrong.
-        moved_at_s: When something worth the name came last, monotonic.
+        came_bytes: Bytes received.
+        moved_at_s: Time of the last progress, monotonic.
     """
 
     def __init__(self, part: Part, on_progress: OnProgress, interrupted: Interrupted, where: str) -> None:
@@ -302,7 +293,7 @@ class Filling:
 
     @property
     def wrong_chunks(self) -> int:
-        """Return how often a chunk came wrong."""
+        """Return how often a chunk arrived wrong."""
         return self._wrong.total()
 
     def report(self, phase: SyncPhase, done_bytes: int, text: str = "") -> None:
@@ -315,18 +306,18 @@ class Filling:
         )
 
     def take(self, read: Callable[[int], bytes], first: int, end: int) -> None:
-        """Take the bytes of the image from one place up to another.
+        """Receive a span of the image.
 
         Args:
-            read: Returns the next ones, so many at most; empty at their end.
-            first: Where they begin.
-            end: The first that is not wanted.
+            read: Returns the next bytes, at most so many; empty at the end.
+            first: Start of the span.
+            end: End of the span, exclusive.
 
         Raises:
-            SourceUnreachable: They ended before.
-            SourceWrong: A chunk came wrong for the third time.
+            SourceUnreachable: The data ended early.
+            SourceWrong: A chunk arrived wrong for the third time.
             SyncStopped: It was asked to stop.
-            CatalogueFull: The disk has no room.
+            CatalogueFull: The disk is full.
         """
         while first < end:
             number = first // self.part.manifest.chunk_bytes
@@ -366,21 +357,21 @@ class Filling:
         return piece
 
     def came(self, size_bytes: int) -> None:
-        """Note that bytes came over the line."""
+        """Count received bytes."""
         self.came_bytes += size_bytes
         self._unmoved_bytes += size_bytes
         if self._unmoved_bytes >= MOVED_BYTES:
             self._unmoved_bytes, self.moved_at_s = 0, time.monotonic()
 
     def drop(self, numbers: tuple[int, ...], *, is_counted: bool = True) -> None:
-        """Have chunks that are wrong fetched again.
+        """Have wrong chunks fetched again.
 
         Args:
             numbers: The chunks.
-            is_counted: Whether all of their bytes came from the source just now.
+            is_counted: Whether all their bytes came from the source just now.
 
         Raises:
-            SourceWrong: One came wrong for the third time.
+            SourceWrong: One arrived wrong for the third time.
         """
         self.part.drop(*numbers)
         if is_counted:
@@ -396,10 +387,10 @@ class Filling:
             self.report(SyncPhase.COPY, self.part.verified_bytes, f"chunk {number} is wrong; it is fetched again")
 
     def prove(self) -> bool:
-        """Read the whole from the disk; return whether it is right. Chunks that are not count no more.
+        """Read the whole image from disk; return whether it is correct. Wrong chunks are dropped.
 
         Raises:
-            SourceWrong: All chunks are right and the whole is not: the manifest contradicts itself.
+            SourceWrong: All chunks are correct and the whole is not: the manifest contradicts itself.
             SyncStopped: It was asked to stop.
         """
         manifest, path = self.part.manifest, self.part.path

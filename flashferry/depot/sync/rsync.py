@@ -1,17 +1,17 @@
-"""A source that is a folder at a host where only port 22 is open: by the rsync program, over SSH.
+"""Sync from a folder on a host where only port 22 is open, by the rsync program over SSH.
 
 Facts
 -----
 
-- `--append-verify` sends what lies behind the end of our file, and lets nothing of it count unless the whole is right
-  (rsync(1)); what we have is therefore cut to chunks that are verified, and its own file is ours, in its place
-  (`--inplace`). It takes no `-W` with it, and looks for no deltas, which find nothing in compressed images; where
-  something in the middle is wrong, deltas do find what is right.
-- A child that outlives us would go on writing. It ends with the thread that started it (PR_SET_PDEATHSIG,
-  prctl(2)); were it not, what it writes is held against the whole's SHA-512 like all else.
-- Paths behind the host go to a shell there unless they are sent apart (`-s`).
-- Its rate is the business of the host that sends: its congestion control, and no cap of ours, so `--bwlimit` is given
-  where a cap is known.
+- `--append-verify` sends what follows the end of our file, and keeps nothing unless the whole is correct (rsync(1)); so
+  our file is cut to verified chunks first and written in place (`--inplace`). It does not combine with `-W` and
+  computes no deltas, which find nothing in compressed images; if something in the middle is wrong, deltas do find what
+  is correct.
+- A child that outlives us would go on writing. It ends with the thread that started it (PR_SET_PDEATHSIG, prctl(2)); in
+  any case the whole's SHA-512 is checked.
+- Remote paths are parsed by a shell there unless they are sent separately (`-s`).
+- The sending host controls the rate: its congestion control applies, and no cap of ours, so `--bwlimit` is given for a
+  known cap.
 """
 
 from __future__ import annotations
@@ -47,29 +47,27 @@ _TARGET = re.compile(r"(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*)@(?P<host>[A-Za-z0-9
 _PLAIN = re.compile(r"[A-Za-z0-9/._~+@:,=-]+", re.ASCII)
 _STOP_S = 5.0
 _MOST_WORDS = 300
-
 _PARTIAL, _IN_FILE_IO, _OF_WORDS = 23, 11, frozenset({1, 2, 4})
 """Exit codes of rsync(1): some files could not be transferred; an error in file I/O; wrong or unknown options."""
 
 _REFUSALS = ("permission denied", "host key verification failed", "no matching host key", "remote host identification")
-
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RsyncSource:
-    """A source that is a folder at a host with SSH.
+    """A folder on a host with SSH.
 
     Attributes:
-        target: `USER@HOST:FOLDER`; images and their manifests lie in it, side by side.
-        port: Port of SSH there, or None: what ssh has for the host.
-        identity: File with the private key that we log in with, or None: what ssh has for the host.
-        known_hosts: File with the keys of hosts that are trusted, or None: the user's own.
-        cap_bytes_per_s: What it may take of the link, or None.
+        target: `USER@HOST:FOLDER` with images and their manifests.
+        port: SSH port, or None: ssh's default.
+        identity: File with the private key, or None: ssh's default.
+        known_hosts: File with the trusted host keys, or None: the user's own.
+        cap_bytes_per_s: Rate limit, or None.
 
     Raises:
-        ConfigInvalid: The target is no such one, a file has a name that no command can carry, or there is no rsync.
+        ConfigInvalid: The target is malformed, a file name is not usable in a command, or there is no rsync.
     """
 
     target: str
@@ -79,7 +77,7 @@ class RsyncSource:
     cap_bytes_per_s: int | None = None
 
     def __post_init__(self) -> None:
-        """Look whether it can be asked at all."""
+        """Check the values."""
         if not _TARGET.fullmatch(self.target) or ".." in self.target.partition(":")[2].split("/"):
             raise ConfigInvalid(
                 f"--rsync: expected USER@HOST:FOLDER, found {self.target[:80]!r}",
@@ -96,7 +94,7 @@ class RsyncSource:
 
     @property
     def by(self) -> str:
-        """Return by what images come."""
+        """Return how images arrive."""
         return "rsync"
 
     @property
@@ -116,7 +114,7 @@ class RsyncSource:
         return " ".join((*words, *(word for option in options for word in ("-o", option))))
 
     def command(self, name: str, to: Path, *more: str) -> list[str]:
-        """Return the command that fetches a file; nothing of it is a secret."""
+        """Return the command that fetches a file; it contains no secret."""
         cap = [] if self.cap_bytes_per_s is None else [f"--bwlimit={max(1, self.cap_bytes_per_s // 1000)}k"]
         # -L: the folder that a depot offers holds links to its images.
         own = ["rsync", "-s", "-L", "--no-motd", "--timeout=60", *cap, *more, "-e", self.shell]
@@ -124,7 +122,7 @@ class RsyncSource:
         return [*own, f"{self.target.rstrip('/')}/{name}", str(to.absolute())]
 
     def fetch_small(self, name: str, most_bytes: int, *, interrupted: Interrupted = never) -> bytes:
-        """Return a small file whole; see `Source.fetch_small`, which raises the same."""
+        """Return a small file; see `Source.fetch_small`, which raises the same."""
         with tempfile.TemporaryDirectory(prefix="flashferry-") as folder:
             to = Path(folder) / "small"
             self._run(self.command(name, to, f"--max-size={most_bytes}", "-W"), name, interrupted)
@@ -161,11 +159,11 @@ class RsyncSource:
                 )
 
     def _verify(self, filling: Filling, *, is_new: bool) -> None:
-        """Have those chunks count that are right in the file, and cut away what cannot be gone on with.
+        """Keep the correct chunks in the file, and cut off what cannot be continued.
 
         Args:
             filling: The image.
-            is_new: Whether all of it has come just now, so that what is wrong is the source's.
+            is_new: Whether all of it has just arrived, so that errors are the source's.
         """
         part, manifest = filling.part, filling.part.manifest
         wrong: list[int] = []
@@ -215,13 +213,13 @@ class RsyncSource:
 
 
 def _existing(filling: Filling) -> tuple[object, ...]:
-    """Return what a run of rsync changes, if it brings anything at all."""
+    """Return what a run of rsync changes if it brings anything."""
     return filling.part.size_bytes, filling.part.verified, filling.wrong_chunks
 
 
 @contextmanager
 def _running(command: list[str], words: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program for the time of a block, and end it with the block."""
+    """Run a program for a block, and end it afterwards."""
     environment = {key: os.environ[key] for key in ("PATH", "HOME", "USER", "SSH_AUTH_SOCK") if key in os.environ}
     with subprocess.Popen(
         command,

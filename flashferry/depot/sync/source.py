@@ -1,13 +1,12 @@
-"""A source that is our own file server, by HTTP or HTTPS: small files whole, an image from where it is missing on.
+"""Sync from our own file server by HTTP or HTTPS: small files whole, an image from its first missing byte on.
 
 Facts
 -----
 
-- One connection carries one request there, and an image comes in one answer: a range with an open end, so that a copy
-  of many chunks costs one login and one start of TCP.
-- With `If-Range` a part comes only of the image that is meant; of any other the whole does, with 200 (RFC 9110 13.1.5).
-  A source that answers a range with the whole of the same image is read from the beginning: what is verified already
-  is passed over.
+- A connection carries one request, and an image comes in one answer: a range with an open end, so that many chunks cost
+  one login and one start of TCP.
+- With `If-Range` a part is sent only of the right image; otherwise the whole file, with 200 (RFC 9110 13.1.5). If a
+  source answers a range with the whole of the same image, it is read from the start, and verified chunks are skipped.
 - No redirect is followed: the login would go with it.
 """
 
@@ -51,33 +50,28 @@ _NO_LIST = "Is the URL right? A depot of flashferry that offers images (--mirror
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Who we are at a source.
-
-    Attributes:
-        username: The user, as the source's file has it.
-        password: The password.
-    """
+    """Our login at a source."""
 
     username: str
     password: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Have the password masked wherever it might be shown."""
+        """Have the password masked in all output."""
         keep_secret(self.password)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A source that is our own file server.
+    """Our own file server as a source.
 
     Attributes:
-        url: Where it is: `https://HOST[:PORT][/FOLDER]`, or `http://`, without a login.
-        login: Our login there; None: none.
-        ca: Certificates, PEM, one of which must have issued the source's; None: those that the system trusts.
-        stall_s: So long a silent source is waited for, in seconds, > 0.
+        url: `https://HOST[:PORT][/FOLDER]`, or `http://`, without a login.
+        login: Our login there, or None.
+        ca: PEM file of trusted issuers; None: those of the system.
+        stall_s: How long to wait for a silent source, > 0.
 
     Raises:
-        ConfigInvalid: The URL is none of these, or the certificates cannot be read.
+        ConfigInvalid: The URL is malformed, or the certificates cannot be read.
     """
 
     url: str
@@ -87,7 +81,7 @@ class Source:
     by: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        """Look whether it can be asked at all."""
+        """Check the values."""
         object.__setattr__(self, "by", _split(self.url).scheme)
         if self.ca is not None and self.by != "https":
             raise ConfigInvalid(
@@ -102,17 +96,17 @@ class Source:
         return f"source {self.url}"
 
     def fetch_small(self, name: str, most_bytes: int, *, interrupted: Interrupted = never) -> bytes:
-        """Return a small file whole.
+        """Return a small file.
 
         Args:
             name: Its name, one word.
-            most_bytes: It may have so many.
+            most_bytes: Largest allowed size.
             interrupted: Whether to stop.
 
         Raises:
-            SourceUnreachable: The line broke, or nothing answers.
-            SourceRefused: It refuses, or is not who it should be.
-            SourceWrong: The file has more.
+            SourceUnreachable: The connection broke, or nothing answers.
+            SourceRefused: It refuses, or has the wrong identity.
+            SourceWrong: The file is larger.
             SyncStopped: It was asked to stop.
         """
         with self.asked(name, {}, interrupted) as answer:
@@ -126,7 +120,7 @@ class Source:
             return data
 
     def fill(self, filling: Filling) -> None:
-        """Fetch what is missing of an image; raises what `Filling.take` does, and what `fetch_small` does.
+        """Fetch what is missing of an image; raises what `Filling.take` and `fetch_small` do.
 
         Raises:
             SourceChanged: It has another image under that name.
@@ -174,16 +168,16 @@ class Source:
     def asked(
         self, name: str, more: dict[str, str], interrupted: Interrupted = never
     ) -> Iterator[http.client.HTTPResponse]:
-        """Ask for a file, and give the answer, whatever its status is.
+        """Request a file, and yield the answer, whatever its status.
 
         Args:
             name: Its name below the source's URL.
-            more: Header fields beside the login.
+            more: Header fields besides the login.
             interrupted: Whether to stop.
 
         Raises:
-            SourceUnreachable: The line broke, or nothing answers; an OSError of the block is raised as that, too.
-            SourceRefused: It is not who it should be.
+            SourceUnreachable: The connection broke, or nothing answers; an OSError of the block becomes this too.
+            SourceRefused: It has the wrong identity.
             SyncStopped: It was asked to stop.
         """
         check(interrupted)
@@ -207,7 +201,7 @@ class Source:
 
     @contextmanager
     def _own_errors(self, *, has_answered: bool = False) -> Iterator[None]:
-        """Raise errors of the connection as ours."""
+        """Convert errors of the connection."""
         try:
             yield
         except (SourceUnreachable, OSError, http.client.HTTPException) as error:
@@ -232,12 +226,12 @@ class Source:
         return SourceUnreachable(f"{self.where}: {_words_for(error)}")
 
     def check_status(self, answer: http.client.HTTPResponse, name: str, expected: set[HTTPStatus]) -> None:
-        """Check that an answer has one of the statuses that are expected.
+        """Check that an answer has an expected status.
 
         Raises:
             SourceUnreachable: It has one that passes.
-            SourceRefused: It refuses, or sends us elsewhere.
-            SourceChanged: The file has not the bytes that were asked for.
+            SourceRefused: It refuses, or redirects.
+            SourceChanged: The file does not have the requested bytes.
         """
         status = answer.status
         if status in expected:
@@ -258,7 +252,7 @@ class Source:
         raise refused
 
     def _refusal(self, status: int, name: str, said: str) -> tuple[str, str]:
-        """Return in words what a refusal says, and what to do about it."""
+        """Return a refusal in words, and what to do."""
         user = "" if self.login is None else self.login.username
         if status == HTTPStatus.UNAUTHORIZED and not user:
             return "the source wants a login, found none (401)", "Give the user that it has for this site"
@@ -305,7 +299,7 @@ def _split(url: str) -> SplitResult:
     """Return the parts of a source's URL.
 
     Raises:
-        ConfigInvalid: It is no such URL.
+        ConfigInvalid: It is malformed.
     """
     try:
         parts = urlsplit(url)

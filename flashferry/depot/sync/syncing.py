@@ -1,11 +1,12 @@
-"""An image into a catalogue: asked about, fetched, proven, named; a broken line is waited for, for a while.
+"""Sync an image into a catalogue: read its manifest, fetch, prove and name it; wait out broken connections.
 
 Facts
 -----
 
-- A wide-area link is away for minutes (a provider's work, a reboot); ten without a byte are no such thing any more. The
-  time counts from the last byte that came, so that a slow line is no broken one.
-- All sites of a centre lose it at once and come back at once: they wait longer from try to try, each by its own clock.
+- A wide-area link is down for minutes (provider work, a reboot); ten minutes without a byte are something else. Time
+  counts from the last byte, so that a slow connection is not a broken one.
+- All sites of a centre lose it and return at the same time: their pauses grow from try to try, each with its own
+  randomness.
 """
 
 from __future__ import annotations
@@ -48,28 +49,28 @@ from flashferry.images.manifest import (
 )
 
 MOST_SMALL_BYTES = 8 << 20
-"""Of a manifest or of a catalogue: one of MOST_CHUNKS chunks has 4.5 MB."""
+"""Largest manifest or catalogue: one of MOST_CHUNKS chunks has 4.5 MB."""
 
 GIVE_UP_S = 600.0
-"""So long without a byte a broken line is waited for."""
+"""How long a broken connection is waited for without a byte."""
 
 RESTART_S = 60.0
-"""Seconds for which a source that sent some of the image before may refuse: it restarted, and has not read its logins
-and images yet."""
+"""How long a source that has sent some of the image may refuse: it restarted, and has not read its logins and images
+yet.
+"""
 
 _NEVER_REACHED = (
     "Look at its address and port, and whether the depot there runs. A source that never answered is not waited for"
 )
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
-
 _Asked = TypeVar("_Asked")
 
 assert MOST_CHUNKS * 70 < MOST_SMALL_BYTES
 
 
 class ExpectedImage(Protocol):
-    """What is to be fetched: an image of a plan, of a catalogue, or one that was named."""
+    """The image to fetch: of a plan, of a catalogue, or given by name."""
 
     @property
     def name(self) -> str:
@@ -77,7 +78,7 @@ class ExpectedImage(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Return its size; 0 where it is not known."""
+        """Return its size; 0: unknown."""
 
     @property
     def sha512(self) -> str:
@@ -93,10 +94,10 @@ class AnySource(Protocol):
 
     @property
     def by(self) -> str:
-        """Return by what they come: `https`, `http`, `rsync`."""
+        """Return how images arrive: `https`, `http`, `rsync`."""
 
     def fetch_small(self, name: str, most_bytes: int, *, interrupted: Interrupted = never) -> bytes:
-        """Return a small file whole; see `Source.fetch_small`."""
+        """Return a small file; see `Source.fetch_small`."""
 
     def fill(self, filling: Filling) -> None:
         """Fetch what is missing of an image; see `Source.fill`."""
@@ -104,7 +105,7 @@ class AnySource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """An image as a source's catalogue has it."""
+    """An image in a source's catalogue."""
 
     name: str
     size_bytes: int
@@ -113,18 +114,17 @@ class Offered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
-    """What became of an image.
+    """The result of a sync.
 
     Attributes:
-        image: The image, proven.
-        came_bytes: How much came over the line; 0 where it was there.
-        kept_bytes: How much was there already, verified.
-        wrong_chunks: How often a chunk came wrong.
-        breaks: How often the line broke.
-        seconds: How long it took in all.
-        copying_s: How long of that it was asked of the source and came, broken lines apart.
-        by: By what it came: `https`, `http`, `rsync`.
-        replaced_sha512: SHA-512 of the proven image that had the name before and is gone now; empty: none had it.
+        came_bytes: Bytes received; 0 if it was there.
+        kept_bytes: Verified bytes that were there already.
+        wrong_chunks: How often a chunk arrived wrong.
+        breaks: How often the connection broke.
+        seconds: Duration.
+        copying_s: Duration without waiting for broken connections.
+        by: `https`, `http` or `rsync`.
+        replaced_sha512: SHA-512 of the proven image that was replaced; empty: none.
     """
 
     image: ProvenImage
@@ -139,10 +139,10 @@ class Synced:
 
 
 def offered_by(source: AnySource, *, interrupted: Interrupted = never) -> tuple[Offered, ...]:
-    """Return what a source offers; raises what `fetch_small` does.
+    """Return a source's catalogue; raises what `fetch_small` does.
 
     Raises:
-        SourceWrong: Its catalogue is none, or names what cannot be an image.
+        SourceWrong: It is malformed, or names what cannot be an image.
     """
     data = _parsed(source.fetch_small(CATALOGUE_NAME, MOST_SMALL_BYTES, interrupted=interrupted))
     if not isinstance(data, dict) or data.get("schema") != CATALOGUE_SCHEMA or not isinstance(data.get("images"), list):
@@ -161,10 +161,10 @@ def offered_by(source: AnySource, *, interrupted: Interrupted = never) -> tuple[
 
 
 def offered_as(source: AnySource, name: str, *, interrupted: Interrupted = never) -> Offered:
-    """Return an image as its manifest at a source has it; raises what `fetch_small` does.
+    """Return an image by its manifest at a source; raises what `fetch_small` does.
 
     Raises:
-        ManifestInvalid: The manifest is none, or another's.
+        ManifestInvalid: The manifest is malformed, or another's.
     """
     if not is_image_name(name):
         raise _no_name(name)
@@ -177,14 +177,14 @@ def offered_as(source: AnySource, name: str, *, interrupted: Interrupted = never
 def patiently(
     ask: Callable[[], _Asked], on_progress: OnProgress, interrupted: Interrupted, *, give_up_s: float, is_known: bool
 ) -> _Asked:
-    """Ask a source something before any image is started, and wait where it is there and does not answer now.
+    """Ask a source something, and wait if it exists and does not answer now.
 
     Args:
         ask: Asks it.
-        on_progress: Called with what is waited for.
+        on_progress: Called while waiting.
         interrupted: Whether to stop.
-        give_up_s: So long it is waited for, in seconds, from 0.
-        is_known: Whether it has answered us before.
+        give_up_s: How long to wait, from 0.
+        is_known: Whether it has answered before.
 
     Raises:
         SourceUnreachable: It never answered, which is raised at once; or not in that time.
@@ -209,25 +209,25 @@ def sync_image(
     *,
     give_up_s: float = GIVE_UP_S,
 ) -> Synced:
-    """Have an image in a catalogue, proven: fetched, gone on with, repaired, or found to be there already.
+    """Sync an image into a catalogue: fetch, continue, repair, or find it there already.
 
     Args:
         source: Where it comes from.
-        expected: What it is to be; its SHA-512 decides.
-        catalogue: Where it is to be.
-        on_progress: Called with what comes.
-        interrupted: Whether to stop; asked some times a second, from this thread.
-        give_up_s: So long without a byte a broken line is waited for, in seconds, from 0.
+        expected: The image; its SHA-512 decides.
+        catalogue: The catalogue.
+        on_progress: Called with progress.
+        interrupted: Whether to stop; called some times a second, from this thread.
+        give_up_s: How long a broken connection is waited for without a byte, from 0.
 
     Raises:
-        SourceUnreachable: The line did not come back in that time.
-        SourceRefused: The source refuses, or is not who it should be.
+        SourceUnreachable: The connection did not come back in that time.
+        SourceRefused: The source refuses, or has the wrong identity.
         SourceChanged: It has another image under that name.
-        SourceWrong: It sends something else than it says.
-        ManifestInvalid: Its manifest is none.
+        SourceWrong: Its data contradicts its manifest.
+        ManifestInvalid: Its manifest is malformed.
         CatalogueBusy: Another process has the catalogue.
-        CatalogueFull: The disk has no room.
-        ConfigInvalid: The catalogue cannot be written, or has a file of that name that is not ours to replace.
+        CatalogueFull: The disk is full.
+        ConfigInvalid: The catalogue cannot be written, or has a file of that name that we may not replace.
         SyncStopped: It was asked to stop.
     """
     sync = _Sync(source, expected, catalogue, on_progress, _Patience(give_up_s, interrupted))
@@ -237,7 +237,7 @@ def sync_image(
 
 @dataclass(slots=True)
 class _Patience:
-    """How a broken line is waited for."""
+    """Wait for a broken connection."""
 
     give_up_s: float
     interrupted: Interrupted
@@ -246,16 +246,16 @@ class _Patience:
     _next_s: float = _FIRST_WAIT_S
 
     def moved(self, at_s: float) -> None:
-        """Note when something came last."""
+        """Note the time of the last progress."""
         if at_s > self.moved_at_s:
             self.moved_at_s, self._next_s = at_s, _FIRST_WAIT_S
 
     def is_passing(self, error: SourceRefused) -> bool:
-        """Return whether a refusal in the midst of an image may be that of a source that was started just now."""
+        """Return whether a refusal may come from a source that has just restarted."""
         return error.may_pass and time.monotonic() - self.moved_at_s < RESTART_S
 
     def wait(self, error: SourceUnreachable | SourceChanged | SourceRefused, report: Callable[[str], None]) -> None:
-        """Wait before the next try; where that would be too late, raise what happened."""
+        """Wait before the next try; raise the error if the time is over."""
         self.breaks += 1
         pause_s = self._next_s * random.uniform(0.8, 1.2)  # noqa: S311 -- spreads sites in time, no secret
         self._next_s = min(_LONGEST_WAIT_S, 2 * self._next_s)
@@ -269,7 +269,7 @@ class _Patience:
 
 
 class _Sync:
-    """One image on its way into a catalogue; see `sync_image`."""
+    """One sync; see `sync_image`."""
 
     def __init__(
         self,
@@ -286,7 +286,7 @@ class _Sync:
         self._replaced_sha512 = ""
 
     def run(self) -> Synced:
-        """Do it."""
+        """Sync the image."""
         name = self._expected.name
         if not is_image_name(name):
             raise _no_name(name)
@@ -327,12 +327,12 @@ class _Sync:
                 return self._catalogue.place(filling.part, self._place)
 
     def _check_same(self, manifest: Manifest) -> None:
-        """Look whether the source means the same image still; raises what `_manifest` does where it does not."""
+        """Check that the source still has the same image; raises what `_manifest` does."""
         if self._manifest() != manifest:
             raise SourceChanged(f"{self._source.where}: {manifest.name}: its manifest changed while it was fetched")
 
     def _manifest(self) -> Manifest:
-        """Return the manifest of what is wanted.
+        """Return the manifest of the expected image.
 
         Raises:
             SourceChanged: The source has another one under that name.

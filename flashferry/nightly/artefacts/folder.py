@@ -1,13 +1,13 @@
-"""The folder of a night: whole, or not there under its name.
+"""Write the folder of a night, complete or not at all.
 
     ff-nightly-20261122T0100-3f2a/
-        report.json, report.html, junit.xml     made of the night and its history
-        events.jsonl                            what happened, a line for each step and judgement
-        ...                                     what the lab and the product printed, as it is
+        report.json, report.html, junit.xml     the night and its history
+        events.jsonl                            a line for each step and judgement
+        ...                                     output of the lab and the product
     nights.jsonl                                beside the folders: a line for each night
 
-What the lab printed may have passwords in it (a topology has the day-0 configuration of its routers): texts lose all
-secrets that we know, before they are written. A capture is no text and stays as it is, readable by its owner alone.
+Known secrets are masked in texts, because the lab's output may contain passwords (a topology has the day-0
+configuration of its routers). A capture is binary: it stays as it is, readable by its owner only.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _OWN = frozenset({"report.json", "report.html", "junit.xml"})
 def write_artefacts(
     night: Night, folder: Path, files: Mapping[str, bytes], history: Sequence[PastSeriesNight] = ()
 ) -> Path:
-    """Write the folder of a night; one of the same night that is there already is replaced.
+    """Write the folder of a night, and replace an existing one.
 
     Args:
-        night: The night, as judged.
-        folder: Where the folders of nights are; it is made where there is none.
-        files: What the lab and the product printed, by name; a name may have folders in it: `consoles/xe1.log`.
-        history: What the nights before brought, for the graphs.
+        night: The night, with judgements.
+        folder: The parent folder; it is made if missing.
+        files: Content by file name, which may contain folders: `consoles/xe1.log`.
+        history: Results of earlier nights, for the graphs.
 
     Returns:
         The night's own folder.
@@ -63,10 +63,7 @@ def write_artefacts(
 
 
 def check_writable(folder: Path) -> None:
-    """Check that a night's folder could be made, before the night: its end is too late to hear of it.
-
-    Args:
-        folder: Where the folders of nights are. None is made: it is asked whether one could be.
+    """Check before the night that its folder can be made; makes none.
 
     Raises:
         ConfigInvalid: Nothing can be written there.
@@ -102,7 +99,7 @@ def _filled(folder: Path, name: str, files: Mapping[str, bytes], made: Mapping[s
 
 
 def _put(fresh: Path, whole: Path) -> Path:
-    """Give a folder its name; what had it before goes."""
+    """Rename a folder, and remove the one that had the name."""
     if whole.exists():
         old = Path(tempfile.mkdtemp(dir=whole.parent, prefix=f".{whole.name}."))
         whole.replace(old)
@@ -114,7 +111,7 @@ def _put(fresh: Path, whole: Path) -> Path:
 
 
 def _checked(name: str) -> str:
-    """Return a file's name where it stays in the night's folder and is none of ours."""
+    """Return a file's name if it stays in the night's folder and is none of ours."""
     path = PurePosixPath(name)
     if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name or str(path) in _OWN:
         own = ", ".join(sorted(_OWN))
@@ -134,7 +131,7 @@ def _without_secrets(content: bytes) -> bytes:
 
 
 def _events(night: Night) -> Iterator[str]:
-    """Yield what happened as JSON lines: steps as they ended, then judgements."""
+    """Yield the steps, then the judgements, as JSON lines."""
     for step in night.steps:
         yield _line({"event": "step", **to_json(step)})
     for judgement in night.judgements:
@@ -142,7 +139,7 @@ def _events(night: Night) -> Iterator[str]:
 
 
 def _remember(path: Path, night: Night) -> None:
-    """Put a night into the list of all, once: for other tools that follow nights."""
+    """Add a night to the list of all, for other tools."""
     known = {
         "night": night.night_id,
         "started_at": night.started_at.isoformat(),

@@ -1,4 +1,4 @@
-"""A night's page and the page of all nights, with the graphs of their series."""
+"""Write a night's page and the page of all nights, with graphs of the series."""
 
 from __future__ import annotations
 
@@ -33,25 +33,21 @@ from flashferry.nightly.artefacts.report import (
 )
 from flashferry.nightly.history import Series
 from flashferry.nightly.night import Judgement, Night, NightCopy, Rating, StepOutcome
-from flashferry.nightly.thresholds import figure
 from flashferry.nightly.trend import LEAST_NIGHTS, NIGHTS
 from flashferry.reports.as_html import inlined, page_templates, style, whole
 from flashferry.reports.graphs import Graph, Line, Stroke, named_axis, place_of, rate_axis, seconds_axis, svg
 from flashferry.reports.words import duration, moment
 
 _AXES = {"bytes/s": rate_axis, "s": seconds_axis}
-
 DRAWN = frozenset(_AXES)
-
-"""Units of series that have a graph; a count of lines, which must be 0 every night, needs none."""
+"""Units of series with a graph; a count of lines, 0 every night, needs none."""
 
 _SHAPES = {
     Rating.RED: ("red", "m-8-8l16 16m0-16l-16 16"),
     Rating.AMBER: ("amber", "m-9 0a9 9 0 1 0 18 0a9 9 0 1 0-18 0"),
     Rating.CHANGED_UP: ("up", "m-9 8h18l-9-16z"),
 }
-
-"""By judgement: a class, and the shape drawn around the night's place; distinguished by shape in print, too."""
+"""By rating: a class and the marker's shape, so that print without colour shows the difference."""
 
 _OFF = "m-7 0h14"
 
@@ -60,8 +56,8 @@ def trend_graph(series: SeriesReport, title: str) -> Graph:
     """Return the graph of a series.
 
     Args:
-        series: The series, the oldest night first, of a unit that is `DRAWN`.
-        title: What stands above it.
+        series: The series, the oldest night first, of a unit in `DRAWN`.
+        title: The heading.
     """
     points = series.points
     compared = [(float(place), one.value) for place, one in enumerate(points) if one.is_comparable]
@@ -76,7 +72,7 @@ def trend_graph(series: SeriesReport, title: str) -> Graph:
     return Graph(
         key="trend",
         title=title,
-        across=named_axis([_date(one) for one in points] or [""]),
+        across=named_axis([one.started_at[5:10] for one in points] or [""]),
         up=_AXES[series.unit](max((value for line in lines for value in line.values), default=0.0)),
         lines=tuple(lines),
         readings=len(points),
@@ -86,7 +82,7 @@ def trend_graph(series: SeriesReport, title: str) -> Graph:
 
 
 def trend_svg(series: SeriesReport, title: str) -> str:
-    """Return the graph of a series as an `svg` element; nights that need attention are marked."""
+    """Return the graph of a series as an `svg` element, with marked nights."""
     graph = trend_graph(series, title)
     return svg(graph, marks="".join(_marks(graph, series.points)) if graph.lines else "")
 
@@ -108,21 +104,15 @@ def _marks(graph: Graph, points: Sequence[SeriesPoint]) -> Iterable[str]:
             yield f'<path class="k {name}" d="M{over} {down}{shape}"/>'
 
 
-def _date(point: SeriesPoint) -> str:
-    """Return month and day of a night."""
-    return point.started_at[5:10]
-
-
 _OPENED_UP_TO = 8
-
-"""Of so few routers all copies are opened, and printed."""
+"""With at most this many routers, the page shows all copies opened."""
 
 _NOTICED = frozenset({Rating.RED, Rating.AMBER, Rating.CHANGED_UP})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Router:
-    """A router with what it did; `summary` and `figures` are words."""
+    """A router with its results in words."""
 
     label: str
     summary: str
@@ -133,7 +123,7 @@ class _Router:
 def night_html(report: NightReport) -> str:
     """Return a night's report as one HTML page."""
     report = sanitize_record(report)
-    night = report.night
+    night, result = report.night, night_result(report.night)
     page = night_templates().get_template("night.html.j2")
     return whole(
         page.render(
@@ -144,7 +134,7 @@ def night_html(report: NightReport) -> str:
             ended_at=night.ended_at.isoformat(),
             backend=" ".join(filter(None, (night.backend, night.controller_version, night.controller))),
             banner=night_tone(night),
-            headline=[_capital(night_result(night)) + ".", *night_lines(night)],
+            headline=[f"{result[:1].upper()}{result[1:]}.", *night_lines(night)],
             tiles=tuple(_tiles(night)),
             failed=[step for step in night.steps if step.outcome is StepOutcome.FAILED],
             noticed=[one for one in gravest_first(night.judgements) if one.colour in _NOTICED],
@@ -158,7 +148,7 @@ def night_html(report: NightReport) -> str:
 
 @cache
 def night_templates() -> Environment:
-    """Return a maker of pages that knows a night's words."""
+    """Return the template environment with the functions of nights."""
     made = page_templates()
     made.globals |= {
         "colour_tone": colour_tone,
@@ -216,32 +206,14 @@ def _routers(night: Night) -> Iterator[_Router]:
         yield _Router(
             label=label,
             summary=", ".join(filter(None, words_of_node)),
-            figures=", ".join(f"{one.what} {figure(one.key, one.value)}" for one in figures),
+            figures=", ".join(f"{one.what} {figure_of(one.key, one.value)}" for one in figures),
             copies=copies,
         )
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightLine:
-    """A night in a line of a table, all of it words.
-
-    Attributes:
-        night_id: Its id.
-        began: When, UTC.
-        took: How long it took.
-        word: What it was, in a word.
-        tone: The class for that.
-        result: What it was, in a clause.
-        series: How its series were judged.
-        backend: What took its lab up, with the version.
-        kernel: Of the host that served.
-        tool_version: Flashferry's.
-        lines: What else there is to say.
-    """
+    """A night as words for a row of a table."""
 
     night_id: str
     began: str
@@ -257,7 +229,7 @@ class NightLine:
 
 
 def night_line(night: Night) -> NightLine:
-    """Return a night in a line."""
+    """Return a night as a row."""
     return NightLine(
         night_id=night.night_id,
         began=moment(night.started_at.isoformat()),
@@ -282,7 +254,7 @@ def history_html(
         nights: The nights, the oldest first.
         series: Their series.
         written_by: Name and version of the program.
-        now: When it is written; None: now.
+        now: Time of writing; None: now.
     """
     rows = [night_line(sanitize_record(night)) for night in reversed(nights)]
     found = [sanitize_record(series_report(one)) for one in series]
@@ -300,7 +272,7 @@ def history_html(
 
 
 def _summary(series: SeriesReport) -> str:
-    """Return what a series came to last."""
+    """Return the last result of a series in words."""
     last = series.points[-1]
     value = figure_of(series.key, last.value)
     if not last.is_comparable:

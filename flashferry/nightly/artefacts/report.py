@@ -1,4 +1,4 @@
-"""A night in words and tones, alike on its page, on the page of all nights and in the terminal. Pure."""
+"""Describe a night in words and tones for pages and terminal, and write its report as JSON and JUnit XML. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ _TONES = {
 }
 
 _SIGNS = {"good": Marks.GOOD, "warn": Marks.WARN, "bad": Marks.BAD, "quiet": Marks.OPEN}
-
 _WORDS = {Rating.CHANGED_UP: "changed", Rating.NO_HISTORY: "no trend"}
 
 _FAULTS = {
@@ -53,29 +52,29 @@ _FAULTS = {
 
 
 def colour_tone(colour: Rating) -> str:
-    """Return the class for a judgement: `good`, `warn`, `bad` or `quiet`."""
+    """Return the CSS class of a rating: `good`, `warn`, `bad` or `quiet`."""
     return _TONES[colour]
 
 
 def colour_sign(colour: Rating) -> str:
-    """Return the sign for a judgement; pages may be printed in grey."""
+    """Return the sign of a rating, for print without colour."""
     return _SIGNS[colour_tone(colour)].value
 
 
 def colour_word(colour: Rating) -> str:
-    """Return a judgement in a word or two."""
+    """Return a rating in a word or two."""
     return _WORDS.get(colour, colour.value)
 
 
 def step_tone(step: NightStep) -> str:
-    """Return the class for how a step ended; a fault that is not the product's is a warning."""
+    """Return the CSS class of a step's result; a lab's fault is a warning."""
     if step.outcome is StepOutcome.FAILED:
         return "warn" if step.fault is Fault.LAB else "bad"
     return "good" if step.outcome is StepOutcome.PASSED else "quiet"
 
 
 def night_tone(night: Night) -> str:
-    """Return the class for a night."""
+    """Return the CSS class of a night."""
     if night.fault is not None:
         return "warn" if night.fault is Fault.LAB else "bad"
     if night.is_interrupted or not night.is_comparable:
@@ -85,7 +84,7 @@ def night_tone(night: Night) -> str:
 
 
 def night_word(night: Night) -> str:
-    """Return what a night was in a word or two: `good`, `amber`, `not compared`, or whose fault it failed by."""
+    """Return a night's result in a word or two: `good`, `amber`, `not compared`, or the party at fault."""
     if night.fault is not None:
         return night.fault.value
     if night.is_interrupted:
@@ -98,7 +97,7 @@ def night_word(night: Night) -> str:
 
 
 def night_result(night: Night) -> str:
-    """Return what a night was in a clause."""
+    """Return a night's result in a clause."""
     if night.fault is not None:
         return _FAULTS[night.fault]
     if night.is_interrupted:
@@ -108,7 +107,7 @@ def night_result(night: Night) -> str:
 
 
 def night_lines(night: Night) -> tuple[str, ...]:
-    """Return what else there is to say of a night: what failed, what is not compared."""
+    """Return the failed steps of a night, and why it is not compared."""
     failed = [f"{step.name.value}: {step.sentence}" for step in night.steps if step.outcome is StepOutcome.FAILED]
     because = night.not_comparable_because
     if because and because not in failed:
@@ -117,30 +116,30 @@ def night_lines(night: Night) -> tuple[str, ...]:
 
 
 def night_counts(night: Night) -> str:
-    """Return how a night's series were judged: `9 good, 1 amber`; empty where it has none."""
+    """Count a night's ratings: `9 good, 1 amber`; empty for none."""
     found = Counter(one.colour for one in night.judgements)
     return ", ".join(f"{found[colour]} {colour_word(colour)}" for colour in Rating if found[colour])
 
 
 def title_of(key: SeriesKey) -> str:
-    """Return what a series is about: `cat8000v, wan50: probe by ftp`."""
+    """Return a series' title: `cat8000v, wan50: probe by ftp`."""
     by = "" if key.transport == "ssh" else f" by {key.transport}"
     return f"{_node_words(key)}, {key.condition}: {key.verb}{by}"
 
 
 def _node_words(key: SeriesKey) -> str:
-    """Return what was booted; most images have their node definition's name in their own: it is not named twice."""
+    """Return the booted image or node definition; most image names start with their definition's."""
     node, image = key.node_definition, key.image_definition or ""
     return image if image.startswith(node) else f"{node} {image}".rstrip()
 
 
 def figure_of(key: SeriesKey, value: float | None) -> str:
-    """Return a series' figure in words, or a dash for none."""
+    """Format a series' figure; a dash for None."""
     return DASH if value is None else figure(key, value)
 
 
 def condition_words(found: LinkCondition | None) -> str:
-    """Return what a link does to packets: `50 Mbit/s, 50 ms, 0.01% lost`."""
+    """Format a link's condition: `50 Mbit/s, 50 ms, 0.01% lost`."""
     if found is None:
         return "not read"
     words = [link_rate(found.bandwidth_kbps * 1e3) if found.bandwidth_kbps else "no limit", f"{found.latency_ms} ms"]
@@ -154,23 +153,19 @@ def _noticed(night: Night) -> set[Rating]:
 
 
 SCHEMA = "flashferry.night/1"
-
 SHOWN_NIGHTS = 60
-
-"""Of a series' past so many nights are shown at the most: two months."""
+"""Most nights shown of a series: two months."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesPoint:
-    """What a night brought in a series.
+    """The result of a night in a series.
 
     Attributes:
-        night_id: The night.
-        started_at: When it began, ISO 8601, UTC.
-        value: Median of its copies, in the unit of the series.
+        started_at: ISO 8601, UTC.
+        value: Median of the night's figures, in the series' unit.
         history_median: Median of the good nights before; null: too few.
-        threshold: The edge beyond which it was noticed; null: too few nights.
-        colour: What it was judged to be.
+        threshold: Limit of the expected band; null: too few nights.
         is_comparable: Whether it counts in the history of the series.
     """
 
@@ -185,14 +180,7 @@ class SeriesPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesReport:
-    """A series over the last nights, tonight last.
-
-    Attributes:
-        name: Its key as one text.
-        key: What is compared.
-        unit: `bytes/s`, `s` or `lines`.
-        points: Its nights, the oldest first.
-    """
+    """A series over the last nights, the oldest first; `unit` is `bytes/s`, `s` or `lines`."""
 
     name: str
     key: SeriesKey
@@ -206,13 +194,11 @@ class NightReport:
 
     Attributes:
         schema: Name and version of this document.
-        written_at: When the report was written, ISO 8601, UTC.
-        written_by: Name and version of the program, which is what ran the night, too.
-        exit_code: What the command left with, or would have by the steps so far.
-        meaning: The same in words.
-        fault: Whose fault the gravest failure was; null: all is well.
-        night: The night itself.
-        series: Its series with their past, one for each judgement.
+        written_at: ISO 8601, UTC.
+        exit_code: The command's exit code, for the steps so far.
+        meaning: The exit code in words.
+        fault: The party responsible for the gravest failure; null: none.
+        series: One for each judgement, with earlier nights.
         files: Names of the other files in the night's folder.
     """
 
@@ -233,10 +219,10 @@ def night_report(
     """Return the report of a night.
 
     Args:
-        night: The night, as judged.
-        history: What the nights before brought.
+        night: The night, with judgements.
+        history: Results of earlier nights.
         files: Names of the other files in its folder.
-        now: When it is written; None: now.
+        now: Time of writing; None: now.
     """
     return NightReport(
         schema=SCHEMA,
@@ -252,7 +238,7 @@ def night_report(
 
 
 def series_report(series: Series) -> SeriesReport:
-    """Return a series as reports have it."""
+    """Return a series with its last `SHOWN_NIGHTS` nights."""
     return SeriesReport(
         name=str(series.key),
         key=series.key,
@@ -273,12 +259,12 @@ def series_report(series: Series) -> SeriesReport:
 
 
 def report_json(report: NightReport) -> str:
-    """Return the report as one JSON document."""
+    """Return the report as JSON."""
     return json_text(redact_json(to_json(report)), indent=2) + "\n"
 
 
 def report_schema() -> dict[str, Any]:
-    """Return the schema as JSON types; `docs/night.schema.json` is this; a test holds it, and says how it is made."""
+    """Return the JSON schema of the report, which is `docs/night.schema.json`."""
     return json_schema(NightReport, SCHEMA, title=f"flashferry night, {SCHEMA}")
 
 
@@ -286,7 +272,7 @@ _GRAVITY = (Rating.RED, Rating.AMBER, Rating.CHANGED_UP, Rating.NO_HISTORY, Rati
 
 
 def gravest_first(judgements: Iterable[Judgement]) -> tuple[Judgement, ...]:
-    """Return judgements, those that need attention first."""
+    """Sort judgements, those that need attention first."""
     return tuple(sorted(judgements, key=lambda one: _GRAVITY.index(one.colour)))
 
 
@@ -346,7 +332,7 @@ def _step(step: NightStep) -> JunitCase:
 
 
 def _series(night: Night, judgement: Judgement) -> JunitCase:
-    """Return the case of a series: amber and changed are reported, and pass; what is not compared is skipped."""
+    """Return the case of a series: amber and changed pass, a series that is not compared is skipped."""
     is_red = judgement.colour is Rating.RED
     is_left_out = not night.is_comparable and not is_red
     return JunitCase(

@@ -1,11 +1,11 @@
-"""How a controller is reached, and which of its versions are: values, checked before anybody connects.
+"""Define how a controller is reached, and which versions are supported.
 
 Facts
 -----
-* Cisco's client 2.10.1 takes controllers 2.8, 2.9, 2.10 and, with a warning of its own, newer 2.x; 2.7 and 3.x it
-  refuses (measured against a stand-in). A version is written as `2.9.1+build.7` or `2.11.0+sso`.
-* From 2.10 on `GET authentication` says who is logged in (before: `authok`), and a link's packet capture is kept under
-  the link's own id (before: under a key that has to be asked for).
+* Cisco's client 2.10.1 accepts controllers 2.8, 2.9, 2.10 and, with a warning, newer 2.x; it refuses 2.7 and 3.x
+  (measured against a stand-in). Versions look like `2.9.1+build.7` or `2.11.0+sso`.
+* From 2.10 on `GET authentication` returns the user (before: `authok`), and a packet capture is kept under its link's
+  ID (before: under a key that must be requested).
 * A controller's certificate is self-signed unless another one was installed.
 """
 
@@ -22,13 +22,13 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret, sanitize
 
 CALL_TIMEOUT_S = 30.0
-"""A controller that has not answered a small question by then is taken for stuck, and asked again."""
+"""Time limit of a small request, after which it is repeated."""
 
 RETRY_S = 90.0
-"""So long a question is repeated: a controller whose web server restarts is back within a minute [unknown]."""
+"""Requests are repeated for this long: a controller's web server restarts within a minute [unknown]."""
 
 NOT_PROVEN = "ITS CERTIFICATE IS NOT PROVEN ('verify: false'): anybody on the way can read its password"
-"""The note of each night that accepts any certificate."""
+"""The note of a night that accepts any certificate."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:\D.*)?")
 
@@ -38,17 +38,15 @@ class ControllerAccess:
     """A controller and its login.
 
     Attributes:
-        url: `https://cml.example.net`, with a port where it is not 443; a bare name is taken for `https://` of it.
-        username: Its user.
-        password: That user's password.
-        ca_file: Certificates that its own is proven by, PEM; None: those that this host trusts.
-        is_verified: Whether its certificate is proven at all. Without, anybody on the way can read the password.
-        is_proxy_used: Whether the environment's proxy variables count for it; controllers mostly are on a LAN.
-        timeout_s: Seconds that one call may wait for an answer.
-        retry_s: Seconds for which a call that can be repeated is repeated.
+        url: `https://cml.example.net[:PORT]`; `https://` is added to a bare name.
+        ca_file: PEM file of trusted certificates; None: those of this host.
+        is_verified: Whether the certificate is verified. Without, anybody on the path can read the password.
+        is_proxy_used: Whether the environment's proxy variables apply.
+        timeout_s: Time limit of one request.
+        retry_s: How long a repeatable request is repeated.
 
     Raises:
-        ConfigInvalid: Something is missing, or cannot be meant.
+        ConfigInvalid: A value is missing or invalid.
     """
 
     url: str
@@ -61,7 +59,7 @@ class ControllerAccess:
     retry_s: float = RETRY_S
 
     def __post_init__(self) -> None:
-        """Check what the types cannot, and have the password masked from now on."""
+        """Check the values, and have the password masked from now on."""
         keep_secret(self.password)
         object.__setattr__(self, "url", _whole_url(self.url))
         for name, value in (("username", self.username), ("password", self.password)):
@@ -77,16 +75,14 @@ class ControllerAccess:
 
     @property
     def host(self) -> str:
-        """Its name or address, without port."""
+        """The controller's name or address, without port."""
         return urlsplit(self.url).hostname or ""
 
     def trust(self) -> ssl.SSLContext:
-        """Return what its certificate is proven by.
-
-        A context and not the file's name: given that, the client's library warns that it is deprecated.
+        """Return the context that verifies the certificate; the client's library warns about a file name.
 
         Raises:
-            ConfigInvalid: The file cannot be read, or holds no certificate.
+            ConfigInvalid: The file cannot be read, or has no certificate.
         """
         if not self.is_verified:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -128,14 +124,7 @@ def _whole_url(given: str) -> str:
 @total_ordering
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CmlVersion:
-    """A controller's version.
-
-    Attributes:
-        major: 2, of all that there are.
-        minor: Where the interface changes.
-        patch: The last number.
-        text: As the controller reported it.
-    """
+    """A controller's version; `text` is as reported."""
 
     major: int
     minor: int
@@ -148,22 +137,22 @@ class CmlVersion:
 
     @property
     def has_capture_keys(self) -> bool:
-        """Whether a packet capture has a key of its own, and not the link's id."""
+        """Whether a packet capture is kept under a key instead of its link's ID."""
         return (self.major, self.minor) < (2, 10)
 
 
 OLDEST, CLIENTS_OWN, NEWEST_KNOWN = (2, 8), (2, 10), (2, 11)
-"""Minor versions: the oldest that is taken, that of Cisco's client, and the newest of which anything is known."""
+"""Minor versions: the oldest supported, that of Cisco's client, and the newest of which anything is known."""
 
 
 def read_version(text: str) -> CmlVersion | None:
-    """Return a version, or None where a text is none."""
+    """Parse a version; None if the text is none."""
     found = _VERSION.fullmatch(text)
     return CmlVersion(major=int(found[1]), minor=int(found[2]), patch=int(found[3]), text=text) if found else None
 
 
 def why_refused(version: CmlVersion) -> str | None:
-    """Return why controllers of a version are not worked with, or None where they are."""
+    """Return why a version is not supported; None if it is."""
     if (version.major, version.minor) < OLDEST:
         return f"expected CML 2.8 or newer, found {version.text}"
     if version.major > OLDEST[0]:
@@ -172,7 +161,7 @@ def why_refused(version: CmlVersion) -> str | None:
 
 
 def version_note(version: CmlVersion) -> str | None:
-    """Return what is to be said of a version that is taken, or None."""
+    """Return a remark on a supported version, or None."""
     if (version.major, version.minor) > NEWEST_KNOWN:
         return f"CML {version.text} is newer than all of which anything is known here (2.8 to 2.11)"
     if (version.major, version.minor) > CLIENTS_OWN:

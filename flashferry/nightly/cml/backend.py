@@ -1,4 +1,4 @@
-"""Cisco Modeling Labs behind the protocol of nights: `CmlBackend`."""
+"""Run the labs of nights on Cisco Modeling Labs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from flashferry.core.redaction import masked
-from flashferry.nightly import backend
 from flashferry.nightly.backend import (
     DiskFile,
     LabNode,
@@ -23,7 +22,6 @@ from flashferry.nightly.backend import (
 from flashferry.nightly.cml import captures, images
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.cml.controller import CONNECT_S, Controller, connect
-from flashferry.nightly.cml.images import with_image
 from flashferry.nightly.cml.labs import (
     ARTEFACTS,
     CONDITION,
@@ -52,19 +50,19 @@ from flashferry.nightly.night import NightFault
 from flashferry.nightly.topology.definitions import without_secrets
 
 _UNDONE_S = 120.0
-"""A lab that was imported and cannot be started is removed within that, or else found by its title later."""
+"""Time limit for removing a lab that was imported but did not start."""
 
 
 class CmlBackend:
-    """Takes labs up on a controller. Logs in when it is first asked for anything, and is to be closed.
+    """Start and remove labs on a controller. Logs in with the first request; close it in the end.
+
+    Nothing waits, except for the end of a lab: nights poll. Every method raises `NightFault` with `Fault.LAB` if the
+    controller refuses or does not answer; single transport errors, such as a 502 page, are retried.
 
     Args:
         access: The controller and its login.
-        clock: Waits between tries.
-        poll_s: Seconds between two looks at a lab that goes down.
-
-    Attributes:
-        name: `cml`.
+        clock: Waits between retries.
+        poll_s: Interval between polls of a lab that is being removed.
     """
 
     name = "cml"
@@ -84,20 +82,22 @@ class CmlBackend:
         self.close()
 
     def preflight(self, topology: Topology) -> Preflight:
-        """Look whether the lab can be taken up; changes nothing.
+        """Check whether the lab can start; changes nothing.
 
         Raises:
-            ConfigInvalid: The topology is none, or the extra `cml` is missing.
-            NightFault: With `Fault.LAB`: it cannot.
+            ConfigInvalid: The topology is invalid, or the extra `cml` is missing.
+            NoCapacity: Other labs fill the controller.
         """
         return preflight(self.controller("preflight"), topology)
 
     def up(self, topology: Topology, *, notes: str, deadline: Deadline) -> RunningLab:
         """Import and start a lab; returns before its nodes have booted.
 
+        The notes are on the lab before its first node starts, because no night removes a lab without notes. If the
+        start fails, the lab is removed, or else found by title later.
+
         Raises:
-            ConfigInvalid: The topology is none.
-            NightFault: With `Fault.LAB`: the controller refuses, and what was imported is removed again.
+            ConfigInvalid: The topology is invalid.
         """
         controller = self.controller(IMPORT)
         lab_id = import_lab(controller, topology, notes=notes, deadline=deadline)
@@ -112,33 +112,21 @@ class CmlBackend:
         return lab
 
     def nodes(self, lab: RunningLab) -> tuple[LabNode, ...]:
-        """Return the lab's nodes as they stand now.
-
-        Raises:
-            NightFault: With `Fault.LAB`: the lab is gone, or the controller does not answer that.
-        """
+        """Return the lab's nodes in their current state."""
         controller = self.controller(START)
         return nodes_now(controller, lab.lab_id, self._known(controller, lab))
 
     def condition(self, lab: RunningLab, link: PlannedLink) -> LinkCondition:
-        """Set a link's condition and return what is in force ten seconds later at most, planned or not.
-
-        Raises:
-            NightFault: With `Fault.LAB`: it cannot be set, or nothing is in force.
-        """
+        """Set a link's condition and return the one in force, at most ten seconds later."""
         controller = self.controller(CONDITION)
         return set_condition(controller, lab.lab_id, self._known(controller, lab), link)
 
     def console_log(self, lab: RunningLab, node: LabNode) -> str:
-        """Return what a node has said on its console so far, secrets masked; empty where none is kept.
-
-        Raises:
-            NightFault: With `Fault.LAB`: the controller does not answer that.
-        """
+        """Return a node's console output, secrets masked; empty if none is kept."""
         return without_secrets(console_log(self.controller(ARTEFACTS), lab.lab_id, node.node_id))
 
     def artefacts(self, lab: RunningLab) -> Mapping[str, bytes]:
-        """Return topology as downloaded, events and trace; what cannot be had is named in `missing.txt`."""
+        """Return topology, events and request trace by file name; `missing.txt` lists what failed."""
         controller = self.controller(ARTEFACTS)
         makers: dict[str, Callable[[], str]] = {
             "lab.yaml": lambda: nobodys(without_secrets(download(controller, lab.lab_id))),
@@ -154,10 +142,10 @@ class CmlBackend:
         return found | ({"missing.txt": "".join(missing).encode("utf-8", "replace")} if missing else {})
 
     def down(self, lab: RunningLab, *, deadline: Deadline) -> None:
-        """Stop, wipe and remove a lab, and return once it is gone.
+        """Stop, wipe and remove a lab, and return once it is gone; a missing lab is no error.
 
         Raises:
-            NightFault: With `Fault.CLEANUP`: it is still there, or the controller cannot be asked.
+            NightFault: `CLEANUP`: it still exists, or the controller does not answer.
         """
         try:
             controller = self.controller(STEP, connect_s=deadline.left_s)
@@ -167,43 +155,23 @@ class CmlBackend:
         self._parts.pop(lab.lab_id, None)
 
     def leftovers(self) -> tuple[Leftover, ...]:
-        """Return the labs whose title has our prefix, of whatever state and owner.
-
-        Raises:
-            NightFault: With `Fault.LAB`: the controller does not answer that.
-        """
+        """Return the labs whose title has our prefix, of any state and owner."""
         return leftovers(self.controller(REAP))
 
     def capture_begin(self, lab: RunningLab, link: PlannedLink) -> None:
-        """Begin to capture what goes over a link, for a quarter of an hour and 100,000 packets at most.
-
-        Raises:
-            NightFault: With `Fault.LAB`: the controller refuses, or there is no such link.
-        """
+        """Start to capture a link's packets, at most 15 minutes and 100,000 packets."""
         controller = self.controller(captures.STEP)
         link_id = id_of_link(self._known(controller, lab), link, step=captures.STEP)
         captures.start_capture(controller, lab.lab_id, link_id)
 
     def capture_end(self, lab: RunningLab, link: PlannedLink) -> bytes:
-        """End a capture and return it: a pcap file.
-
-        Raises:
-            NightFault: With `Fault.LAB`: the controller has none.
-        """
+        """Stop a capture and return its pcap file."""
         controller = self.controller(captures.STEP)
         link_id = id_of_link(self._known(controller, lab), link, step=captures.STEP)
         return captures.stop_capture(controller, lab.lab_id, link_id)
 
-    def image_of(self, disk: DiskFile, node_definition: str) -> UploadedImage:
-        """Return what a disk image will be called on the controller; no request is sent."""
-        return images.image_of(disk, node_definition)
-
     def has_image(self, image: UploadedImage) -> bool:
-        """Return whether nodes can boot an image already.
-
-        Raises:
-            NightFault: With `Fault.LAB`: the controller does not answer that.
-        """
+        """Return whether an image definition exists."""
         return images.has_image(self.controller(images.STEP), image)
 
     def put_image(self, disk: DiskFile, node_definition: str, *, on_progress: Progress) -> None:
@@ -211,36 +179,22 @@ class CmlBackend:
 
         Raises:
             ConfigInvalid: The file cannot be read.
-            NightFault: With `Fault.LAB`: the controller refuses.
         """
         images.put_image(self.controller(images.STEP), disk, node_definition, on_progress=on_progress)
 
     def remove_image(self, image: UploadedImage) -> None:
-        """Take an image away, its definition first.
-
-        Raises:
-            NightFault: With `Fault.LAB`: the controller refuses, or cannot be asked.
-        """
+        """Remove an image and its definition; missing ones are no error."""
         images.remove_image(self.controller(STEP), image)
 
-    def with_image(self, text: str, node_definition: str, image: str | None) -> str:
-        """Return a topology whose nodes of a definition boot an image; None: the controller's own choice.
-
-        Raises:
-            ConfigInvalid: It is no topology.
-        """
-        return with_image(text, node_definition, image)
-
     def controller(self, step: str, *, connect_s: float | None = None) -> Controller:
-        """Return the controller, logged in to.
+        """Return the controller, logged in.
 
         Args:
-            step: The step of a night that it is for.
-            connect_s: Seconds for which it is tried; None: the usual ones.
+            step: The step of the night, for errors.
+            connect_s: Time limit; None: the default.
 
         Raises:
-            ConfigInvalid: The extra `cml` is missing, or the file of certificates cannot be used.
-            NightFault: With `Fault.LAB`: it cannot be reached, or refuses.
+            ConfigInvalid: The extra `cml` is missing, or the certificate file is invalid.
         """
         if self._controller is None:
             seconds = CONNECT_S if connect_s is None else connect_s
@@ -248,7 +202,7 @@ class CmlBackend:
         return self._controller
 
     def close(self) -> None:
-        """Log out, where it was logged in."""
+        """Log out."""
         if self._controller is not None:
             self._controller.close()
             self._controller = None
@@ -257,7 +211,3 @@ class CmlBackend:
         if lab.lab_id not in self._parts:
             self._parts[lab.lab_id] = lab_parts(controller, lab.lab_id, step=START)
         return self._parts[lab.lab_id]
-
-
-_IS_ONE: type[backend.LabBackend] = CmlBackend
-"""Proof for the type checker."""

@@ -1,11 +1,11 @@
-"""A packet capture on a link, by calls of our own.
+"""Capture packets on a link.
 
 Facts
 -----
 * Cisco's client asks for `/api/v0//api/v0/pcap/<id>`, which no controller has (measured), so its methods are not used.
-* Up to CML 2.9 the capture is kept under a key, `GET links/{id}/capture/key`; from 2.10 on under the link's id. The
-  other way is tried where the first is not there.
-* `capture/start` wants at least one of `maxpackets` (1 to 1,000,000) and `maxtime` (1 to 86,400 s).
+* Up to CML 2.9 a capture is kept under a key, `GET links/{id}/capture/key`; from 2.10 on under the link's ID. The other
+  one is tried if the first is missing.
+* `capture/start` needs `maxpackets` (1 to 1,000,000) or `maxtime` (1 to 86,400 s).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import sanitize
-from flashferry.nightly.cml.controller import Answer, Call, Controller, below
+from flashferry.nightly.cml.controller import Call, Controller, below
 from flashferry.nightly.night import Fault, NightFault
 
 STEP = "artefacts"
@@ -26,14 +26,14 @@ _DOWNLOAD_S = 300.0
 def start_capture(
     controller: Controller, lab_id: str, link_id: str, *, most_packets: int = 100_000, most_s: int = 900
 ) -> None:
-    """Begin to capture what goes over a link.
+    """Start to capture a link's packets.
 
     Args:
         controller: The controller.
         lab_id: The lab.
         link_id: The link.
-        most_packets: It ends by itself after so many, 1 to 1,000,000.
-        most_s: Or after so many seconds, 1 to 86,400.
+        most_packets: Packets after which it ends, 1 to 1,000,000.
+        most_s: Seconds after which it ends, 1 to 86,400.
 
     Raises:
         NightFault: The controller refuses.
@@ -46,7 +46,7 @@ def start_capture(
 
 
 def stop_capture(controller: Controller, lab_id: str, link_id: str) -> bytes:
-    """End a capture and return it: a pcap file.
+    """Stop a capture and return its pcap file.
 
     Raises:
         NightFault: The controller has none.
@@ -56,7 +56,8 @@ def stop_capture(controller: Controller, lab_id: str, link_id: str) -> bytes:
     key = _key(controller, lab_id, link_id)
     controller.ask(call)
     for name in dict.fromkeys((key, link_id)):
-        answer = _file(controller, name)
+        path, what = below("pcap", name), "download a packet capture"
+        answer = controller.get(path, what, step=STEP, expects="bytes", allows=(404,), timeout_s=_DOWNLOAD_S)
         if not answer.is_gone:
             return bytes(answer.value)
     raise NightFault(
@@ -68,24 +69,17 @@ def stop_capture(controller: Controller, lab_id: str, link_id: str) -> bytes:
 
 
 def _is_capturing(controller: Controller, lab_id: str, link_id: str) -> bool | None:
-    """Return True where a capture runs, or was started; None where none was."""
+    """Return True if a capture runs or ran; None if not."""
     path = below("labs", lab_id, "links", link_id, "capture", "status")
-    call = Call(method="GET", path=path, what="read a capture's state", step=STEP, allows=_ABSENT)
-    return True if Node(controller.ask(call).value).at("config") else None
+    answer = controller.get(path, "read a capture's state", step=STEP, allows=_ABSENT)
+    return True if Node(answer.value).at("config") else None
 
 
 def _key(controller: Controller, lab_id: str, link_id: str) -> str:
-    """Return what a link's capture is kept under."""
+    """Return the key under which a link's capture is kept."""
     if controller.version.has_capture_keys:
         path = below("labs", lab_id, "links", link_id, "capture", "key")
-        call = Call(method="GET", path=path, what="read a capture's key", step=STEP, allows=_ABSENT)
-        found = controller.ask(call).value
+        found = controller.get(path, "read a capture's key", step=STEP, allows=_ABSENT).value
         if isinstance(found, str) and found:
             return found
     return link_id
-
-
-def _file(controller: Controller, key: str) -> Answer:
-    path, what = below("pcap", key), "download a packet capture"
-    call = Call(method="GET", path=path, what=what, step=STEP, expects="bytes", allows=(404,), timeout_s=_DOWNLOAD_S)
-    return controller.ask(call)

@@ -1,17 +1,17 @@
-"""Cisco's client of the controller's interface, kept from what it would do by itself. Needs the extra `cml`.
+"""Wrap Cisco's client so that it takes no login from the environment and shows every request. Needs the extra `cml`.
 
 Facts
 -----
 virl2-client 2.10.1, by its source and measured against a stand-in:
 
-* What it is not given it takes from the environment (`VIRL2_JWT` before a password), then from `.virlrc` in the working
-  directory and at home, then by asking on the terminal. An empty token is a given one, and counts as none.
-* Its constructor asks three things: `system_information`, `authenticate`, and who is logged in. Between making its
-  session and the first question it calls `check_controller_version`: there a subclass can get hold of the session.
-* A 401 has it log in again and repeat the request once; a wrong password is 403. Errors of transport come out of it as
-  the HTTP library's, but for those of the third question, which are wrapped.
-* It refuses controllers by its own version's rules; ours are the facts' (`flashferry.nightly.cml.access`).
-* Proxy variables count, even for 127.0.0.1; they are read when the session is made, and then no more.
+* Values that it is not given it takes from the environment (`VIRL2_JWT` before a password), then from `.virlrc` in the
+  working and home directory, then from a terminal prompt. An empty token counts as given.
+* Its constructor sends three requests: `system_information`, `authenticate`, and the user's name. Between making its
+  session and the first request it calls `check_controller_version`, where a subclass can reach the session.
+* After a 401 it logs in again and repeats the request once; a wrong password is 403. Transport errors are the HTTP
+  library's, except those of the third request, which are wrapped.
+* It refuses controllers by its own version's rules; ours are in `flashferry.nightly.cml.access`.
+* Proxy variables apply even to 127.0.0.1; they are read when the session is made.
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ _AUTHENTICATE = "/api/v0/authenticate"
 
 
 class Watcher(Protocol):
-    """What sees every request and every answer."""
+    """Receive every request and every answer."""
 
     def on_request(self, request: httpx.Request) -> None:
-        """Look at a request before it is sent."""
+        """Receive a request before it is sent."""
 
     def on_response(self, response: httpx.Response) -> None:
-        """Look at an answer before anybody else does."""
+        """Receive an answer."""
 
 
 class VersionUnusable(Exception):
-    """What a controller says of its version is none."""
+    """The controller's version cannot be parsed."""
 
 
 class NightClient(ClientLibrary):
-    """A logged in client whose session is watched from the first request on.
+    """A logged-in client whose session is observed from the first request on.
 
     Args:
         access: The controller and its login.
-        watchers: What sees every exchange.
-        accept: Takes the controller's version, before the login is sent; raises to refuse it.
+        watchers: Receive every request and answer.
+        accept: Called with the version before the login is sent; raises to refuse it.
 
     Raises:
-        ConfigInvalid: The file of certificates cannot be used.
+        ConfigInvalid: The certificate file is invalid.
         VersionUnusable: The controller reports no version.
-        VirlException: As Cisco's client raises them.
+        VirlException: An error of Cisco's client.
         httpx.HTTPError: The controller cannot be reached.
     """
 
@@ -92,15 +92,15 @@ class NightClient(ClientLibrary):
 
     @property
     def session(self) -> httpx.Client:
-        """What requests are made with; its paths begin below `/api/v0/`."""
+        """The HTTP session; its paths are relative to `/api/v0/`."""
         session: httpx.Client = self._session
         return session
 
     def check_controller_version(self) -> Version:
-        """Have the session watched, ask for the version and have it accepted: nothing was sent before.
+        """Add the watchers to the session, then request and check the version.
 
         Raises:
-            VersionUnusable: It reports none.
+            VersionUnusable: It cannot be parsed.
         """
         hooks = self.session.event_hooks
         hooks["request"] += [one.on_request for one in self._watchers]
@@ -116,7 +116,7 @@ class NightClient(ClientLibrary):
 
 
 def _keep_token(response: httpx.Response) -> None:
-    """Have a token masked wherever it turns up, from the moment it is dealt out."""
+    """Have a session token masked from the moment it arrives."""
     if response.request.url.path == _AUTHENTICATE and response.is_success:
         response.read()
         keep_secret(response.text.strip().strip('"'), is_random=True)
@@ -124,7 +124,7 @@ def _keep_token(response: httpx.Response) -> None:
 
 @contextmanager
 def _proxies(access: ControllerAccess) -> Iterator[None]:
-    """Keep the environment's proxies from a controller, unless they are wanted, while its session is made."""
+    """Disable the environment's proxies for the controller while its session is made, unless they are used."""
     if access.is_proxy_used:
         yield
         return

@@ -1,8 +1,8 @@
-"""A session with a controller: asks, repeats what can be repeated, reports errors in one sentence.
+"""Send requests to a controller, retry what can be repeated, and report errors in one sentence.
 
-Whatever is only a look, or has the same end however often it is done, is repeated while the trouble may pass: a page of
-502, an answer that does not come, a connection that breaks. What may be done once only is repeated only after a look
-whether it was done after all. A login that has expired is renewed by Cisco's client.
+Requests that only read, or have the same result however often they are sent, are repeated after a passing error: a 502
+page, a time-out, a broken connection. Others are repeated only after a check whether they took effect. Cisco's client
+renews an expired login.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
 
 from flashferry.core.errors import ConfigInvalid
@@ -41,34 +40,31 @@ except ModuleNotFoundError as error:
     _MISSING = error
 
 Expected = Literal["json", "text", "bytes", "nothing"]
-
 CONNECT_S = 30.0
-"""So long a controller that does not answer is tried before a night gives it up, and twice at least."""
+"""How long a login is tried, and twice at least."""
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
 _LOGOUT_S = 5.0
 _LEAST_TIMEOUT_S = 1.0
-"""What is done behind a deadline, such as the last look, has so long."""
+"""Time limit of a request after the deadline, such as the last check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A question to a controller, or an order.
+    """A request.
 
     Attributes:
-        method: `GET`, ...
-        path: Below `/api/v0/`, made with `below`.
-        what: What it is for, as in "could not ...": `read the lab's state`.
-        step: The step of a night that it belongs to.
-        expects: What the answer is taken for.
+        path: Relative to `/api/v0/`, made with `below`.
+        what: Its purpose, after "could not": `read the lab's state`.
+        step: The step of the night.
+        expects: How the answer is read.
         params: The query.
         json: The body, as JSON.
-        content: The body as it is, without a content type, which an import wants.
-        files: Parts of a form; and `headers`, what to send with it.
-        headers: The same.
-        allows: Codes from 400 on that are an answer, too.
-        is_repeatable: Whether it has the same end however often it is done.
-        timeout_s: Seconds that it may wait for an answer; None: the controller's usual ones.
+        content: The body as text without a content type, for imports.
+        files: Parts of a multipart form.
+        allows: Status codes from 400 on that are answers.
+        is_repeatable: Whether repeating it has the same result.
+        timeout_s: Time limit; None: the default.
     """
 
     method: str
@@ -86,9 +82,18 @@ class Call:
     timeout_s: float | None = None
 
 
+class GetOptions(TypedDict, total=False):
+    """Fields of `Call` for `Controller.get`."""
+
+    expects: Expected
+    params: Mapping[str, str]
+    allows: tuple[int, ...]
+    timeout_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer: its code, and its body as it was expected; None for a code from 400 on."""
+    """An answer: status code, body as expected (None from code 400 on), and the error's text."""
 
     status: int
     value: Any = None
@@ -96,21 +101,12 @@ class Answer:
 
     @property
     def is_gone(self) -> bool:
-        """Whether what was asked for is not there."""
+        """Whether the requested object does not exist."""
         return self.status == 404
 
 
 class Controller:
-    """A controller, logged in to; see `connect`.
-
-    Attributes:
-        access: How it is reached.
-        version: Its version.
-        notes: What a person may want to know of it.
-        trace: What was said to it.
-        client: Cisco's client.
-        clock: Waits between tries.
-    """
+    """A logged-in controller, made by `connect`; `notes` are remarks for the operator."""
 
     def __init__(
         self, client: NightClient, *, access: ControllerAccess, version: CmlVersion, trace: Trace, clock: Clock
@@ -122,16 +118,16 @@ class Controller:
         self.notes = tuple(one for one in (unproven, note) if one)
 
     def ask(self, call: Call, *, deadline: Deadline | None = None, done: Callable[[], Any] | None = None) -> Answer:
-        """Make a call and return its answer.
+        """Send a request and return its answer.
 
         Args:
-            call: The call.
-            deadline: It is not repeated beyond, nor waited for; None: for as long as the access says.
-            done: Asked before a call that is not repeatable is repeated: what it returns is the answer, None: it was
-                not done, do it again. Without it such a call is made once.
+            call: The request.
+            deadline: Ends waiting and retries; None: the limits of the access.
+            done: Called before a request that is not repeatable is repeated: returns the answer if the request took
+                effect, else None. Without it such a request is sent once.
 
         Raises:
-            NightFault: With `Fault.LAB`: it cannot be done.
+            NightFault: `LAB`: it failed.
         """
         # A call that may take long by itself is not out of patience with its first answer that is late.
         patience_s = self.access.retry_s + (call.timeout_s or 0.0)
@@ -142,7 +138,7 @@ class Controller:
             try:
                 return self._once(call, deadline)
             except RAISED as error:
-                trouble = self._trouble(error)
+                trouble = _traced_trouble(error, self.access, self.trace)
             if trouble.status is not None and trouble.status in call.allows:
                 return Answer(status=trouble.status, said=trouble.reason)
             may_again = trouble.is_passing and (call.is_repeatable or done is not None)
@@ -150,10 +146,22 @@ class Controller:
             if may_again and done is not None and (found := done()) is not None:
                 return Answer(status=200, value=found)
             if not has_time:
-                raise self._fault(call, trouble, tries) from None
+                often = f", {tries} times" if tries > 1 else ""
+                reason = f"{self.access.host}: could not {call.what}: {trouble.reason}{often}"
+                raise NightFault(reason, fault=Fault.LAB, step=call.step, hint=trouble.hint) from None
+
+    def get(
+        self, path: str, what: str, *, step: str, deadline: Deadline | None = None, **more: Unpack[GetOptions]
+    ) -> Answer:
+        """Send a GET request; arguments as of `Call` and `ask`.
+
+        Raises:
+            NightFault: `LAB`: it failed.
+        """
+        return self.ask(Call(method="GET", path=path, what=what, step=step, **more), deadline=deadline)
 
     def close(self) -> None:
-        """Log out and let go of the connection; that it fails is of no consequence."""
+        """Log out and close the connection; errors are ignored."""
         with suppress(*EXPECTED, ValueError):
             self.client.session.delete("logout", timeout=_LOGOUT_S)
         self.client.session.close()
@@ -173,18 +181,6 @@ class Controller:
             raise NotJson("") from None
         return Answer(status=response.status_code, value=_read(response, call.expects))
 
-    def _trouble(self, error: Exception) -> Trouble:
-        return _traced_trouble(error, self.access, self.trace)
-
-    def _fault(self, call: Call, trouble: Trouble, tries: int) -> NightFault:
-        often = f", {tries} times" if tries > 1 else ""
-        return NightFault(
-            f"{self.access.host}: could not {call.what}: {trouble.reason}{often}",
-            fault=Fault.LAB,
-            step=call.step,
-            hint=trouble.hint,
-        )
-
 
 def connect(
     access: ControllerAccess,
@@ -198,69 +194,47 @@ def connect(
 
     Args:
         access: The controller and its login.
-        step: The step of a night that it is for.
-        watchers: What sees every exchange, beside the trace.
-        clock: Waits between tries.
-        connect_s: Seconds for which it is tried.
+        step: The step of the night, for errors.
+        watchers: Receive every request and answer, besides the trace.
+        clock: Waits between retries.
+        connect_s: Time limit.
 
     Raises:
-        ConfigInvalid: The extra `cml` is not installed, or the file of certificates cannot be used.
-        NightFault: With `Fault.LAB`: it cannot be reached, refuses the login, or has a version that is not taken.
+        ConfigInvalid: The extra `cml` is not installed, or the certificate file is invalid.
+        NightFault: `LAB`: it cannot be reached, refuses the login, or has an unsupported version.
     """
-    _check_installed()
+    if _MISSING is not None:
+        raise ConfigInvalid(
+            "nights on Cisco Modeling Labs need virl2-client, which is not installed", hint=extra_hint("cml")
+        )
     trace, versions = Trace(), list[CmlVersion]()
 
     def accept(text: str) -> None:
         versions.append(_accepted(text, access, step))
 
-    make = partial(NightClient, access, watchers=(trace, *watchers), accept=accept)
     until = Deadline.after(connect_s, clock)
     tries = 0
     while True:
         tries += 1
-        found = _made(make, access, trace, step)
-        if not isinstance(found, _Trouble):
-            return Controller(found, access=access, version=versions[-1], trace=trace, clock=until.clock)
+        try:
+            client = NightClient(access, watchers=(trace, *watchers), accept=accept)
+            return Controller(client, access=access, version=versions[-1], trace=trace, clock=until.clock)
+        except VersionUnusable as error:
+            raise _no_controller(access, step, str(error)) from None
+        except EXPECTED as error:
+            trouble = _traced_trouble(error, access, trace)
+        except (ValueError, KeyError, TypeError):
+            # Cisco's client takes answers for what they should be.
+            trouble = _traced_trouble(NotJson(""), access, trace)
         # One answer that does not come takes all of that time: it is asked for twice all the same.
-        if not found.value.is_passing or not (until.pause(_pause_s(tries)) or tries == 1):
-            raise NightFault(
-                f"{access.host}: could not log in to the controller: {found.value.reason}",
-                fault=Fault.LAB,
-                step=step,
-                hint=found.value.hint,
-            )
+        if not trouble.is_passing or not (until.pause(_pause_s(tries)) or tries == 1):
+            reason = f"{access.host}: could not log in to the controller: {trouble.reason}"
+            raise NightFault(reason, fault=Fault.LAB, step=step, hint=trouble.hint)
 
 
 def below(*parts: str) -> str:
-    """Return a path of some parts, each of which is one whatever is in it."""
+    """Join path segments, each percent-encoded."""
     return "/".join(quote(part, safe="") for part in parts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Trouble:
-    """Why no client was made."""
-
-    value: Trouble
-
-
-def _made(make: Callable[[], NightClient], access: ControllerAccess, trace: Trace, step: str) -> NightClient | _Trouble:
-    """Make a client that is logged in, or say why it cannot be."""
-    try:
-        return make()
-    except VersionUnusable as error:
-        raise _no_controller(access, step, str(error)) from None
-    except EXPECTED as error:
-        return _Trouble(_traced_trouble(error, access, trace))
-    except (ValueError, KeyError, TypeError):
-        # Cisco's client takes answers for what they should be.
-        return _Trouble(_traced_trouble(NotJson(""), access, trace))
-
-
-def _check_installed() -> None:
-    if _MISSING is not None:
-        raise ConfigInvalid(
-            "nights on Cisco Modeling Labs need virl2-client, which is not installed", hint=extra_hint("cml")
-        )
 
 
 def _accepted(text: str, access: ControllerAccess, step: str) -> CmlVersion:

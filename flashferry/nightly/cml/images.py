@@ -1,7 +1,7 @@
-"""What a topology asks of a controller, and the same topology with a night's notes in it. Pure.
+"""Read and change topologies (needs, notes, images), and upload disk images to a controller.
 
-The notes go into the topology itself and not onto the lab afterwards: a run that is killed in between would leave a lab
-that is not known to be ours.
+A night's notes are written into the topology instead of onto the imported lab: a night killed in between would leave a
+lab that is not known to be ours.
 """
 
 from __future__ import annotations
@@ -24,24 +24,22 @@ from flashferry.nightly.backend import DiskFile, Progress, UploadedImage
 from flashferry.nightly.cml.controller import Call, Controller, below
 
 LONGEST_TITLE = 64
-
 """Characters of a lab's title (CML 2.9's description of its interface)."""
 
 _UNCOUNTED = frozenset({"external_connector", "unmanaged_switch"})
-
-"""Definitions whose nodes the licence does not count."""
+"""Node definitions that the licence does not count."""
 
 _ENDLESS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyNeeds:
-    """What a topology asks for.
+    """The resources that a topology needs.
 
     Attributes:
-        node_definitions: How many nodes there are of each definition.
-        image_definitions: How many nodes ask for each image, by node definition and image.
-        connectors: What external connectors are to be connected to: `System Bridge`, `NAT`, `bridge0`.
+        node_definitions: Number of nodes by definition.
+        image_definitions: Number of nodes by node definition and image.
+        connectors: What external connectors connect to: `System Bridge`, `NAT`, `bridge0`.
     """
 
     node_definitions: Counter[str]
@@ -50,15 +48,15 @@ class TopologyNeeds:
 
     @property
     def counted_nodes(self) -> int:
-        """Nodes that the licence counts."""
+        """Number of nodes that the licence counts."""
         return sum(count for name, count in self.node_definitions.items() if name not in _UNCOUNTED)
 
 
 def topology_needs(text: str) -> TopologyNeeds:
-    """Return what a topology asks for.
+    """Return what a topology needs.
 
     Raises:
-        ConfigInvalid: It is no topology.
+        ConfigInvalid: The text is no topology.
     """
     nodes = Node(_parsed(text)).list("nodes")
     images = ((node.text("node_definition") or "", node.text("image_definition")) for node in nodes)
@@ -70,10 +68,10 @@ def topology_needs(text: str) -> TopologyNeeds:
 
 
 def with_notes(text: str, *, title: str, notes: str) -> str:
-    """Return a topology with another title and other notes; all else is as it was written.
+    """Return a topology with title and notes replaced.
 
     Raises:
-        ConfigInvalid: It is no topology, or the title is too long.
+        ConfigInvalid: The text is no topology, or the title is too long.
     """
     if not 0 < len(title) <= LONGEST_TITLE:
         raise ConfigInvalid(
@@ -86,15 +84,10 @@ def with_notes(text: str, *, title: str, notes: str) -> str:
 
 
 def with_image(text: str, node_definition: str, image: str | None) -> str:
-    """Return a topology whose nodes of a definition boot an image; all else is as it was written.
-
-    Args:
-        text: The topology.
-        node_definition: Which nodes.
-        image: The image definition; None: what the controller has for them.
+    """Return a topology whose nodes of a definition boot an image; None: the controller's default.
 
     Raises:
-        ConfigInvalid: It is no topology.
+        ConfigInvalid: The text is no topology.
     """
     content = _parsed(text)
     for node in content.get("nodes") or ():
@@ -132,7 +125,7 @@ def _parsed(text: str) -> Any:
 
 
 def _yaml() -> YAML:
-    """Return a parser that writes back what it read: quotes, texts of several lines, order."""
+    """Return a YAML parser that preserves quotes, multi-line texts and order."""
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
     yaml.width = _ENDLESS
@@ -140,23 +133,18 @@ def _yaml() -> YAML:
 
 
 STEP = "import"
-
 _MAGIC = b"QFI\xfb"
-
 _LONGEST_LABEL = 64
-
 _BLOCK_BYTES = 1 << 20
-
 _ANSWER_S = 600.0
-
-"""Behind the last byte the controller checks the file and moves it, which is not quick [unknown how quick]."""
+"""Time limit after the last byte, in which the controller checks and moves the file [unknown how long]."""
 
 
 def disk_file(path: Path, *, on_progress: Progress | None = None) -> DiskFile:
-    """Look at a disk image and hash it.
+    """Check and hash a disk image.
 
     Raises:
-        ConfigInvalid: It cannot be read, or is none.
+        ConfigInvalid: It cannot be read, or is no disk image.
     """
     hint = "Give a disk image (.qcow2); a router's own image is staged, not booted: 'image' in nightly.yaml"
     if path.suffix == ".bin":
@@ -182,7 +170,7 @@ def disk_file(path: Path, *, on_progress: Progress | None = None) -> DiskFile:
 
 
 def image_of(disk: DiskFile, node_definition: str) -> UploadedImage:
-    """Return what a disk image will be called: by its content, so that the same file is never there twice."""
+    """Return the names of a disk image on the controller; made from its content, so a file is never uploaded twice."""
     mark = disk.sha256[:12]
     return UploadedImage(
         definition_id=f"flashferry-{node_definition}-{mark}", file_name=f"flashferry-{mark}{disk.path.suffix}"
@@ -190,28 +178,19 @@ def image_of(disk: DiskFile, node_definition: str) -> UploadedImage:
 
 
 def has_image(controller: Controller, image: UploadedImage) -> bool:
-    """Return whether nodes can boot an image already.
-
-    Raises:
-        NightFault: With `Fault.LAB`: the controller does not answer that.
-    """
-    return _is_defined(controller, image.definition_id)
+    """Return whether an image definition exists."""
+    answer = controller.get("image_definitions", "read its image definitions", step=STEP)
+    return any(one.text("id") == image.definition_id for one in Node(answer.value).list())
 
 
 def put_image(
     controller: Controller, disk: DiskFile, node_definition: str, *, on_progress: Progress | None = None
 ) -> UploadedImage:
-    """Have nodes of a definition boot a disk image: it is uploaded and defined.
-
-    Args:
-        controller: The controller.
-        disk: The file.
-        node_definition: What is to boot it.
-        on_progress: Called with how far the upload is.
+    """Upload a disk image and define it for nodes of a definition.
 
     Raises:
         ConfigInvalid: The file cannot be read.
-        NightFault: With `Fault.LAB`: the controller refuses; what was uploaded is removed again.
+        NightFault: `LAB`: the controller refuses; the uploaded file is removed again.
     """
     image = image_of(disk, node_definition)
     _upload(controller, disk, image.file_name, on_progress)
@@ -225,7 +204,7 @@ def put_image(
         is_repeatable=False,
     )
     try:
-        controller.ask(call, done=lambda: _is_defined(controller, image.definition_id) or None)
+        controller.ask(call, done=lambda: has_image(controller, image) or None)
     except BaseException:
         _remove(controller, "images", "manage", image.file_name, what="remove the image's file")
         raise
@@ -233,10 +212,10 @@ def put_image(
 
 
 def remove_image(controller: Controller, image: UploadedImage) -> None:
-    """Take an uploaded image away; what is gone already is no error.
+    """Remove an image's definition and file; missing ones are no error.
 
     Raises:
-        NightFault: With `Fault.LAB`: the controller refuses: a node of some lab may use it still.
+        NightFault: `LAB`: the controller refuses; a lab may still use the image.
     """
     _remove(controller, "image_definitions", image.definition_id, what="remove the image's definition")
     _remove(controller, "images", "manage", image.file_name, what="remove the image's file")
@@ -254,7 +233,7 @@ def _definition(image: UploadedImage, disk: DiskFile, node_definition: str) -> d
 
 
 class _ProgressFile:
-    """A file that reports how far it was read. A form that is sent again begins at its first byte."""
+    """A file that reports how much was read; a repeated form seeks back to the start."""
 
     def __init__(self, file: IO[bytes], size: int, report: Progress) -> None:
         self._file, self._size, self._report = file, size, report
@@ -266,11 +245,11 @@ class _ProgressFile:
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place."""
+        """Change the position."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the position."""
         return self._file.tell()
 
 
@@ -289,11 +268,6 @@ def _upload(controller: Controller, disk: DiskFile, name: str, on_progress: Prog
             timeout_s=_ANSWER_S,
         )
         controller.ask(call)
-
-
-def _is_defined(controller: Controller, definition_id: str) -> bool:
-    call = Call(method="GET", path="image_definitions", what="read its image definitions", step=STEP)
-    return any(one.text("id") == definition_id for one in Node(controller.ask(call).value).list())
 
 
 def _remove(controller: Controller, *parts: str, what: str) -> None:

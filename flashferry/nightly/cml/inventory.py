@@ -1,13 +1,13 @@
-"""A lab that runs in Cisco Modeling Labs as a Nornir inventory: `CMLInventory`, for every verb, without a night.
+"""Offer a running lab of Cisco Modeling Labs as a Nornir inventory: `CMLInventory`, for every command.
 
-The lab is read when the inventory is: its routers, where SSH reaches them, what they are, and behind which link they
-are. Nothing is changed on the controller, and no login is in the inventory.
+The inventory contains the lab's routers with SSH address, platform and link. Nothing is changed on the controller, and
+the inventory contains no login.
 
 Facts
 -----
-* The controller sees addresses only on bridges that it snoops on, and only of nodes that have booted.
+* The controller sees addresses only on snooped bridges, and only of booted nodes.
 * PATty forwards a port of the controller to a node by the node's tag, `pat:tcp:2001:22`.
-* Two labs may have one title; an id is of one lab alone.
+* Two labs can have the same title; an ID is unique.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ from flashferry.nightly.topology.own import links_to_connector, patty_port
 from inventory.host_view import set_fault
 
 STEP = "inventory"
-
 _SSH_PORT = 22
 _READ_S = 60.0
 _UNSEEN = (403, 404)
@@ -57,7 +56,7 @@ _BY_DESCRIPTION = ("url", "username", "ca_file")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A lab as it was found: who it is, its routers by label, and what leads to them."""
+    """The lab that was found, with its nodes and links."""
 
     lab_id: str
     title: str
@@ -68,24 +67,24 @@ class _Found:
 class CMLInventory:
     """Nornir's inventory of a running lab.
 
-    The password is never an option: it comes from the variable `VIRL2_PASS`, as virl2-client has it, or from where a
-    night's description says.
+    The password is never an option: it comes from the variable `VIRL2_PASS`, or from the source in a night's
+    description.
 
     Args:
-        lab: The lab's title or id.
-        url: The controller, `https://cml.example.net`; without it the variable `VIRL2_URL`.
-        username: Its user; without it `VIRL2_USER`.
-        ca_file: Certificates that the controller's own is proven by; without it `CA_BUNDLE`, else those of this host.
-        verify: Whether its certificate is proven at all.
-        proxy: Whether the environment's proxies count for it.
-        description: A night's `nightly.yaml`, whose controller and login are taken in place of these.
-        nodes: Labels of the routers that are wanted; none: all of known definitions.
-        static: Where SSH reaches routers, by label: an address, or `address:port`. Goes before what the controller
-            sees, for a router may have addresses that this host cannot reach.
-        platforms: Platforms of further node definitions, which then count as routers: `{isrv: cisco_iosxe}`.
+        lab: The lab's title or ID.
+        url: The controller, `https://cml.example.net`; default: `VIRL2_URL`.
+        username: Its user; default: `VIRL2_USER`.
+        ca_file: PEM file of trusted certificates; default: `CA_BUNDLE`, else those of this host.
+        verify: Whether its certificate is verified.
+        proxy: Whether the environment's proxies apply.
+        description: A night's `nightly.yaml` with controller and login, instead of these options.
+        nodes: Labels of the routers to include; empty: all of known definitions.
+        static: SSH address of routers, by label: an address, or `address:port`. Overrides what the controller sees,
+            which this host may not reach.
+        platforms: Platforms of more node definitions, which then count as routers: `{isrv: cisco_iosxe}`.
 
     Raises:
-        ConfigInvalid: An option is wrong, or something is missing.
+        ConfigInvalid: An option is wrong or missing.
     """
 
     def __init__(
@@ -129,9 +128,8 @@ class CMLInventory:
         """Read the lab and return its routers.
 
         Raises:
-            ConfigInvalid: The controller's login is missing, or the extra `cml`.
-            FlashferryError: The controller cannot be asked, there is no such lab or more than one, or it is not
-                started.
+            ConfigInvalid: The controller's login, or the extra `cml`, is missing.
+            FlashferryError: The controller does not answer, no or several labs match, or the lab is not started.
         """
         try:
             controller = connect(self._access(), step=STEP)
@@ -148,16 +146,17 @@ class CMLInventory:
             raise
 
     def _access(self) -> ControllerAccess:
+        """Return the controller of the description, or of the options and the environment."""
         if self._description is not None:
-            return self._described_access(Path(self._description))
-        return self._given_access()
-
-    def _given_access(self) -> ControllerAccess:
-        """Return the controller of the options and the environment."""
+            return controller_access(load_description(Path(self._description)).controller)
         url, username = self._url or os.environ.get(_URL), self._username or os.environ.get(_USER)
         password, ca_file = os.environ.get(_PASSWORD), self._ca_file or os.environ.get(_CA)
         if not url or not username:
-            raise _missing(*(("url", _URL) if not url else ("username", _USER)))
+            option, variable = ("url", _URL) if not url else ("username", _USER)
+            raise ConfigInvalid(
+                f"option '{option}': expected one, or the variable {variable}, found neither",
+                hint="Give the controller's address and user; 'description: nightly.yaml' takes those of a night",
+            )
         if not password:
             raise ConfigInvalid(
                 f"expected the controller's password in the variable {_PASSWORD}, found none",
@@ -172,16 +171,8 @@ class CMLInventory:
             is_proxy_used=self._is_proxy_used,
         )
 
-    def _described_access(self, path: Path) -> ControllerAccess:
-        description = load_description(path)
-        if description.controller is None:
-            raise ConfigInvalid(
-                f"{path}: expected a controller, found none", hint="CMLInventory reads labs of Cisco Modeling Labs"
-            )
-        return controller_access(description.controller)
-
     def _find(self, controller: Controller) -> _Found:
-        """Return the lab, by its id or else by its title."""
+        """Return the lab, by ID or else by title."""
         deadline = Deadline.after(_READ_S, controller.clock)
         ids = lab_ids(controller, step=STEP, deadline=deadline)
         titles = {
@@ -220,7 +211,14 @@ class CMLInventory:
             port=port,
             platform=self._platforms[node.node_definition],
             groups=ParentGroups(groups),
-            data={"cml": _record(lab, node)},
+            data={
+                "cml": {
+                    "lab_id": lab.lab_id,
+                    "node_id": node.node_id,
+                    "definition": node.node_definition,
+                    "image": node.image_definition,
+                }
+            },
         )
         if endpoint is None:
             # A node that is stopped refuses itself alone.
@@ -228,7 +226,7 @@ class CMLInventory:
         return host
 
     def _routers(self, lab: _Found) -> tuple[LabNode, ...]:
-        """Return the lab's routers that are wanted, each with a name that an inventory can have."""
+        """Return the chosen routers, each with a name that is valid in an inventory."""
         known = [node for node in lab.nodes if node.node_definition in self._platforms]
         routers = {node.label: node for node in known}
         if twice := sorted(label for label, count in Counter(node.label for node in known).items() if count > 1):
@@ -255,7 +253,7 @@ class CMLInventory:
         return tuple(node for label, node in routers.items() if not self._labels or label in self._labels)
 
     def _reached(self, node: LabNode, controller: str) -> tuple[str, int] | None:
-        """Return where SSH reaches a router: as given, as the controller sees it, else by PATty."""
+        """Return a router's SSH address: as given, as the controller sees it, or by PATty."""
         if (given := self._static.get(node.label)) is not None:
             return given
         if node.addresses:
@@ -266,7 +264,7 @@ class CMLInventory:
     def _site(
         self, controller: Controller, lab: _Found, node: LabNode, known: dict[str, LinkCondition | None]
     ) -> tuple[str, LinkCondition] | None:
-        """Return the name and the condition of the nearest link with one, on the way from a router out of the lab."""
+        """Return name and condition of the nearest link with a condition, from a router towards a connector."""
         connectors = {one.node_id for one in lab.nodes if one.node_definition == CONNECTOR}
         for number in links_to_connector(node.node_id, [link.ends for link in lab.links], connectors):
             link = lab.links[number]
@@ -285,17 +283,8 @@ def _check_label(lab: _Found, label: str) -> None:
         )
 
 
-def _record(lab: _Found, node: LabNode) -> dict[str, Any]:
-    return {
-        "lab_id": lab.lab_id,
-        "node_id": node.node_id,
-        "definition": node.node_definition,
-        "image": node.image_definition,
-    }
-
-
 def _joined(groups: Groups, node: LabNode, site: tuple[str, LinkCondition] | None) -> list[Group]:
-    """Return the groups that a router is in: those of its tags, and its site; each is made once."""
+    """Return the groups of a router: its tags and its site."""
     names = [one_word(tag) for tag in node.tags if patty_port([tag]) is None]
     if site is not None:
         name, condition = site
@@ -305,13 +294,6 @@ def _joined(groups: Groups, node: LabNode, site: tuple[str, LinkCondition] | Non
             data["link_rate_bps"] = condition.bandwidth_kbps * 1000
         groups.setdefault(name, Group(name=name)).data.update(data)
     return [groups.setdefault(name, Group(name=name)) for name in dict.fromkeys(filter(None, names))]
-
-
-def _missing(option: str, variable: str) -> ConfigInvalid:
-    return ConfigInvalid(
-        f"option '{option}': expected one, or the variable {variable}, found neither",
-        hint="Give the controller's address and user; 'description: nightly.yaml' takes those of a night",
-    )
 
 
 def _not_one(lab: str, found: list[str], titles: Iterable[str]) -> ConfigInvalid:
@@ -360,7 +342,7 @@ def _mapping(value: object, option: str) -> dict[str, str]:
 
 
 def _endpoint(label: str, value: str) -> tuple[str, int]:
-    """Return address and port of `192.0.2.1`, `192.0.2.1:2022`, `[2001:db8::1]:2022` or `2001:db8::1`."""
+    """Parse `192.0.2.1`, `192.0.2.1:2022`, `[2001:db8::1]:2022` or `2001:db8::1`."""
     address, colon, port = value.rpartition(":")
     if not colon or (":" in address and not address.endswith("]")):
         address, port = value, str(_SSH_PORT)

@@ -1,12 +1,12 @@
-"""Taking a lab down until it is gone: look, do the next thing, look again, within a clock of its own.
+"""Import, start, read, condition and remove labs on a controller.
 
 Facts
 -----
-* "The lab must be stopped before it can be wiped", and wiped before it can be removed; what the controller answers to
-  another order is unknown, and does not matter here: whatever an order came to, the next look decides.
-* Labs are STARTED, STOPPED or DEFINED_ON_CORE. Whether a wiped lab is reported as the last: unknown, so after a wipe
-  that was taken a removal is tried anyway.
-* Gone is what a question is answered 404 to, nothing else.
+* "The lab must be stopped before it can be wiped", and wiped before it can be removed. How the controller answers other
+  orders is unknown and does not matter: the next poll decides.
+* Labs are STARTED, STOPPED or DEFINED_ON_CORE. Whether a wiped lab reports the last is unknown, so after an accepted
+  wipe the removal is tried anyway.
+* A lab is gone only if the answer is 404.
 """
 
 from __future__ import annotations
@@ -28,28 +28,17 @@ from flashferry.nightly.night import Fault, NightFault
 from flashferry.nightly.topology.definitions import conditioning
 
 REAP, IMPORT, START, CONDITION, ARTEFACTS = "reap", "import", "start", "condition", "artefacts"
-
 _IMPORT_S = 120.0
-
 _SETTLE_S = 10.0
-
 _POLL_S = 0.5
-
 _GONE = (404,)
-
 _STATES = {state.value: state for state in NodeState} | {"STARTING": NodeState.STARTED}
-
-"""An unknown state is none in which a node can be used."""
+"""Any other state counts as QUEUED: the node cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabParts:
-    """What of a lab stays the same while it runs.
-
-    Attributes:
-        nodes: Its nodes, each as it was defined.
-        links: Ids of its links by label.
-    """
+    """What stays the same while a lab runs: its nodes as defined, and link IDs by label."""
 
     nodes: tuple[LabNode, ...]
     links: Mapping[str, str]
@@ -57,13 +46,7 @@ class LabParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabLink:
-    """A link of a lab.
-
-    Attributes:
-        link_id: Its id.
-        label: Its name.
-        ends: Ids of the nodes that it joins.
-    """
+    """A link with the IDs of the nodes that it joins."""
 
     link_id: str
     label: str
@@ -71,14 +54,24 @@ class LabLink:
 
 
 def import_lab(controller: Controller, topology: Topology, *, notes: str, deadline: Deadline) -> str:
-    """Import a lab with its title and notes, and return its id.
+    """Import a lab with its title and notes, and return its ID.
 
     Raises:
-        ConfigInvalid: It is no topology.
-        NightFault: The controller refuses it, in its own words.
+        ConfigInvalid: The text is no topology.
+        NightFault: The controller refuses it.
     """
     there = partial(lab_by_title, controller, topology.title, step=IMPORT, deadline=deadline)
-    found = controller.ask(_import_call(topology, notes), deadline=deadline, done=there).value
+    call = Call(
+        method="POST",
+        path="import",
+        what="import the lab",
+        step=IMPORT,
+        params={"title": topology.title},
+        content=with_notes(topology.text, title=topology.title, notes=notes),
+        is_repeatable=False,
+        timeout_s=_IMPORT_S,
+    )
+    found = controller.ask(call, deadline=deadline, done=there).value
     if (lab_id := Node(found).text("id")) is None:
         raise NightFault(
             "the controller imported the lab and returned no id of it",
@@ -91,10 +84,10 @@ def import_lab(controller: Controller, topology: Topology, *, notes: str, deadli
 
 
 def start_lab(controller: Controller, lab_id: str, *, deadline: Deadline) -> None:
-    """Start a lab; its nodes take their time.
+    """Start a lab, without waiting for its nodes.
 
     Raises:
-        NightFault: The controller refuses, in its own words.
+        NightFault: The controller refuses.
     """
 
     def done() -> bool | None:
@@ -106,7 +99,7 @@ def start_lab(controller: Controller, lab_id: str, *, deadline: Deadline) -> Non
 
 
 def lab_by_title(controller: Controller, title: str, *, step: str, deadline: Deadline) -> object | None:
-    """Return what the controller says of the lab that has a title, or None."""
+    """Return the details of the lab with a title; None if there is none."""
     for lab_id in lab_ids(controller, step=step, deadline=deadline):
         node = lab_details(controller, lab_id, step=step, deadline=deadline).value
         if Node(node).text("lab_title") == title:
@@ -115,14 +108,13 @@ def lab_by_title(controller: Controller, title: str, *, step: str, deadline: Dea
 
 
 def lab_ids(controller: Controller, *, step: str, deadline: Deadline | None = None) -> tuple[str, ...]:
-    """Return the ids of all labs that the user may see; the page of tiles is not up to date at once."""
-    what = "read which labs there are"
-    call = Call(method="GET", path="labs", what=what, step=step, params={"show_all": "true"})
-    return Node(controller.ask(call, deadline=deadline).value).texts()
+    """Return the IDs of all labs that the user can see; the page of tiles is updated later."""
+    what, params = "read which labs there are", {"show_all": "true"}
+    return Node(controller.get("labs", what, step=step, deadline=deadline, params=params).value).texts()
 
 
 def leftovers(controller: Controller) -> tuple[Leftover, ...]:
-    """Return all labs whose title has our prefix; one that goes away meanwhile, or is not ours to look at, is none."""
+    """Return all labs whose title has our prefix; unreadable ones and those just removed are skipped."""
     found = []
     for lab_id in lab_ids(controller, step=REAP):
         node = Node(lab_details(controller, lab_id, step=REAP, allows=(403, 404)).value)
@@ -136,33 +128,26 @@ def leftovers(controller: Controller) -> tuple[Leftover, ...]:
 def lab_details(
     controller: Controller, lab_id: str, *, step: str, deadline: Deadline | None = None, allows: tuple[int, ...] = _GONE
 ) -> Answer:
-    """Return what the controller says of a lab: its title, notes, owner and state."""
-    what = "read what the lab is"
-    call = Call(method="GET", path=below("labs", lab_id), what=what, step=step, allows=allows)
-    return controller.ask(call, deadline=deadline)
+    """Return a lab's title, notes, owner and state."""
+    return controller.get(below("labs", lab_id), "read what the lab is", step=step, deadline=deadline, allows=allows)
 
 
 def lab_state(controller: Controller, lab_id: str, *, step: str, deadline: Deadline) -> str | None:
-    """Return `DEFINED_ON_CORE`, `STOPPED` or `STARTED`; None where there is no such lab."""
+    """Return `DEFINED_ON_CORE`, `STOPPED` or `STARTED`; None: no such lab."""
     path = below("labs", lab_id, "state")
-    call = Call(method="GET", path=path, what="read the lab's state", step=step, allows=_GONE)
-    found = controller.ask(call, deadline=deadline).value
+    found = controller.get(path, "read the lab's state", step=step, deadline=deadline, allows=_GONE).value
     return found if isinstance(found, str) else None
 
 
 def lab_parts(controller: Controller, lab_id: str, *, step: str) -> LabParts:
-    """Return a lab's nodes and links as they were defined, without its configurations."""
-    path, what = below("labs", lab_id, "topology"), "read the lab's topology"
-    call = Call(method="GET", path=path, what=what, step=step, params={"exclude_configurations": "true"})
-    node = Node(controller.ask(call).value)
+    """Return a lab's nodes and links as defined, without configurations."""
+    node = _topology(controller, lab_id, step)
     links = {link.text("label") or "": link.text("id") or "" for link in node.list("links")}
     return LabParts(nodes=tuple(map(_defined, node.list("nodes"))), links=links)
 
 
 def lab_links(controller: Controller, lab_id: str, *, step: str) -> tuple[LabLink, ...]:
-    """Return a lab's links and what they join."""
-    path, what = below("labs", lab_id, "topology"), "read the lab's topology"
-    call = Call(method="GET", path=path, what=what, step=step, params={"exclude_configurations": "true"})
+    """Return a lab's links and the nodes they join."""
     return tuple(
         LabLink(
             link_id=link.text("id") or "",
@@ -170,29 +155,34 @@ def lab_links(controller: Controller, lab_id: str, *, step: str) -> tuple[LabLin
             # A topology that is downloaded says n1 and n2, one that is asked for node_a and node_b.
             ends=frozenset(filter(None, map(link.text, ("node_a", "node_b", "n1", "n2")))),
         )
-        for link in Node(controller.ask(call).value).list("links")
+        for link in _topology(controller, lab_id, step).list("links")
     )
 
 
+def _topology(controller: Controller, lab_id: str, step: str) -> Node:
+    path, params = below("labs", lab_id, "topology"), {"exclude_configurations": "true"}
+    return Node(controller.get(path, "read the lab's topology", step=step, params=params).value)
+
+
 def condition_in_force(controller: Controller, lab_id: str, link: LabLink, *, step: str) -> LinkCondition | None:
-    """Return the condition that is in force on a link; None where none is, or one that does nothing."""
+    """Return the condition in force on a link; None: none, or one without effect."""
     found = _condition(controller, below("labs", lab_id, "links", link.link_id, "condition"), link.label, step=step)
     return found if found != LinkCondition() else None
 
 
 def node_states(controller: Controller, lab_id: str, *, step: str, deadline: Deadline | None = None) -> dict[str, str]:
-    """Return the states of a lab's nodes by id, in the controller's words; none where the lab is gone."""
+    """Return the nodes' states by ID, in the controller's words; empty: the lab is gone."""
     path = below("labs", lab_id, "lab_element_state")
-    call = Call(method="GET", path=path, what="read the nodes' states", step=step, allows=_GONE)
-    node = Node(controller.ask(call, deadline=deadline).value).at("nodes")
+    answer = controller.get(path, "read the nodes' states", step=step, deadline=deadline, allows=_GONE)
+    node = Node(answer.value).at("nodes")
     return {node_id: state.value for node_id, state in node.items() if isinstance(state.value, str)}
 
 
 def nodes_now(controller: Controller, lab_id: str, parts: LabParts) -> tuple[LabNode, ...]:
-    """Return a lab's nodes as they stand now, with the addresses that snooping bridges saw once one has booted.
+    """Return a lab's nodes in their current state, with addresses once one has booted.
 
     Raises:
-        NightFault: The lab is gone, or the controller does not answer that.
+        NightFault: The lab is gone, or the controller does not answer.
     """
     states = node_states(controller, lab_id, step=START)
     if not states:
@@ -214,10 +204,10 @@ def nodes_now(controller: Controller, lab_id: str, parts: LabParts) -> tuple[Lab
 
 
 def set_condition(controller: Controller, lab_id: str, parts: LabParts, link: PlannedLink) -> LinkCondition:
-    """Set a link's condition and return what is in force, as the controller reports it: it may take a moment.
+    """Set a link's condition and return the one in force, after at most `_SETTLE_S`.
 
     Raises:
-        NightFault: There is no such link, or the controller refuses, or nothing is in force.
+        NightFault: There is no such link, the controller refuses, or no condition is in force.
     """
     path = below("labs", lab_id, "links", link_id(parts, link, step=CONDITION), "condition")
     what = f"set the condition of link {sanitize(link.label)}"
@@ -239,10 +229,10 @@ def set_condition(controller: Controller, lab_id: str, parts: LabParts, link: Pl
 
 
 def link_id(parts: LabParts, link: PlannedLink, *, step: str) -> str:
-    """Return a link's id.
+    """Return a link's ID.
 
     Raises:
-        NightFault: There is no link of that label.
+        NightFault: There is no link with that label.
     """
     if (found := parts.links.get(link.label)) is None:
         raise NightFault(
@@ -256,16 +246,15 @@ def link_id(parts: LabParts, link: PlannedLink, *, step: str) -> str:
 
 
 def console_log(controller: Controller, lab_id: str, node_id: str) -> str:
-    """Return what a node's first console said so far; empty where none is kept."""
+    """Return the output of a node's first console; empty if none is kept."""
     path = below("labs", lab_id, "nodes", node_id, "consoles", "0", "log")
-    call = Call(
-        method="GET", path=path, what="read a console's log", step=ARTEFACTS, expects="text", allows=(400, 403, 404)
-    )
-    return console_text(controller.ask(call).value)
+    allows = (400, 403, 404)
+    answer = controller.get(path, "read a console's log", step=ARTEFACTS, expects="text", allows=allows)
+    return console_text(answer.value)
 
 
 def console_text(answer: str | None) -> str:
-    """Return a console's log of any of the shapes that it may have."""
+    """Return a console log from any of the forms that the answer may have."""
     try:
         found = json.loads(answer or '""')
     except ValueError:
@@ -274,22 +263,20 @@ def console_text(answer: str | None) -> str:
 
 
 def download(controller: Controller, lab_id: str) -> str:
-    """Return a lab's topology as the controller writes it, configurations and all."""
+    """Return a lab's topology as the controller writes it, with configurations."""
     path = below("labs", lab_id, "download")
-    what = "download the lab's topology"
-    found = controller.ask(Call(method="GET", path=path, what=what, step=ARTEFACTS, expects="text")).value
-    return str(found)
+    return str(controller.get(path, "download the lab's topology", step=ARTEFACTS, expects="text").value)
 
 
 def events(controller: Controller, lab_id: str) -> list[Any]:
-    """Return the events of a lab, as the controller reports them."""
+    """Return the events of a lab."""
     path = below("labs", lab_id, "events")
-    found = controller.ask(Call(method="GET", path=path, what="read the lab's events", step=ARTEFACTS)).value
+    found = controller.get(path, "read the lab's events", step=ARTEFACTS).value
     return found if isinstance(found, list) else [found]
 
 
 def _defined(node: Node) -> LabNode:
-    """Return a node as a topology has it; it may have got further since."""
+    """Return a node as the topology defines it; its current state may differ."""
     return LabNode(
         node_id=node.text("id") or "",
         label=node.text("label") or "",
@@ -300,21 +287,8 @@ def _defined(node: Node) -> LabNode:
     )
 
 
-def _import_call(topology: Topology, notes: str) -> Call:
-    return Call(
-        method="POST",
-        path="import",
-        what="import the lab",
-        step=IMPORT,
-        params={"title": topology.title},
-        content=with_notes(topology.text, title=topology.title, notes=notes),
-        is_repeatable=False,
-        timeout_s=_IMPORT_S,
-    )
-
-
 def _note(controller: Controller, lab_id: str, title: str, notes: str, deadline: Deadline) -> None:
-    """See to it that a lab has its title and its notes, whatever the import made of them."""
+    """Set a lab's title and notes if the import changed them."""
     node = Node(lab_details(controller, lab_id, step=IMPORT, deadline=deadline, allows=()).value)
     if (node.text("lab_title"), node.text("lab_notes")) != (title, notes):
         body = {"title": title, "notes": notes}
@@ -326,23 +300,21 @@ def _note(controller: Controller, lab_id: str, title: str, notes: str, deadline:
 
 def _addresses(controller: Controller, lab_id: str) -> dict[str, tuple[str, ...]]:
     path = below("labs", lab_id, "layer3_addresses")
-    call = Call(method="GET", path=path, what="read the nodes' addresses", step=START, allows=(400, 403, 404))
-    node = Node(controller.ask(call).value)
+    node = Node(controller.get(path, "read the nodes' addresses", step=START, allows=(400, 403, 404)).value)
     return {node_id: tuple(_node_addresses(node)) for node_id, node in node.items()}
 
 
 def _node_addresses(node: Node) -> Iterable[str]:
-    """Yield a node's addresses, IPv4 before IPv6, in the order of its interfaces."""
+    """Yield a node's addresses, IPv4 first, in the order of its interfaces."""
     ports = [port for _, port in node.at("interfaces").items()]
     found = (address for family in ("ip4", "ip6") for port in ports for address in port.texts(family))
     return (address.partition("/")[0] for address in found)
 
 
 def _condition(controller: Controller, path: str, label: str, *, step: str) -> LinkCondition | None:
-    """Return what is in force on a link; None where nothing is."""
-    what = f"read the condition of link {sanitize(label)}"
-    call = Call(method="GET", path=path, what=what, step=step, params={"operational": "true"}, allows=_GONE)
-    node = Node(controller.ask(call).value)
+    """Return the condition in force on a link; None: none."""
+    what, params = f"read the condition of link {sanitize(label)}", {"operational": "true"}
+    node = Node(controller.get(path, what, step=step, params=params, allows=_GONE).value)
     if node.flag("enabled") is False or ("operational" in (node.value or {}) and not node.at("operational")):
         return None
     in_force = node.at("operational") or node
@@ -368,26 +340,22 @@ def _flat(found: Any) -> str:
 
 
 STEP = "clean"
-
 _DOWN_POLL_S = 1.0
-
 _STOP_AGAIN_S = 30.0
-
-"""A stop that has not come to its end by then is given again, also to each node by itself."""
+"""After this time a stop is repeated, also for each node."""
 
 _REFUSALS = (400, 403, 404, 409, 423, 500)
-
-"""What orders in the wrong moment may be answered with: the real codes are unknown."""
+"""Possible answers to orders in the wrong state; the real codes are unknown."""
 
 _RESTING = frozenset({"STOPPED", "DEFINED_ON_CORE"})
 
 
 class _Descent:
-    """One lab on its way down.
+    """The removal of one lab, a step at a time.
 
     Attributes:
-        said: What the last order that failed was answered with, or why the last look failed.
-        state: The lab's state when last seen; empty where it was not.
+        said: The last error.
+        state: The lab's last known state; empty: unknown.
     """
 
     def __init__(self, controller: Controller, lab: RunningLab, deadline: Deadline) -> None:
@@ -398,10 +366,10 @@ class _Descent:
         self.state = ""
 
     def is_gone(self) -> bool:
-        """Check, and do the next thing; return whether the lab is gone.
+        """Check the lab and do the next thing; return whether it is gone.
 
         Raises:
-            NightFault: With `Fault.LAB`: the controller does not answer. With `Fault.CLEANUP`: it is not our lab.
+            NightFault: `LAB`: the controller does not answer. `CLEANUP`: it is not our lab.
         """
         answer = lab_details(self._controller, self._lab.lab_id, step=STEP, deadline=self._deadline)
         if answer.is_gone:
@@ -416,7 +384,7 @@ class _Descent:
         return False
 
     def last_seen(self) -> str:
-        """Return where it stood when the time was over."""
+        """Return the lab's state at the end of the time."""
         title = sanitize(self._lab.title)
         return f"lab {title} is still there, {self.state}" if self.state else f"lab {title} may still be there"
 
@@ -456,12 +424,12 @@ class _Descent:
 
 
 def take_down(controller: Controller, lab: RunningLab, *, deadline: Deadline, poll_s: float = _DOWN_POLL_S) -> None:
-    """Stop, wipe and remove a lab, and return once the controller knows it no more.
+    """Stop, wipe and remove a lab, and return once it is gone.
 
-    One that is gone already is no error, one that has another title by now is left alone.
+    A missing lab is no error; a lab with another title is left alone.
 
     Raises:
-        NightFault: With `Fault.CLEANUP`: it is still there.
+        NightFault: `CLEANUP`: it still exists.
     """
     descent = _Descent(controller, lab, deadline)
     while True:
@@ -477,7 +445,7 @@ def take_down(controller: Controller, lab: RunningLab, *, deadline: Deadline, po
 
 
 def left(message: str, *, said: str) -> NightFault:
-    """Return the fault of a lab that is still there, or may be; with the last answer."""
+    """Return the fault of a lab that still exists, or may."""
     return NightFault(
         f"{message}; {said}" if said else message,
         fault=Fault.CLEANUP,

@@ -1,40 +1,39 @@
-"""Whether a controller can take a lab up: ready, licensed, enough nodes and memory, all definitions there.
+"""Check whether a controller can run a lab: ready, licensed, enough nodes and memory, all definitions there.
 
 Facts
 -----
 * `system_information.ready`: at least one compute can start nodes. `system_health.is_licensed`.
-* `diagnostics/licensing` is `{quota, started, user_quota, user_started}` and is not everybody's to read; nodes that the
-  licence does not count are external connectors (seen on a lab of the free edition) and unmanaged switches [unknown].
+* `diagnostics/licensing` is `{quota, started, user_quota, user_started}`, readable by some users only; the licence does
+  not count external connectors (seen on a lab of the free edition) and unmanaged switches [unknown].
 * `system_stats` has memory per compute and in `all`, in bytes; `node_definitions` have theirs in MiB below
-  `sim.linux_native.ram`, image definitions may have another one.
+  `sim.linux_native.ram`, image definitions may have another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import sanitize
 from flashferry.nightly.backend import Preflight, Topology
-from flashferry.nightly.cml.controller import Answer, Call, Controller
+from flashferry.nightly.cml.controller import Controller
 from flashferry.nightly.cml.images import TopologyNeeds, topology_needs
 from flashferry.nightly.night import Fault, NightFault, NoCapacity
 
 STEP = "preflight"
 _NOT_OURS = (403, 404)
-"""What may not be for a user's eyes, or is not there in every version."""
+"""Answers to what the user cannot read, or what some versions lack."""
 _MIB = 1 << 20
 _MOST_NAMED = 8
 
 
 def preflight(controller: Controller, topology: Topology) -> Preflight:
-    """Look whether a lab can be taken up; changes nothing.
+    """Check whether a lab can run; changes nothing.
 
     Raises:
-        ConfigInvalid: It is no topology.
-        NoCapacity: It does not fit beside what runs there.
-        NightFault: With `Fault.LAB`: it cannot, in one sentence, the first that was found.
+        ConfigInvalid: The text is no topology.
+        NoCapacity: Other labs fill the controller.
+        NightFault: `LAB`: it cannot run, with the first reason found.
     """
     needs = topology_needs(topology.text)
     notes = list(controller.notes)
@@ -56,8 +55,8 @@ def preflight(controller: Controller, topology: Topology) -> Preflight:
 
 
 def _ready(controller: Controller) -> None:
-    found = _get(controller, "system_information", "read what it says of itself").value
-    if Node(found).flag("ready") is not True:
+    found = _get(controller, "system_information", "read what it says of itself")
+    if found.flag("ready") is not True:
         raise _refused(
             "the controller is not ready: no compute of it can start nodes",
             "Wait until it has started; its page 'System health' shows what is missing",
@@ -65,8 +64,7 @@ def _ready(controller: Controller) -> None:
 
 
 def _licensed(controller: Controller) -> tuple[str, ...]:
-    answer = _get(controller, "system_health", "read its health", allows=_NOT_OURS)
-    health = Node(answer.value)
+    health = _get(controller, "system_health", "read its health", allows=_NOT_OURS)
     if health.flag("is_licensed") is False:
         raise _refused("the controller has no licence", "Register it: its page 'Licensing'")
     found = health.flag("valid") is False, health.flag("is_licensed") is None
@@ -75,7 +73,8 @@ def _licensed(controller: Controller) -> tuple[str, ...]:
 
 
 def _definitions(controller: Controller, needs: TopologyNeeds) -> None:
-    known = _ids(_get(controller, "node_definitions", "read its node definitions").value)
+    definitions = _get(controller, "node_definitions", "read its node definitions").list()
+    known = {one.text("id") or "" for one in definitions} - {""}
     for name in needs.node_definitions:
         if name not in known:
             raise _refused(
@@ -84,7 +83,7 @@ def _definitions(controller: Controller, needs: TopologyNeeds) -> None:
             )
     if not needs.image_definitions:
         return
-    images = Node(_get(controller, "image_definitions", "read its image definitions").value).list()
+    images = _get(controller, "image_definitions", "read its image definitions").list()
     for definition, image in needs.image_definitions:
         fitting = {one.text("id") or "" for one in images if one.text("node_definition_id") == definition}
         if image not in fitting:
@@ -97,7 +96,7 @@ def _definitions(controller: Controller, needs: TopologyNeeds) -> None:
 
 def _connectors(controller: Controller, needs: TopologyNeeds) -> tuple[str, ...]:
     answer = _get(controller, "system/external_connectors", "read its external connectors", allows=_NOT_OURS)
-    found = Node(answer.value).list()
+    found = answer.list()
     if not found or not needs.connectors:
         return ()
     known = {name for one in found for name in (one.text("label"), one.text("device_name")) if name}
@@ -113,30 +112,31 @@ def _connectors(controller: Controller, needs: TopologyNeeds) -> tuple[str, ...]
 
 
 def _enough_nodes(controller: Controller, needs: TopologyNeeds) -> int | None:
-    """Return how many nodes may still be started; None: unknown."""
+    """Return how many more nodes can start; None: unknown."""
     free = _nodes_free(controller)
     if free is not None and free < needs.counted_nodes:
-        raise _no_capacity(
+        raise NoCapacity(
             f"expected room for {needs.counted_nodes} nodes, found {free} of the licence's left",
-            "Stop other labs, or give the night fewer nodes; 'flashferry nightly reap' removes what nights left",
+            step=STEP,
+            hint="Stop other labs, or give the night fewer nodes; 'flashferry nightly reap' removes what nights left",
         )
     return free
 
 
 def _enough_memory(controller: Controller, needs: TopologyNeeds) -> int | None:
-    """Return how much memory is free, in bytes; None: unknown."""
+    """Return the free memory in bytes; None: unknown."""
     free, needed = _memory_free(controller), _memory_needed(controller, needs)
     if free is not None and needed is not None and free < needed:
-        raise _no_capacity(
+        raise NoCapacity(
             f"expected {needed // _MIB:,} MiB of free memory, found {free // _MIB:,} MiB",
-            "Stop other labs, or give the night fewer nodes",
+            step=STEP,
+            hint="Stop other labs, or give the night fewer nodes",
         )
     return free
 
 
 def _nodes_free(controller: Controller) -> int | None:
-    answer = _get(controller, "diagnostics/licensing", "read how many nodes it may start", allows=_NOT_OURS)
-    found = Node(answer.value)
+    found = _get(controller, "diagnostics/licensing", "read how many nodes it may start", allows=_NOT_OURS)
     pairs = (("quota", "started"), ("user_quota", "user_started"))
     counts = [(found.whole(quota), found.whole(started)) for quota, started in pairs]
     free = [quota - started for quota, started in counts if quota is not None and started is not None]
@@ -144,7 +144,7 @@ def _nodes_free(controller: Controller) -> int | None:
 
 
 def _memory_free(controller: Controller) -> int | None:
-    stats = Node(_get(controller, "system_stats", "read its load", allows=_NOT_OURS).value)
+    stats = _get(controller, "system_stats", "read its load", allows=_NOT_OURS)
     whole = stats.whole("all", "memory", "free")
     if whole is not None:
         return whole
@@ -154,20 +154,16 @@ def _memory_free(controller: Controller) -> int | None:
 
 
 def _memory_needed(controller: Controller, needs: TopologyNeeds) -> int | None:
-    """Return the memory of all nodes in bytes, or None where a definition does not state its own."""
-    found = Node(_get(controller, "node_definitions", "read its node definitions").value).list()
+    """Return the memory of all nodes in bytes; None: unknown."""
+    found = _get(controller, "node_definitions", "read its node definitions").list()
     ram = {one.text("id"): one.number("sim", "linux_native", "ram") for one in found}
     each = [(ram.get(name), count) for name, count in needs.node_definitions.items()]
     sized = [(mib, count) for mib, count in each if mib is not None]
     return int(sum(mib * count for mib, count in sized)) * _MIB if sized else None
 
 
-def _get(controller: Controller, path: str, what: str, *, allows: tuple[int, ...] = ()) -> Answer:
-    return controller.ask(Call(method="GET", path=path, what=what, step=STEP, allows=allows))
-
-
-def _ids(value: Any) -> set[str]:
-    return {one.text("id") or "" for one in Node(value).list()} - {""}
+def _get(controller: Controller, path: str, what: str, *, allows: tuple[int, ...] = ()) -> Node:
+    return Node(controller.get(path, what, step=STEP, allows=allows).value)
 
 
 def _named(names: Iterable[str]) -> str:
@@ -178,7 +174,3 @@ def _named(names: Iterable[str]) -> str:
 
 def _refused(message: str, hint: str) -> NightFault:
     return NightFault(message, fault=Fault.LAB, step=STEP, hint=hint)
-
-
-def _no_capacity(message: str, hint: str) -> NoCapacity:
-    return NoCapacity(message, step=STEP, hint=hint)

@@ -1,7 +1,7 @@
-"""The shape of answers: keys and types without values, how they differ, and which values may leave a house. Pure.
+"""Record what a controller answers, as shapes (keys and types) with publishable values, and compare with known shapes.
 
-A controller's answers are full of names, addresses and accounts that are confidential. What a person who
-writes against it has to know is their shape, numbers, and words of the interface itself such as states and refusals.
+Answers are full of confidential names, addresses and accounts. A developer needs their shape, numbers, and words of the
+interface such as states and refusals.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import httpx
 
 TEXT, PAGE, BYTES, EMPTY = "text", "page", "bytes", "nothing"
-
-"""What an answer is that is no JSON."""
+"""Kinds of answers that are no JSON."""
 
 _ID = re.compile(
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{2}:){5}[0-9a-f]{2}|\d{1,3}(\.\d{1,3}){3}", re.IGNORECASE
@@ -55,22 +54,20 @@ _WORDS = frozenset(
         *("status", "version", "warnings", "type"),
     }
 )
-
-"""Keys whose texts are the interface's own words. `description` counts in refusals only: elsewhere people wrote it."""
+"""Keys whose texts are the interface's own words; `description` only in refusals, elsewhere people wrote it."""
 
 _LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What an answer, or a part of one, is made of.
+    """The keys and types of a JSON value.
 
     Attributes:
-        kinds: `string`, `integer`, `number`, `boolean`, `null`, `object`, `array`, or what else it is; all that were
-            seen at that place.
-        keys: Of an object, by key.
-        may: Those of its keys that are not always there.
-        each: What an array holds, or an object whose keys are ids; None where none was seen.
+        kinds: Types seen at this place: `string`, `integer`, `number`, `boolean`, `null`, `object`, `array`, ...
+        keys: Shape by key of an object.
+        may: Keys that are optional.
+        each: Shape of an array's items, or of the values of an object whose keys are IDs; None: none seen.
     """
 
     kinds: frozenset[str]
@@ -80,7 +77,7 @@ class Shape:
 
 
 def shape_of(value: object) -> Shape:
-    """Return the shape of JSON types."""
+    """Return the shape of a JSON value."""
     if isinstance(value, Mapping):
         if value and all(_ID.fullmatch(str(key)) for key in value):
             return Shape(kinds=frozenset({"object"}), each=_all(value.values()))
@@ -92,7 +89,7 @@ def shape_of(value: object) -> Shape:
 
 
 def merged(one: Shape, other: Shape) -> Shape:
-    """Return the shape of what is either."""
+    """Return the shape of values that have either shape."""
     keys = dict(one.keys)
     for name, shape in other.keys.items():
         keys[name] = merged(keys[name], shape) if name in keys else shape
@@ -103,7 +100,7 @@ def merged(one: Shape, other: Shape) -> Shape:
 
 
 def differences(known: Shape, seen: Shape, at: str = "") -> Iterator[str]:
-    """Yield how an answer that was seen differs from what is known of it, one line each."""
+    """Yield how a shape differs from the known one, one line each."""
     where = at or "the answer"
     kinds = {"number" if kind == "integer" and "number" in known.kinds else kind for kind in seen.kinds}
     if more := sorted(kinds - known.kinds):
@@ -115,7 +112,7 @@ def differences(known: Shape, seen: Shape, at: str = "") -> Iterator[str]:
 
 
 def to_json(shape: Shape) -> Any:
-    """Return a shape as JSON types: a word where it is a plain value, else an object of it."""
+    """Return a shape as JSON: a word for a plain value, else an object."""
     kinds = "|".join(sorted(shape.kinds))
     if not shape.keys and shape.each is None:
         return kinds
@@ -128,7 +125,7 @@ def to_json(shape: Shape) -> Any:
 
 
 def from_json(value: Any) -> Shape:
-    """Return the shape that `to_json` wrote.
+    """Parse the shape that `to_json` wrote.
 
     Raises:
         ValueError: It is none.
@@ -144,12 +141,12 @@ def from_json(value: Any) -> Shape:
 
 
 def publishable(value: object, *, is_refusal: bool, name: str = "") -> Any:
-    """Return JSON types with those values only that may be published: figures, and the interface's own words.
+    """Return a JSON value with numbers and words of the interface only; other texts are replaced.
 
     Args:
-        value: JSON types.
-        is_refusal: Whether it is an answer from 400 on, whose description is the controller's.
-        name: The key under which it stands.
+        value: The JSON value.
+        is_refusal: Whether it is an error, whose description is the controller's own.
+        name: The key of the value.
     """
     if isinstance(value, Mapping):
         named = {str(key): publishable(one, is_refusal=is_refusal, name=str(key)) for key, one in value.items()}
@@ -184,7 +181,6 @@ def _below(at: str, name: str) -> str:
 
 
 FORMAT = 1
-
 _BASE = "/api/v0/"
 
 _NAMED = {
@@ -197,24 +193,20 @@ _NAMED = {
     "image_definitions": "IMAGE",
     "node_definitions": "DEFINITION",
 }
-
-"""What a part of a path is called by the part before it."""
+"""Placeholder of a path segment, by the segment before it."""
 
 _SECRET_PATHS = ("/authenticate", "/keys/")
 
 
 @dataclass(slots=True, kw_only=True)
 class Noted:
-    """Answers to one question in one situation.
+    """Answers to one request in one situation.
 
     Attributes:
-        method: `GET`, ...
-        path: Below `/api/v0/`, ids named by what they are of.
-        statuses: The codes that it was answered with.
-        content_type: Of the last answer.
-        shape: Of all answers.
-        example: The last answer's figures and words; None where there are none.
-        times: How many answers there were.
+        path: Relative to `/api/v0/`, IDs replaced by placeholders.
+        shape: The merged shape of all answers.
+        example: The last answer's publishable values; None: none.
+        times: Number of answers.
     """
 
     method: str
@@ -227,11 +219,7 @@ class Noted:
 
 
 class Recorder:
-    """Sees all exchanges with a controller, see `flashferry.nightly.cml.client.Watcher`.
-
-    Attributes:
-        situation: What the next questions are for: what a controller answers hangs on it.
-    """
+    """Record all answers of a controller; `situation` names what the next requests are about."""
 
     def __init__(self) -> None:
         self.situation = "login"
@@ -240,15 +228,15 @@ class Recorder:
 
     @property
     def noted(self) -> Mapping[str, Noted]:
-        """What was answered, by situation, method and path."""
+        """The recorded answers, by situation, method and path."""
         with self._lock:
             return dict(self._noted)
 
     def on_request(self, request: httpx.Request) -> None:
-        """Look at a request: nothing of it is kept."""
+        """Ignore a request."""
 
     def on_response(self, response: httpx.Response) -> None:
-        """Keep the shape of an answer, its figures, and the interface's own words."""
+        """Record an answer's shape and publishable values."""
         response.read()
         request = response.request
         path = template(request.url.path)
@@ -266,13 +254,13 @@ class Recorder:
 
 
 def template(path: str) -> str:
-    """Return a path below `/api/v0/` with ids named by what they are of: `labs/LAB/nodes/NODE`."""
+    """Return a path relative to `/api/v0/` with placeholders for IDs: `labs/LAB/nodes/NODE`."""
     parts = path.removeprefix(_BASE).split("/")
     return "/".join(_NAMED.get(before, part) for before, part in zip(("", *parts), parts, strict=False))
 
 
 def compared(noted: Mapping[str, Noted], version: CmlVersion) -> tuple[str, ...]:
-    """Return how answers differ from what is known of them, one line each."""
+    """Return how answers differ from the known ones, one line each."""
     known, found = known_shapes(version), []
     by_question = {name.partition(": ")[2]: one for name, one in known.items()}
     for name, one in noted.items():
@@ -289,36 +277,30 @@ def compared(noted: Mapping[str, Noted], version: CmlVersion) -> tuple[str, ...]
 
 
 def known_shapes(version: CmlVersion) -> dict[str, tuple[frozenset[int], Shape]]:
-    """Return codes and shapes that are known for a version, by situation, method and path."""
+    """Return the known status codes and shapes of a version, by situation, method and path."""
     text = files(__package__ or "").joinpath(shapes_file(version)).read_text(encoding="utf-8")
     content = json.loads(text)["answers"]
     return {name: (frozenset(one["statuses"]), from_json(one["shape"])) for name, one in content.items()}
 
 
 def shapes_file(version: CmlVersion) -> str:
-    """Return the name of the file that has the shapes for a version."""
+    """Return the name of a version's file of shapes."""
     return f"shapes-{'2.9' if version.has_capture_keys else '2.10'}.json"
 
 
 def as_json(noted: Mapping[str, Noted], *, has_examples: bool) -> dict[str, object]:
-    """Return what was noted as JSON types.
-
-    Args:
-        noted: What was noted.
-        has_examples: Whether figures and words are in it, or shapes only.
-    """
-    return {name: _as_json(one, has_example=has_examples) for name, one in sorted(noted.items())}
-
-
-def _as_json(one: Noted, *, has_example: bool) -> dict[str, object]:
-    found: dict[str, object] = {"statuses": sorted(one.statuses), "shape": to_json(one.shape)}
-    if has_example:
-        found |= {"content_type": one.content_type, "times": one.times, "example": one.example}
+    """Return the recorded answers as JSON, with or without examples."""
+    found: dict[str, object] = {}
+    for name, one in sorted(noted.items()):
+        examples = {"content_type": one.content_type, "times": one.times, "example": one.example}
+        found[name] = {"statuses": sorted(one.statuses), "shape": to_json(one.shape)} | (
+            examples if has_examples else {}
+        )
     return found
 
 
 def _seen(response: httpx.Response) -> tuple[Shape, Any]:
-    """Return an answer's shape and what of it may be shown."""
+    """Return an answer's shape and its publishable values."""
     if not response.content:
         return Shape(kinds=frozenset({EMPTY})), None
     try:
@@ -335,11 +317,8 @@ def _kind(response: httpx.Response) -> str:
 
 
 STEP = "record"
-
 _UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
-
 _REFUSALS = tuple(range(400, 500))
-
 _KEEPS_S, _DOWN_S, _SETTLE_S, _BOOT_S = 3600, 300.0, 60.0, 600.0
 
 _TOPOLOGY = """\
@@ -371,13 +350,13 @@ _READ_PATHS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What came of it.
+    """The result of `record`.
 
     Attributes:
-        content: What is to be written: JSON types.
-        answers: How many kinds of answers there are.
-        differences: How they differ from what is known, one line each.
-        failures: What could not be asked, one line each.
+        content: The JSON to write.
+        answers: Number of kinds of answers.
+        differences: Differences from the known answers, one line each.
+        failures: Failed requests, one line each.
     """
 
     content: dict[str, object]
@@ -387,14 +366,14 @@ class Recorded:
 
 
 class _Script:
-    """Asks and goes on, whatever is answered."""
+    """Send requests and continue, whatever the answer."""
 
     def __init__(self, controller: Controller, recorder: Recorder) -> None:
         self.controller, self._recorder = controller, recorder
         self.failures: list[str] = []
 
     def ask(self, situation: str, method: str, path: str, *, expects: Expected = "json", **more: Any) -> Any:
-        """Ask in a situation, and return the answer's value; None where there is none."""
+        """Send a request in a situation, and return the answer's value, or None."""
         self._recorder.situation = situation
         call = Call(method=method, path=path, what=f"ask: {path}", step=STEP, expects=expects, allows=_REFUSALS, **more)
         try:
@@ -407,17 +386,17 @@ class _Script:
 def record(
     access: ControllerAccess, *, has_lab: bool = False, node: str | None = None, clock: Clock | None = None
 ) -> Recorded:
-    """Ask a controller what a night would ask it.
+    """Send a controller the requests of a night and record the answers.
 
     Args:
         access: The controller and its login.
-        has_lab: Whether a lab of our own is made, of switches only, and removed again.
-        node: A node definition of which the lab has a node that is booted: it counts for the licence.
-        clock: Waits between tries.
+        has_lab: Whether to make a lab of switches, and remove it.
+        node: A node definition of which the lab gets one booted node, which the licence counts.
+        clock: Waits between retries.
 
     Raises:
-        ConfigInvalid: The extra `cml` is missing, or the access cannot be used.
-        NightFault: With `Fault.LAB`: it cannot be reached, or refuses the login; with `Fault.CLEANUP`: our lab is left.
+        ConfigInvalid: The extra `cml` is missing, or the access is invalid.
+        NightFault: `LAB`: it cannot be reached, or refuses the login. `CLEANUP`: the lab still exists.
     """
     recorder = Recorder()
     script, version = _played(access, recorder, has_lab=has_lab, node=node, clock=clock)
@@ -436,7 +415,7 @@ def record(
 def answers_of(
     access: ControllerAccess, *, has_lab: bool = False, node: str | None = None, clock: Clock | None = None
 ) -> Mapping[str, Noted]:
-    """Return what a controller answers, not held against anything: by it the shapes are made that are shipped.
+    """Return the recorded answers without comparison, from which the shipped shapes are made.
 
     Raises:
         NightFault: As `record` does.
@@ -462,7 +441,7 @@ def _played(
 
 
 def write_record(path: Path, recorded: Recorded) -> None:
-    """Write what came of it, secrets masked.
+    """Write the result, secrets masked.
 
     Raises:
         ConfigInvalid: The file cannot be written.
@@ -474,7 +453,7 @@ def write_record(path: Path, recorded: Recorded) -> None:
 
 
 def _read(script: _Script) -> None:
-    """Ask what changes nothing."""
+    """Send requests that change nothing."""
     for path in _READ_PATHS:
         script.ask("look", "GET", path)
     labs = Node(script.ask("look", "GET", "labs", params={"show_all": "true"})).texts()
@@ -487,14 +466,18 @@ def _read(script: _Script) -> None:
 
 
 def _with_lab(script: _Script, node: str | None) -> None:
-    """Make a lab, do with it what nights do and what is refused, and remove it."""
+    """Make a lab, send the requests of a night and some that are refused, and remove it."""
     clock = script.controller.clock
     title, ends = new_title(clock.now()), clock.now() + timedelta(seconds=_KEEPS_S)
     notes = LabNotes.of_this_process(title, expires=ends).text()
     text = _TOPOLOGY if node is None else _TOPOLOGY.replace("links:\n", _NODE.format(name=json.dumps(node)))
-    lab = _imported(script, with_notes(text, title=title, notes=notes), title)
-    if lab is None:
+    content, params = with_notes(text, title=title, notes=notes), {"title": title}
+    answer = script.ask(
+        "import", "POST", "import", params=params, content=content, is_repeatable=False, timeout_s=_SETTLE_S
+    )
+    if (lab_id := Node(answer).text("id")) is None:
         return
+    lab = RunningLab(lab_id=lab_id, title=title)
     try:
         _refused_imports(script, title, text)
         _running(script, lab, has_node=node is not None)
@@ -502,16 +485,8 @@ def _with_lab(script: _Script, node: str | None) -> None:
         take_down(script.controller, lab, deadline=Deadline.after(_DOWN_S, clock))
 
 
-def _imported(script: _Script, text: str, title: str) -> RunningLab | None:
-    answer = script.ask(
-        "import", "POST", "import", params={"title": title}, content=text, is_repeatable=False, timeout_s=_SETTLE_S
-    )
-    lab_id = Node(answer).text("id")
-    return None if lab_id is None else RunningLab(lab_id=lab_id, title=title)
-
-
 def _refused_imports(script: _Script, title: str, text: str) -> None:
-    """Ask for what no controller should take; one that takes it has a lab more, which is removed."""
+    """Send imports that should be refused; remove the lab if one is accepted."""
     bad = {
         "import, title too long": (title.ljust(LONGEST_TITLE + 1, "x"), text),
         "import, no such definition": (title, text.replace("unmanaged_switch", "no-such-definition")),
@@ -525,7 +500,7 @@ def _refused_imports(script: _Script, title: str, text: str) -> None:
 
 
 def _running(script: _Script, lab: RunningLab, *, has_node: bool) -> None:
-    """Start the lab, set a condition, capture, and give orders in the wrong moment."""
+    """Start the lab, set a condition, capture, and send orders in the wrong state."""
     here = ("labs", lab.lab_id)
     for part in ("", "topology", "state", "events", "check_if_converged", "lab_element_state", "layer3_addresses"):
         script.ask("imported", "GET", below(*here, *filter(None, (part,))))
@@ -548,7 +523,7 @@ def _running(script: _Script, lab: RunningLab, *, has_node: bool) -> None:
 
 
 def _ended(script: _Script, lab: RunningLab) -> None:
-    """Stop and wipe, and look what that makes of its state."""
+    """Stop, wipe and remove the lab, and read its state in between."""
     here = ("labs", lab.lab_id)
     script.ask("stop", "PUT", below(*here, "stop"), expects="nothing")
     _settled(script, lab, _SETTLE_S, is_done=lambda states: not set(states) - {"STOPPED", "DEFINED_ON_CORE"})
@@ -591,7 +566,7 @@ def _settled(
     seconds: float,
     is_done: Callable[[tuple[str, ...]], bool] = lambda states: set(states) == {"BOOTED"},
 ) -> tuple[str, ...]:
-    """Wait until the lab's nodes are where they should be, or long enough; return their ids."""
+    """Wait until the nodes have the expected states or the time is over; return their IDs."""
     until = Deadline.after(seconds, script.controller.clock)
     while True:
         states = node_states(script.controller, lab.lab_id, step=STEP)

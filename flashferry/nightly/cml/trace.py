@@ -1,8 +1,4 @@
-"""What was said to a controller, line by line: method, path, status, seconds, sizes. No header, no body, no secret.
-
-Hooks of the HTTP library see every exchange, those of Cisco's client among them. A login shows as `POST
-/api/v0/authenticate` and its sizes; bodies may hold passwords and configurations and are never kept.
-"""
+"""Keep a trace of all requests to a controller: method, path, status, seconds, sizes; no headers, bodies or secrets."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ if TYPE_CHECKING:
     import httpx
 
 MOST_EXCHANGES = 20_000
-"""A night of 90 minutes that asks every five seconds has about 4,000; the newest are kept."""
+"""Newest requests kept; a night of 90 minutes that polls every five seconds has about 4,000."""
 
 _STARTED = "flashferry.started_s"
 
@@ -30,14 +26,13 @@ class Exchange:
     """A request and its answer.
 
     Attributes:
-        at: When it was answered, UTC.
-        method: `GET`, ...
-        path: With its query, below the controller's address.
-        status: The answer's code; None where there was no answer.
-        seconds: From the request to the end of its answer.
-        sent_bytes: Size of the request's body; None where it is not known before it is sent.
+        at: Time of the answer, UTC.
+        path: With its query.
+        status: Status code; None: no answer.
+        seconds: From the request to the end of the answer.
+        sent_bytes: Size of the request's body; None: unknown in advance.
         received_bytes: Size of the answer's body.
-        failure: Why there was no answer: the error's name; else empty.
+        failure: Name of the error if there was no answer; else empty.
     """
 
     at: str
@@ -51,7 +46,7 @@ class Exchange:
 
 
 class Trace:
-    """All exchanges with a controller. Safe to use from several threads."""
+    """All requests to a controller. Thread-safe."""
 
     def __init__(self, most: int = MOST_EXCHANGES) -> None:
         self._lock = threading.Lock()
@@ -59,25 +54,25 @@ class Trace:
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """The exchanges so far, those that failed among them."""
+        """The requests so far, failed ones included."""
         with self._lock:
             return tuple(self._exchanges)
 
     def on_request(self, request: httpx.Request) -> None:
-        """Note when a request is sent: a hook of the HTTP library."""
+        """Note the start of a request: a hook of the HTTP library."""
         request.extensions[_STARTED] = time.monotonic()
 
     def on_response(self, response: httpx.Response) -> None:
-        """Keep an exchange: a hook of the HTTP library."""
+        """Record an answer: a hook of the HTTP library."""
         response.read()
         self._keep(response.request, status=response.status_code, received_bytes=len(response.content))
 
     def on_failure(self, request: httpx.Request, failure: str) -> None:
-        """Keep a request that was never answered."""
+        """Record a request without answer."""
         self._keep(request, failure=failure)
 
     def text(self) -> str:
-        """Return one JSON object a line, secrets masked."""
+        """Return one JSON object per line, secrets masked."""
         return "".join(masked(json.dumps(asdict(one))) + "\n" for one in self.exchanges)
 
     def _keep(

@@ -1,12 +1,12 @@
-"""What went wrong with a call, in one sentence and with what to do; and whether the same call may do better later.
+"""Explain why a request failed, in one sentence with a hint, and whether repeating it may help.
 
 Facts
 -----
-* A controller's own errors are `{"code": int, "description": str}`; a page instead of that comes from the web server
-  before it (502 while the controller restarts) or from a proxy.
-* Cisco's client raises `APIError` (an `httpx.HTTPStatusError`) for answers from 400 on; errors of transport come out as
-  the HTTP library's own, and those of its first authenticated call inside an `InitializationError`.
-* A login that is refused is 403 `authenticate`, a token that has expired 401.
+* A controller's own errors are `{"code": int, "description": str}`; a page comes from its web server (502 while the
+  controller restarts) or from a proxy.
+* Cisco's client raises `APIError` (an `httpx.HTTPStatusError`) for answers from 400 on; transport errors are the HTTP
+  library's, those of its first authenticated call inside an `InitializationError`.
+* A refused login is 403 `authenticate`, an expired token 401.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from virl2_client.exceptions import InitializationError, VirlException
 from flashferry.core.redaction import sanitize
 
 EXPECTED: tuple[type[Exception], ...] = (VirlException, httpx.HTTPError, httpx.InvalidURL)
-"""What calls may raise."""
+"""Errors that requests raise."""
 
 _TOO_MANY, _SERVERS_OWN = 429, 500
 _LONGEST = 300
@@ -31,13 +31,12 @@ _HINT = "Look at the controller; 'flashferry nightly run' again when it answers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Why a call failed.
+    """Why a request failed.
 
     Attributes:
         reason: The end of a sentence: `it answered 502 with a page`.
-        hint: What to do.
-        status: The answer's code, or None where there was none.
-        is_passing: Whether the same call may succeed in a moment.
+        status: Status code; None: no answer.
+        is_passing: Whether the same request may succeed later.
     """
 
     reason: str
@@ -47,20 +46,15 @@ class Trouble:
 
 
 class NotJson(Exception):
-    """An answer that should have been JSON is something else, such as a page; its first words."""
+    """An answer is no JSON; the message is its start."""
 
 
 RAISED: tuple[type[Exception], ...] = (*EXPECTED, NotJson)
-"""The same, and answers that are no JSON."""
+"""`EXPECTED`, and answers that are no JSON."""
 
 
 def trouble_of(error: Exception, *, is_proxy_used: bool = False) -> Trouble:
-    """Return what an error means.
-
-    Args:
-        error: One of `EXPECTED`, or `NotJson`.
-        is_proxy_used: Whether the environment's proxies count for the controller.
-    """
+    """Explain one of `RAISED`; `is_proxy_used`: whether the environment's proxies apply."""
     if isinstance(error, InitializationError):
         return _login_trouble(error, is_proxy_used=is_proxy_used)
     if isinstance(error, httpx.HTTPStatusError):
@@ -73,7 +67,7 @@ def trouble_of(error: Exception, *, is_proxy_used: bool = False) -> Trouble:
 
 
 def status_trouble(response: httpx.Response) -> Trouble:
-    """Return what an answer means whose code is 400 or more."""
+    """Explain an answer with a status code from 400 on."""
     status = response.status_code
     said = description(response.text)
     if status == _TOO_MANY or status >= _SERVERS_OWN:
@@ -88,7 +82,7 @@ def status_trouble(response: httpx.Response) -> Trouble:
 
 
 def description(text: str) -> str | None:
-    """Return a controller's own words about an error, in one line, or None where there are none."""
+    """Return a controller's description of an error in one line; None if there is none."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -98,7 +92,7 @@ def description(text: str) -> str | None:
 
 
 def brief(text: str) -> str:
-    """Return the beginning of what others said, in one line, without secrets, and without a full stop at its end."""
+    """Return the start of a foreign text in one line, without secrets and final full stop."""
     line = " ".join(sanitize(" ".join(text.split())).split())
     return (line if len(line) <= _LONGEST else line[:_LONGEST] + " ...").rstrip(".")
 

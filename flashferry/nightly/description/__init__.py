@@ -1,5 +1,5 @@
-"""The description of a night, `nightly.yaml`: its keys, its values, the logins it names, a template to begin with.
+"""Read the description of a night, `nightly.yaml`: keys, values, logins, and a template.
 
-`reading` reads a file to a `NightDescription` of `values`, which `settings` of the night come from; every key is in one
-of the tables of `topology_keys`, `work_keys` and `reading` itself, which the documentation is held against.
+`reading` reads a file into the `NightDescription` of `values`; every key is in a table of `topology_keys`, `work_keys`
+or `reading`, with which the documentation is compared.
 """

@@ -1,6 +1,6 @@
-"""A night's description, `nightly.yaml`, read: every key is checked before a lab is made.
+"""Read a night's description, `nightly.yaml`, and check every key before a lab is made.
 
-The tables of keys are what the documentation and the template are held against.
+The documentation and the template are compared with the tables of keys.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["SECTIONS", "load_description"]
 
 
 def load_description(path: Path) -> NightDescription:
-    """Return a description, every key of it checked.
+    """Read a description and check every key.
 
     Args:
         path: The file; relative paths in it start at its folder.
 
     Raises:
-        ConfigInvalid: It is missing, is no YAML, or a key is unknown, missing, or wrong by itself or with others.
+        ConfigInvalid: It is missing, is no YAML, or a key is unknown, missing, invalid, or contradicts another.
     """
     if not path.exists():
         raise ConfigInvalid(
@@ -63,7 +63,7 @@ def load_description(path: Path) -> NightDescription:
 
 
 def _ca_file(place: Place) -> Path:
-    """Return a file of certificates that Python's TLS takes for authorities."""
+    """Return a PEM file that Python's TLS accepts."""
     path = present_file(place)
     try:
         SSLContext(PROTOCOL_TLS_CLIENT).load_verify_locations(path)
@@ -178,15 +178,11 @@ def _controller(place: Place) -> Controller:
     )
 
 
-def _devices(place: Place) -> LoginSource:
-    return _login(read_section(place, _DEVICES), place)
-
-
 _TOP: tuple[Key, ...] = (
     Key(name="controller", read=_controller, is_required=True, values="a mapping", says="the controller"),
     Key(
         name="devices",
-        read=_devices,
+        read=lambda place: _login(read_section(place, _DEVICES), place),
         default=LoginSource(source=LoginFrom.GENERATED),
         shown_default="a login made for the night",
         values="a mapping",
@@ -236,4 +232,4 @@ SECTIONS: Mapping[str, tuple[Key, ...]] = {
     **TOPOLOGY_SECTIONS,
     **WORK_SECTIONS,
 }
-"""The keys of each section; a section's name is the way to it, lists by `[]`."""
+"""Keys by section; a section's name is its path, with `[]` for lists."""

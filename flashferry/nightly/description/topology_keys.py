@@ -1,4 +1,4 @@
-"""The keys of a night's description about its lab: sites, nodes, conditions, and how routers are reached."""
+"""Define the keys of a description about its lab: sites, nodes, conditions, and how routers are reached."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ _TOPOLOGY: tuple[Key, ...] = (
 
 
 def topology(place: Place) -> TopologyPlan:
-    """Return the lab: sites, or a file of the user's own."""
+    """Read the lab: sites, or the user's own file."""
     found = read_section(place, _TOPOLOGY)
     if bool(found["sites"]) == (found["file"] is not None):
         which = "both" if found["sites"] else "neither"
@@ -242,7 +242,7 @@ _REACH: tuple[Key, ...] = (
 
 
 def reach(place: Place) -> Reach:
-    """Return how routers are reached."""
+    """Read how routers are reached."""
     found = read_section(place, _REACH)
     given, by = found.pop("addresses"), found["by"]
     _check_form(place.below("addresses"), by, given)
@@ -254,7 +254,7 @@ def reach(place: Place) -> Reach:
 
 
 def _check_form(place: Place, by: ReachBy, given: object) -> None:
-    """Refuse addresses of a form that does not fit how routers are reached."""
+    """Refuse addresses whose form does not fit `reach.by`."""
     is_static = by is ReachBy.STATIC
     if is_static != isinstance(given, dict):
         what = "addresses by router beside 'by: static'" if is_static else f"no names of routers beside 'by: {by}'"
@@ -272,7 +272,7 @@ def _check_form(place: Place, by: ReachBy, given: object) -> None:
 def _check_gateway(
     place: Place, gateway: IPv4Address | None, given: Sequence[IPv4Interface], pool: Sequence[IPv4Interface]
 ) -> None:
-    """Refuse a gateway that is not needed, or that is not on the routers' network."""
+    """Refuse a gateway that is not used, or is outside the routers' network."""
     if gateway is None:
         return
     if not given:
@@ -292,4 +292,4 @@ TOPOLOGY_SECTIONS: Mapping[str, tuple[Key, ...]] = {
     "topology.sites[].nodes[]": _NODES,
     "reach": _REACH,
 }
-"""The sections of this module; a section's name is the way to it, lists by `[]`."""
+"""Keys by section; a section's name is its path, with `[]` for lists."""

@@ -1,8 +1,8 @@
-"""Keys of a night's description that are right by themselves and wrong together. Pure."""
+"""Define the values of a night's description, and check keys that contradict each other. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Interface
@@ -24,28 +24,23 @@ FORM = Form(
     list_hint="Begin each entry on a line of its own with '- '",
     mapping_hint="Write its keys below it, one a line and further to the right",
 )
-
-"""How the file of a night's description is written."""
+"""The form of `nightly.yaml`, for errors."""
 
 MOST_BANDWIDTH_KBPS = 10_000_000
-
-"""Of a link condition, in kbit/s, by Cisco's description of the API of 2.9; 0 there means no limit."""
+"""Highest rate of a link condition in kbit/s (CML 2.9's API); 0 means unlimited."""
 
 MOST_LATENCY_MS = 10_000
-
-"""Of latency and jitter, in whole milliseconds."""
+"""Highest latency and jitter, in whole milliseconds."""
 
 MOST_TITLE = 64
-
 """Characters of a lab's title."""
 
 SCHEMAS = ("0.2.1", "0.2.2", "0.3.0")
-
-"""Topology schemas that are written; up to 0.2.1 a node's configuration is one text, behind it a list of files."""
+"""Supported topology schemas; up to 0.2.1 a node's configuration is one text, later a list of files."""
 
 
 class LoginFrom(StrEnum):
-    """Where a login comes from."""
+    """The source of a login."""
 
     ENVIRONMENT = "environment"
     KEYRING = "keyring"
@@ -63,13 +58,7 @@ class ReachBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSource:
-    """Where a login comes from; never the login itself.
-
-    Attributes:
-        source: The kind of source.
-        username: The user, where the description says it.
-        command: The program that prints it as JSON, for `LoginFrom.COMMAND`.
-    """
+    """The source of a login; `command` is the program that prints it as JSON, for `LoginFrom.COMMAND`."""
 
     source: LoginFrom
     username: str | None = None
@@ -82,10 +71,9 @@ class Controller:
 
     Attributes:
         url: `https://HOST[:PORT]`, without a path.
-        ca_file: The certificate authority that its certificate is checked by; None: those of the system.
-        is_verified: Whether its certificate is proven at all.
-        is_proxy_used: Whether the environment's proxy variables count for it.
-        login: Where its login comes from.
+        ca_file: PEM file of trusted certificates; None: those of the system.
+        is_verified: Whether its certificate is verified.
+        is_proxy_used: Whether the environment's proxy variables apply.
     """
 
     url: str
@@ -96,19 +84,13 @@ class Controller:
 
     @property
     def host(self) -> str:
-        """Its name or address."""
+        """The controller's name or address."""
         return urlsplit(self.url).hostname or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Routers of a kind at a site.
-
-    Attributes:
-        node_definition: One of `flashferry.nightly.definitions.ROUTERS`.
-        image_definition: What they boot; None: the node definition's own.
-        count: How many, from 1.
-    """
+    """Routers of one kind at a site; `image_definition` None: the node definition's default."""
 
     node_definition: str
     image_definition: str | None = None
@@ -117,13 +99,7 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Routers behind links of one condition.
-
-    Attributes:
-        name: Its name, which is the condition's in reports and series.
-        condition: What each router's own link does to packets.
-        nodes: The routers.
-    """
+    """Routers whose own links all have one condition; its name is the condition's in reports and series."""
 
     name: str
     condition: LinkCondition
@@ -132,14 +108,13 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyPlan:
-    """The lab: sites to make it of, or a file of the user's own.
+    """The lab: sites, or the user's own file.
 
     Attributes:
-        sites: The sites; none where there is a file.
-        schema: The topology schema to write, one of `SCHEMAS`.
-        file: The user's own topology.
-        routers: Labels of those of its nodes that the night is about; none: all whose kind is known.
-        conditions: Conditions by the label of a link of that file; they go before what the file says.
+        sites: The sites; empty with a file.
+        schema: The schema to write, one of `SCHEMAS`.
+        routers: Labels of the file's nodes to use; empty: all of known definitions.
+        conditions: Conditions by link label of the file; they override the file's.
     """
 
     sites: tuple[Site, ...] = ()
@@ -154,12 +129,11 @@ class Reach:
     """How routers are reached.
 
     Attributes:
-        by: The way.
-        connector: Label of the external connector in a topology that is made.
-        pool: Addresses that routers get in their order, with `ReachBy.BRIDGE`; none: by DHCP.
+        connector: Label of the external connector in a generated topology.
+        pool: Addresses assigned in order, with `ReachBy.BRIDGE`; empty: DHCP.
         addresses: Addresses by router, with `ReachBy.STATIC`.
-        gateway: Their way out, where their addresses are not from DHCP.
-        first_port: The first port of the controller, with `ReachBy.PATTY`; each further router has the next.
+        gateway: Default gateway, if addresses are not from DHCP.
+        first_port: Controller port of the first router, with `ReachBy.PATTY`; the next routers have the next ports.
     """
 
     by: ReachBy = ReachBy.BRIDGE
@@ -172,12 +146,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtefactRules:
-    """What is kept of nights.
-
-    Attributes:
-        folder: Each night has a folder below it.
-        keep_nights: Nights whose folders are kept, from 1; older ones are removed.
-    """
+    """Where nights' folders are written, and how many are kept."""
 
     folder: Path
     keep_nights: int = 60
@@ -185,20 +154,7 @@ class ArtefactRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightDescription:
-    """A whole description, every key of it checked.
-
-    Attributes:
-        file: The file that it was read from.
-        controller: The controller.
-        devices: Where the routers' login comes from.
-        topology: The lab.
-        reach: How its routers are reached.
-        work: What the night does.
-        thresholds: What its reports are held against.
-        limits: How long all may take.
-        artefacts: What is kept of it.
-        inventory_data: Data of all routers in the night's inventory: `vrf`, `server_address`, ...
-    """
+    """A whole description, every key checked."""
 
     file: Path
     controller: Controller
@@ -212,17 +168,13 @@ class NightDescription:
     inventory_data: Mapping[str, object] = field(default_factory=dict)
 
     def settings(self, login: NodeLogin) -> NightSettings:
-        """Return what the flow of a night goes by.
-
-        Args:
-            login: The routers' login, see `flashferry.nightly.description.logins`.
-        """
+        """Return the settings of a night with the routers' login."""
         work = {one.name: getattr(self.work, one.name) for one in fields(NightWork)}
         return NightSettings(**work, login=login, inventory_data=self.inventory_data, limits=self.limits)
 
 
 def node_count(sites: tuple[Site, ...]) -> int:
-    """Return how many routers some sites have."""
+    """Return the number of routers of some sites."""
     return sum(group.count for site in sites for group in site.nodes)
 
 
@@ -230,77 +182,50 @@ _LAST_PORT = 65535
 
 
 def check_together(description: NightDescription) -> None:
-    """Refuse what cannot be done as a whole.
+    """Refuse keys that contradict each other.
 
     Raises:
-        ConfigInvalid: Two keys contradict each other; the sentence names file, both keys and the line of one.
+        ConfigInvalid: Two do; the message names the file, both keys and the line of one.
     """
-    _check_login(description)
-    _check_work(description)
-    _check_addresses(description)
+    for key, what, hint in _contradictions(description):
+        line = line_of(description.file, *key.split("."))
+        raise ConfigInvalid(f"{description.file}: key '{key}': {what}{line}", hint=hint)
 
 
-def _check_login(description: NightDescription) -> None:
-    if description.topology.file is not None and description.devices.source is LoginFrom.GENERATED:
-        raise _wrong(
-            description,
+def _contradictions(description: NightDescription) -> Iterator[tuple[str, str, str]]:
+    """Yield a key, what was expected and found, and a hint for each contradiction."""
+    has_file, does = description.topology.file is not None, set(description.work.does)
+    if has_file and description.devices.source is LoginFrom.GENERATED:
+        yield (
             "devices.login",
             "expected environment, keyring or command beside 'topology.file', found generated",
             "Say where the login that your topology's configurations have comes from",
         )
-
-
-def _check_work(description: NightDescription) -> None:
-    does = description.work.does
     if StepName.RESUME in does and StepName.KILL not in does:
-        raise _wrong(
-            description,
-            "night.does",
-            "expected kill where resume is, found it alone",
-            "Nothing else leaves a run to resume",
-        )
+        yield "night.does", "expected kill where resume is, found it alone", "Nothing else leaves a run to resume"
     kinds = {group.node_definition for site in description.topology.sites for group in site.nodes}
-    boots = [kind for kind in kinds if ROUTERS[kind].can_boot_staged]
-    if kinds and not boots and {StepName.STAGE, StepName.KILL} & set(does):
-        raise _wrong(
-            description,
+    if kinds and {StepName.STAGE, StepName.KILL} & does and not any(ROUTERS[kind].can_boot_staged for kind in kinds):
+        yield (
             "night.does",
             f"expected neither stage nor kill where all routers are {', '.join(sorted(kinds))}, found one",
             "They boot no image from flash: have check and probe done, or add another router",
         )
-
-
-def _check_addresses(description: NightDescription) -> None:
     reach, count = description.reach, node_count(description.topology.sites)
-    if reach.pool and description.topology.file is not None:
-        raise _wrong(
-            description,
+    if reach.pool and has_file:
+        yield (
             "reach.addresses",
             "expected dhcp, or addresses by router with 'by: static', beside 'topology.file', found a list",
             "A list is handed out to routers of a topology that is made",
         )
-    _check_enough(description, count)
-
-
-def _check_enough(description: NightDescription, count: int) -> None:
-    reach = description.reach
     if reach.pool and len(reach.pool) < count:
-        raise _wrong(
-            description,
+        yield (
             "reach.addresses",
             f"expected an address for each of the {count} routers, found {len(reach.pool)}",
             "Add addresses, or lower a count",
         )
     if reach.by is ReachBy.PATTY and reach.first_port + max(count, 1) - 1 > _LAST_PORT:
-        raise _wrong(
-            description,
+        yield (
             "reach.first_port",
             f"expected at most {_LAST_PORT - count + 1} for {count} routers, found {reach.first_port}",
             "Each router has a port of its own, from this one on",
         )
-
-
-def _wrong(description: NightDescription, key: str, what: str, hint: str) -> ConfigInvalid:
-    return ConfigInvalid(
-        f"{description.file}: key '{key}': {what}{line_of(description.file, *key.split('.'))}", hint=hint
-    )

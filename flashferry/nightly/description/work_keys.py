@@ -1,4 +1,4 @@
-"""The keys of a night's description about what it does: the product's steps, thresholds, limits, what is kept."""
+"""Define the keys of a description about its work: steps, thresholds, limits, artefacts."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ from inventory.keys import READERS
 from inventory.transport_policy import AUTO, NAMES
 
 __all__ = ["WORK_SECTIONS", "artefacts", "inventory_data", "limits", "night", "thresholds"]
-
 _MINUTE_S = 60.0
 _LONGEST_MINUTES = 24 * 60
 _OWN_DATA = ("site", "link_rate_bps", "image", "enable_secret", "known_hosts", "host_keys")
-"""What the night itself decides, or what is a secret."""
+"""Keys that the night sets itself, or that are secret."""
 
 
 def _md5(place: Place) -> str:
@@ -51,8 +50,9 @@ _NIGHTS_OWN = (
     *("--state-dir", "--events", "--json", "--help"),
 )
 _NIGHTS_OWN_SHORT = ("-i", "-H", "-g", "-h")
-"""Options that the night gives itself, or that make another command of it: of two the last one counts, and a night that
-is given another inventory tunes routers at work."""
+"""Options that the night sets itself, or that change the command: the last of two counts, and a night with another
+inventory would tune routers in production.
+"""
 
 
 def _options(place: Place) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ _NIGHT: tuple[Key, ...] = (
 
 
 def night(place: Place) -> NightWork:
-    """Return what a night does."""
+    """Read what a night does."""
     found = read_section(place, _NIGHT)
     needed_kbps = found.pop("needs_kbps")
     return NightWork(
@@ -138,7 +138,7 @@ _THRESHOLDS: tuple[Key, ...] = tuple(
 
 
 def thresholds(place: Place) -> tuple[Threshold, ...]:
-    """Return what a night is held against."""
+    """Read the thresholds of a night."""
     for given in place.mapping():
         if given in THRESHOLDS and not judges(given):
             known = ", ".join(key.name for key in _THRESHOLDS)
@@ -174,7 +174,7 @@ _LIMITS: tuple[Key, ...] = (
 
 
 def limits(place: Place) -> NightLimits:
-    """Return how long all may take."""
+    """Read the time limits."""
     found = read_section(place, _LIMITS)
     whole_minutes = found["whole_minutes"]
     for name, minutes in found.items():
@@ -196,7 +196,7 @@ _ARTEFACTS: tuple[Key, ...] = (
 
 
 def artefacts(place: Place) -> ArtefactRules:
-    """Return what is kept of nights."""
+    """Read what is kept of nights."""
     return ArtefactRules(**read_section(place, _ARTEFACTS))
 
 
@@ -216,7 +216,7 @@ _INVENTORY: tuple[Key, ...] = tuple(
 
 
 def inventory_data(place: Place) -> dict[str, object]:
-    """Return data of the inventory, checked as the inventory would."""
+    """Read inventory data, checked as in an inventory."""
     found = dict(read_section(place, _INVENTORY))
     return {name: value for name, value in found.items() if value is not None}
 
@@ -228,4 +228,4 @@ WORK_SECTIONS: Mapping[str, tuple[Key, ...]] = {
     "artefacts": _ARTEFACTS,
     "inventory": _INVENTORY,
 }
-"""The sections of this module."""
+"""Keys by section."""

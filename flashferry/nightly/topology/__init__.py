@@ -1,5 +1,5 @@
-"""The lab that a night takes up: made of its description, or read from a topology of the user's own.
+"""Make the topology of a night's lab from its description, or read a topology file of the user.
 
-`made` is where to begin; `text` writes what a controller imports, `day0` the configuration by which SSH lets the night
-in, `own` reads a file of the user's.
+`made` is the entry; `definitions` has the known routers, their first configuration and the YAML that a controller
+imports; `own` reads a file of the user.
 """

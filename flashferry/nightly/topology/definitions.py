@@ -1,17 +1,16 @@
-"""Routers of Cisco Modeling Labs that a night can be made of: what is known of each node definition.
+"""Define the routers of Cisco Modeling Labs, their day-0 configuration, and the topology file.
 
 Facts
 -----
 
-- Names of the day-0 files and interfaces: Cisco's own lab topologies and node definitions (CiscoDevNet/cml-community,
+- Names of day-0 files and interfaces: Cisco's own lab topologies and node definitions (CiscoDevNet/cml-community,
   BSD-3: `ios_config.txt` and `Ethernet0/0` in 42 nodes iol-xe, `ios_config.txt` and `GigabitEthernet0/0` in 33 nodes
   iosv, `iosxe_config.txt` and `GigabitEthernet1` in cat8000v, whose driver is that of csr1000v).
-- An IOL router boots no image from its flash; none can be staged to it for an upgrade. iosv writes its flash with
-  0.083 MB/s.
-- `platform console serial` stands in the stock configuration of cat8000v; without it a virtual router's console is
-  VGA, which is not read.
-- External connectors and unmanaged switches are no routers; that they do not count as nodes of a licence is known of
-  connectors in Cisco's free labs, of switches it is not confirmed.
+- An IOL router boots no image from flash, so none can be staged for an upgrade. iosv writes its flash at 0.083 MB/s.
+- `platform console serial` is in the stock configuration of cat8000v; without it a virtual router's console is VGA,
+  which is not read.
+- External connectors and unmanaged switches are no routers; a licence does not count connectors in Cisco's free labs,
+  for switches this is not confirmed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from flashferry.nightly.backend import LinkCondition
 from flashferry.nightly.settings import NodeLogin
 
 CONNECTOR = "external_connector"
-
 SWITCH = "unmanaged_switch"
 
 
@@ -41,12 +39,11 @@ class RouterKind:
     """What is known of a node definition.
 
     Attributes:
-        name: The node definition.
-        platform: What an inventory calls it.
-        day0_file: The file that its first configuration is in.
-        interface: Its first interface, by which it is reached.
-        can_boot_staged: Whether it boots images from its own flash, so that staging one to it means something.
-        has_serial_line: Whether its first configuration must say that its console is serial.
+        platform: In the inventory.
+        day0_file: File name of the first configuration.
+        interface: The interface by which it is reached.
+        can_boot_staged: Whether it boots images from its own flash, so that staging makes sense.
+        has_serial_line: Whether its first configuration must select a serial console.
     """
 
     name: str
@@ -84,31 +81,23 @@ ROUTERS: Mapping[str, RouterKind] = {
         ),
     )
 }
-
-"""The routers by their node definition."""
+"""The routers by node definition."""
 
 _STEP = 120
-
 _WITH_FILES = ("0.2.2", "0.3.0")
-
 _WITH_SMART = ("0.3.0",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenNode:
-    """A node as it is written.
+    """A node of a topology file.
 
     Attributes:
-        node_id: Its id in the file.
-        label: Its name.
-        definition: Its node definition.
-        image: Its image definition, or None.
+        image: Its image definition; None: the default.
         files: Names and contents of its configuration.
         interfaces: Its ports, from slot 0 on.
-        has_loopback: Whether `Loopback0` stands before them.
-        tags: Its tags.
-        column: Where it is drawn.
-        row: Where it is drawn.
+        has_loopback: Whether `Loopback0` precedes them.
+        column: Position on the canvas; likewise `row`.
     """
 
     node_id: str
@@ -125,13 +114,7 @@ class WrittenNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenLink:
-    """A link as it is written.
-
-    Attributes:
-        label: Its name.
-        ends: Its two ends: a node's id and the slot there.
-        condition: What it does to packets, or None.
-    """
+    """A link of a topology file; each end is a node's ID and a slot."""
 
     label: str
     ends: tuple[tuple[str, int], tuple[str, int]]
@@ -139,7 +122,7 @@ class WrittenLink:
 
 
 def topology_text(*, title: str, schema: str, nodes: Sequence[WrittenNode], links: Sequence[WrittenLink]) -> str:
-    """Return a topology's text.
+    """Return a topology as YAML.
 
     Args:
         title: The lab's title.
@@ -158,7 +141,7 @@ def topology_text(*, title: str, schema: str, nodes: Sequence[WrittenNode], link
 
 
 def yaml_text(content: Mapping[str, object]) -> str:
-    """Return a document as YAML: in blocks, and no line is folded."""
+    """Return a document as YAML in block style, without folded lines."""
     yaml = YAML()
     yaml.default_flow_style = False
     yaml.width = 4096
@@ -168,7 +151,7 @@ def yaml_text(content: Mapping[str, object]) -> str:
 
 
 def conditioning(condition: LinkCondition) -> dict[str, object]:
-    """Return a condition by the keys of the controller."""
+    """Return a condition with the controller's keys."""
     return {
         "bandwidth": condition.bandwidth_kbps,
         "latency": condition.latency_ms,
@@ -220,15 +203,10 @@ def _text(content: str) -> str:
 
 
 DOMAIN = "lab"
-
 _HOST_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}")
-
 _NAMED = re.compile(r"^\s*hostname\s+(\S+)", re.MULTILINE)
-
 _LAST_LINES = ("line vty 0 4", " login local", " transport input ssh", "crypto key generate rsa modulus 2048", "end")
-
 _NO_SECRET_SIGN = re.compile(r"[?\s]")
-
 _SSH_LINE = re.compile(r"^\s*transport input\s.*\b(ssh|all)\b", re.MULTILINE)
 
 _SECRET_LINE = re.compile(
@@ -239,8 +217,7 @@ _SECRET_LINE = re.compile(
     r"|^[ \t]+key|pre-shared-key\s+(?:address|hostname)\s+.*\bkey)\s+(?:[0-9]\s+)?)(?P<secret>[^\s\"']+)",
     re.IGNORECASE | re.MULTILINE,
 )
-
-"""What an IOS configuration keeps secret."""
+"""Secrets in an IOS configuration."""
 
 _NEEDED = (
     (re.compile(r"^\s*(username|aaa new-model)\b", re.MULTILINE), "line 'username'"),
@@ -262,15 +239,15 @@ def day0(
     """Return the first configuration of a router.
 
     Args:
-        kind: What it is.
-        name: Its host name: letters, digits and '-', at most 63, a letter first.
-        login: Its user, who gets privilege 15.
-        mark: What its first interface is described as, by which it is known from all other routers; empty for none.
-        address: That of its first interface; None: by DHCP.
-        gateway: Its way out, where its address is given.
+        kind: The kind of router.
+        name: Host name: letters, digits and '-', at most 63, a letter first.
+        login: Its user, with privilege 15.
+        mark: Description of its first interface, which identifies the lab; empty for none.
+        address: Address of its first interface; None: DHCP.
+        gateway: Default gateway, if the address is given.
 
     Raises:
-        ConfigInvalid: Name or login is none that IOS takes in such a line.
+        ConfigInvalid: IOS does not accept the name or the login.
     """
     check_words(name, login)
     lines = [
@@ -292,10 +269,10 @@ def day0(
 
 
 def check_words(name: str, login: NodeLogin) -> None:
-    """Refuse a host name or a login that IOS does not take in a line.
+    """Refuse a host name or a login that IOS does not accept.
 
     Raises:
-        ConfigInvalid: It is one.
+        ConfigInvalid: It does not.
     """
     if not _HOST_NAME.fullmatch(name):
         raise ConfigInvalid(
@@ -310,17 +287,17 @@ def check_words(name: str, login: NodeLogin) -> None:
 
 
 def without_secrets(text: str) -> str:
-    """Return configurations, or what a console said, without secrets, those of a user's own too."""
+    """Mask the secrets in configurations or console output, including the user's own."""
     # Ours first, whole: a line's secret ends at a quote for the other rule, and the rest of it would stay.
     return _SECRET_LINE.sub(r"\g<kept>***", masked(text))
 
 
 def missing_for_ssh(configuration: str) -> str | None:
-    """Return what a configuration lacks to let SSH in, or None: as far as its lines show it."""
+    """Return what a configuration lacks for SSH, as far as its lines show; None: nothing."""
     return next((sentence for needed, sentence in _NEEDED if not needed.search(configuration)), None)
 
 
 def host_name(configuration: str) -> str | None:
-    """Return what a configuration has its router call itself, or None where it does not say."""
+    """Return the host name in a configuration; None: not given."""
     found = _NAMED.search(configuration)
     return found[1] if found else None

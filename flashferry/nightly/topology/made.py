@@ -1,4 +1,4 @@
-"""The routers of a lab that is made, by any backend: how many, what they are called, where they are. Pure."""
+"""Make the topology of a night's lab from the sites of its description. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from flashferry.nightly.topology.definitions import (
 from flashferry.nightly.topology.own import own_topology
 
 MOST_ROUTERS = 31
-
-"""Routers behind the one switch of a lab that is made: its ports are 0 to 31, and the connector has one."""
+"""Routers on the one switch of a generated lab: ports 0 to 31, one for the connector."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabRouter:
-    """A router of a lab that is made: what and where it is, and its number from 0."""
+    """A router of a generated lab, numbered from 0."""
 
     number: int
     label: str
@@ -40,7 +39,7 @@ def check_title(title: str) -> None:
     """Refuse a lab's title that the controller would refuse.
 
     Raises:
-        ConfigInvalid: It has no character, or more than 64.
+        ConfigInvalid: It is empty, or has more than 64 characters.
     """
     if not 1 <= len(title) <= MOST_TITLE:
         raise ConfigInvalid(
@@ -50,7 +49,7 @@ def check_title(title: str) -> None:
 
 
 def routers_of(description: NightDescription) -> tuple[LabRouter, ...]:
-    """Return the routers of a lab that is made, in the order of the description.
+    """Return the routers of a generated lab, in the order of the description.
 
     Raises:
         ConfigInvalid: There are too many, two have one name, or the description names others.
@@ -61,7 +60,7 @@ def routers_of(description: NightDescription) -> tuple[LabRouter, ...]:
 
 
 def _routers(description: NightDescription) -> Iterator[LabRouter]:
-    """Yield the routers in the order of the description; of a kind at a site they are numbered from 1."""
+    """Yield the routers; those of one kind at a site are numbered from 1."""
     number = 0
     counted: dict[tuple[str, str], int] = {}
     for site in description.topology.sites:
@@ -90,7 +89,7 @@ def _check_routers(description: NightDescription, routers: tuple[LabRouter, ...]
 
 
 def _check_named(description: NightDescription, labels: set[str]) -> None:
-    """Refuse names in the description that are no routers of the lab, and routers without an address."""
+    """Refuse names of routers that the lab does not have, and routers without an address."""
     whole, hint = ", ".join(sorted(labels)), "Routers of a lab that is made are named SITE-DEFINITION-NUMBER"
     given, capture = description.reach.addresses, description.work.capture_node
     wrong = sorted(labels ^ given.keys()) if description.reach.by is ReachBy.STATIC else []
@@ -104,7 +103,7 @@ def _check_named(description: NightDescription, labels: set[str]) -> None:
 
 
 def given_address(description: NightDescription, router: LabRouter) -> IPv4Interface | None:
-    """Return the address that the description gives a router; None: it gets one."""
+    """Return the address that the description gives a router; None: DHCP."""
     reach = description.reach
     if reach.by is ReachBy.STATIC:
         return reach.addresses[router.label]
@@ -112,22 +111,21 @@ def given_address(description: NightDescription, router: LabRouter) -> IPv4Inter
 
 
 def link_label(router: LabRouter) -> str:
-    """Return the name of a router's own link."""
+    """Return the label of a router's own link."""
     return f"wan-{router.label}"
 
 
 _SSH_PORT = 22
-
 _SWITCH_ID, _CONNECTOR_ID = "n1", "n0"
 
 
 def made_topology(description: NightDescription, *, title: str, login: NodeLogin) -> Topology:
-    """Return the lab of a night.
+    """Return the topology of a night's lab.
 
     Args:
         description: The night's description.
         title: The lab's title, 1 to 64 characters.
-        login: The routers' login; it stands in the text, which is therefore no text for a log.
+        login: The routers' login; it is part of the text, which must not be logged.
 
     Raises:
         ConfigInvalid: The title is too long, addresses do not fit the routers, or the user's own topology is wrong.
@@ -147,7 +145,7 @@ def made_topology(description: NightDescription, *, title: str, login: NodeLogin
 
 
 def _middle(description: NightDescription, count: int) -> tuple[WrittenNode, WrittenNode]:
-    """Return what stands between the routers and the world: the connector and its switch."""
+    """Return the nodes between the routers and the outside: the connector and its switch."""
     connector = WrittenNode(
         node_id=_CONNECTOR_ID,
         label="mgmt",

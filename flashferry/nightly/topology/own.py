@@ -1,7 +1,7 @@
-"""A topology of the user's own: its routers, their links and conditions found in it, and what a night needs checked.
+"""Read a topology file of the user: its routers, links and conditions, and check what a night needs.
 
-The file is imported as it is; only its title is another for the time of the night. It may be of any schema from 0.0 to
-0.3: a node's configuration is one text or a list of files.
+The file is imported as it is, except for the title. Schemas 0.0 to 0.3 are accepted: a node's configuration is one text
+or a list of files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS, host_nam
 from inventory.yaml_file import read_mapping
 
 UNCONDITIONED = "unconditioned"
-"""The condition's name of a router to which no link with one leads."""
+"""The condition name of a router whose links have no condition."""
 
 _SCHEMA = re.compile(r"0\.[0-3](\.\d+)?")
 _PATTY = re.compile(r"pat:(?:tcp:)?(\d+):22")
@@ -35,7 +35,7 @@ _SSH_PORT = 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Link:
-    """A link of the file: its name, its ends by the nodes' ids, and its condition."""
+    """A link of the file; its ends are node IDs."""
 
     label: str
     ends: frozenset[str]
@@ -43,15 +43,15 @@ class _Link:
 
 
 def own_topology(description: NightDescription, *, title: str) -> Topology:
-    """Return the user's topology with what a night is to know of it.
+    """Return the topology of the user's file.
 
     Args:
         description: The night's description.
-        title: The title that the lab gets.
+        title: The lab's title.
 
     Raises:
-        ConfigInvalid: The file is no topology, has no router of a known kind, a router has no configuration that lets
-            SSH in, or more than one link with a condition leads to it.
+        ConfigInvalid: The file is no topology, has no known router, a router's configuration does not permit SSH, or
+            several links with conditions lead to a router.
     """
     path = description.topology.file
     assert path is not None
@@ -70,7 +70,7 @@ def own_topology(description: NightDescription, *, title: str) -> Topology:
 
 
 def _planned_links(links: tuple[_Link, ...], condition_of: Mapping[str, _Link | None]) -> Iterator[PlannedLink]:
-    """Yield the links with conditions to which routers are behind, given by their labels."""
+    """Yield the links with conditions that lead to routers, given by label."""
     for link in links:
         nodes = tuple(label for label, found in condition_of.items() if found is link)
         if link.condition is not None and nodes:
@@ -92,7 +92,7 @@ def _check_lab(lab: Place) -> None:
 
 
 def _routers(description: NightDescription, top: Place, nodes: Mapping[str, Place]) -> dict[str, Place]:
-    """Return the routers of the night by id, each with a configuration that lets SSH in."""
+    """Return the night's routers by ID, each with a configuration that permits SSH."""
     known = {node_id: node for node_id, node in nodes.items() if node.below("node_definition").value in ROUTERS}
     labels_asked = description.topology.routers
     labels = {text(node.below("label")): node_id for node_id, node in known.items()}
@@ -114,7 +114,7 @@ def _routers(description: NightDescription, top: Place, nodes: Mapping[str, Plac
 
 
 def _check_ssh(node: Place) -> None:
-    """Refuse a router whose configuration allows no login."""
+    """Refuse a router whose configuration permits no login."""
     if (missing := missing_for_ssh(_configuration(node))) is not None:
         raise node.below("configuration").problem(
             f"router {node.below('label').value}: expected a configuration that lets SSH in, found no {missing}",
@@ -130,7 +130,7 @@ def _configuration(node: Place) -> str:
 
 
 def _links(place: Place, nodes: Mapping[str, Place], given: Mapping[str, LinkCondition]) -> Iterator[_Link]:
-    """Yield the links, their conditions from the description or else from the file."""
+    """Yield the links, with conditions from the description or else from the file."""
     found = [] if place.value in (None, []) else list(place.entries())
     labels = [str(one.below("label").value or one.below("id").value) for one in found]
     if missing := next((name for name in given if name not in labels), None):
@@ -161,7 +161,7 @@ def _figure(place: Place, read: Reader) -> Any:
 
 
 def _condition_of(node: Place, node_id: str, nodes: Mapping[str, Place], links: tuple[_Link, ...]) -> _Link | None:
-    """Return the link with a condition on the way from a connector to a router; None where there is none."""
+    """Return the link with a condition between a connector and a router; None: none."""
     connectors = {one for one, found in nodes.items() if found.below("node_definition").value == CONNECTOR}
     path = (links[one] for one in links_to_connector(node_id, [link.ends for link in links], connectors))
     found = [link for link in path if link.condition is not None]
@@ -175,12 +175,12 @@ def _condition_of(node: Place, node_id: str, nodes: Mapping[str, Place], links: 
 
 
 def links_to_connector(node_id: str, links: Sequence[frozenset[str]], connectors: Collection[str]) -> tuple[int, ...]:
-    """Return the links from a node to the nearest connector; without a way to one, all of its own.
+    """Return the links from a node to the nearest connector; without a path to one, all of its own.
 
     Args:
         node_id: The node.
-        links: What each link joins.
-        connectors: Nodes that are the way out of the lab.
+        links: The node IDs that each link joins.
+        connectors: IDs of the external connectors.
 
     Returns:
         Numbers of links from 0, the node's own first.
@@ -200,7 +200,7 @@ def links_to_connector(node_id: str, links: Sequence[frozenset[str]], connectors
 
 
 def _condition_name(link: _Link | None) -> str:
-    """Return a condition's name, a word: it stands in the names of series."""
+    """Return a condition's name, one word: series names contain it."""
     if link is None:
         return UNCONDITIONED
     return re.sub(r"[^A-Za-z0-9.]+", "-", link.label).strip("-.") or "link"
@@ -223,7 +223,7 @@ def _planned(description: NightDescription, node: Place, link: _Link | None) -> 
 
 
 def _reached(description: NightDescription, node: Place, label: str) -> tuple[str | None, int]:
-    """Return a router's address, None where the backend reports it later, and its port of SSH."""
+    """Return a router's address, None if the backend reports it later, and its SSH port."""
     reach = description.reach
     if reach.by is ReachBy.STATIC:
         if (given := reach.addresses.get(label)) is None:
@@ -247,5 +247,5 @@ def _patty_port(node: Place, label: str) -> int:
 
 
 def patty_port(tags: Iterable[str]) -> int | None:
-    """Return the port of the controller that PATty forwards to a node's SSH, by the node's tags; None: none."""
+    """Return the controller port that PATty forwards to a node's SSH, by the node's tags; None: none."""
     return next((int(found[1]) for found in map(_PATTY.fullmatch, tags) if found), None)

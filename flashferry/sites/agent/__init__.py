@@ -1,1 +1,1 @@
-"""The agent at a site: takes orders, has them carried out by processes of their own, and reports the results."""
+"""Receive orders at a site, carry them out in processes of their own, and report the results."""

@@ -1,4 +1,4 @@
-"""What orders are carried out with, and how one ended."""
+"""Define what orders are carried out with, and the result of an order."""
 
 from __future__ import annotations
 
@@ -16,15 +16,7 @@ from flashferry.store.sites.agents import AgentDatabase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What orders are carried out with.
-
-    Attributes:
-        settings: The agent's.
-        database: Its database.
-        depot: Its site's depot.
-        teller: Takes what is to be reported.
-        ending: Set when the agent is to end.
-    """
+    """What orders are carried out with; `teller` sends reports, `ending` is set when the agent is to end."""
 
     settings: AgentSettings
     database: AgentDatabase
@@ -33,10 +25,10 @@ class Bench:
     ending: threading.Event
 
     def devices(self) -> frozenset[str]:
-        """Return the names of all devices of the site's own inventory.
+        """Return the names of all devices in the site's inventory.
 
         Raises:
-            ConfigInvalid: It is wrong.
+            ConfigInvalid: The inventory is wrong.
         """
         options = FleetOptions(inventory=self.settings.runs.inventory, state_dir=self.settings.state)
         return frozenset(whole_fleet(options).inventory.hosts)
@@ -44,13 +36,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How an order ended.
-
-    Attributes:
-        exit_code: The exit code of what was done last; None where it said none.
-        sentence: What that means.
-        data: What else there is to report.
-    """
+    """The result of an order; `exit_code` is None if no command reported one, `data` are more details."""
 
     exit_code: int | None
     sentence: str

@@ -1,8 +1,7 @@
-"""An agent's hand on its site's depot: plans by their digest, images proven in the catalogue, those fetched that lack.
+"""Offer the site's depot to its agent: plans by digest, and proven images, fetched if missing.
 
-An image comes by chunks that are proven while they arrive (docs/depots.md), so what a broken line, a full disk or the
-end of the agent leaves is gone on with. What was put into the catalogue by hand counts once its SHA-512 is the
-plan's.
+Images arrive in chunks that are verified on arrival (docs/depots.md), so an interrupted fetch continues where it
+stopped. An image put into the catalogue by hand counts once its SHA-512 is the plan's.
 """
 
 from __future__ import annotations
@@ -25,18 +24,17 @@ _LOG = logging.getLogger("flashferry.sites")
 
 
 class SiteDepot:
-    """A site's depot as its agent sees it; called from several threads, of which one fetches.
+    """The depot of a site. Called from several threads, of which one fetches.
 
     Args:
-        folder: The catalogue's folder; it is made where it is not there.
-        source: From where plans and images come; None: they lie in the folder beforehand.
+        folder: The catalogue's folder; made if missing.
+        source: Where plans and images come from; None: they are put into the folder beforehand.
 
     Attributes:
-        catalogue: The catalogue.
-        fetching: The image that comes just now, and how far it is; None where none does.
+        fetching: Progress of the image being fetched, or None.
 
     Raises:
-        ConfigInvalid: The folder cannot be made, or the source's password not be read.
+        ConfigInvalid: The folder cannot be made, or the source's password cannot be read.
     """
 
     def __init__(self, folder: Path, source: SourceSettings | None) -> None:
@@ -47,10 +45,10 @@ class SiteDepot:
         self._source()
 
     def plan(self, digest: str, *, interrupted: Interrupted = never) -> bytes:
-        """Return the plan of a digest, not compared with it yet; raises what `Source.fetch_small` does.
+        """Return the plan with a digest, not yet compared with it; raises what `Source.fetch_small` does.
 
         Raises:
-            ConfigInvalid: There is no source, and the plan does not lie here.
+            ConfigInvalid: There is no source, and the plan is not here.
         """
         name, source = plan_name(digest), self._source()
         if source is not None:
@@ -65,11 +63,11 @@ class SiteDepot:
             ) from None
 
     def fetch(self, image: PlannedImage, *, interrupted: Interrupted = never) -> ProvenImage:
-        """Return an image of a plan, proven in the catalogue; what lacks of it is fetched.
+        """Return an image of a plan, proven in the catalogue; fetch what is missing.
 
         Args:
             image: The image.
-            interrupted: Whether to stop; asked many times a second.
+            interrupted: Whether to stop; called many times a second.
 
         Raises:
             ConfigInvalid: It is not here, and there is no source.
@@ -100,7 +98,7 @@ class SiteDepot:
             _LOG.warning("image %s: %s", progress.image, progress.text)
 
     def _source(self) -> Source | None:
-        """Return the source with the login as its file has it now: a password may be changed without a restart."""
+        """Return the source with the login that its file has now: a new password needs no restart."""
         settings = self._settings
         if settings is None:
             return None

@@ -1,8 +1,8 @@
-"""An order carried out: a part staged, images fetched, devices restored. Blocking; a restart continues it.
+"""Carry out an order: stage a part, fetch images, restore devices. Blocking; continued after a restart.
 
-The order of a stage: the plan by its digest, the images that the depot lacks, their digests proven, the plan narrowed
-to the devices that were ordered and to where its images lie here, and then a run in a process of its own. Only then is
-any device touched. A link to the centre that is lost meanwhile changes nothing: reports wait in the spool.
+Staging fetches the plan by digest and missing images, checks their digests, narrows the plan to the ordered devices and
+to images of this depot, and then runs in a process of its own. Only then is a device touched. Reports wait in the spool
+while the centre is unreachable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.value_description import counted
 from flashferry.sites.agent.bench import Bench, End
 from flashferry.sites.agent.order_checks import OrderRefused
@@ -43,11 +43,11 @@ _MOST_SHOWN = 200
 
 
 def carry_out(bench: Bench, order: Order) -> End | None:
-    """Carry an order out; None: the agent is to end, and goes on with it when it is back.
+    """Carry out an order; None: the agent is ending, and continues the order after its restart.
 
     Raises:
-        OrderRefused: It cannot be; no device was touched.
-        ConfigInvalid: The same: the plan or an image is not to be had, or the inventory is wrong.
+        OrderRefused: It cannot be carried out; no device was touched.
+        ConfigInvalid: The plan or an image is missing, or the inventory is wrong; no device was touched.
     """
     if order.job is OrderJob.SYNC:
         images = fetch_images(bench, order)
@@ -57,10 +57,20 @@ def carry_out(bench: Bench, order: Order) -> End | None:
     return _StagedPart(bench, order).through()
 
 
-def restore_left(bench: Bench) -> None:
-    """Restore what dead runs left before anything new starts; what is left is tried again later.
+def end_after(bench: Bench, order: Order, error: FlashferryError) -> End | None:
+    """Return the result of an order that failed after it entered a run; None: it entered none."""
+    with bench.database.reading() as database:
+        entry = ledger.entry_of(database, order.id)
+    if entry is None or entry.run_id is None:
+        return None
+    held = left_held(bench.settings.state, entry.run_id)
+    return End(exit_code=None, sentence=error.message, data={"run_id": entry.run_id, "held": held})
 
-    Where the agent is to end meanwhile, the recovery is a process of its own, and goes on.
+
+def restore_left(bench: Bench) -> None:
+    """Restore the devices of runs that were killed, before anything new starts; failures are retried later.
+
+    The recovery is a process of its own and continues if the agent ends.
     """
     state = bench.settings.state
     if not has_left_devices(state):
@@ -83,7 +93,7 @@ def _recover_words(bench: Bench, run_id: str | None = None) -> tuple[str, ...]:
 
 
 class _StagedPart:
-    """A part of a plan on its way through: what was tried, and what is tried next."""
+    """The staging of one part: its attempts so far, and the next one."""
 
     def __init__(self, bench: Bench, order: Order) -> None:
         self._bench, self._order = bench, order
@@ -92,7 +102,7 @@ class _StagedPart:
         self._records_at_s = 0.0
 
     def through(self) -> End | None:
-        """Take it to its end."""
+        """Run attempts until the part has ended."""
         # What is on disk may be under way still, or have ended unseen.
         folders = list(tries_of(self._state, self._order.id))
         tries = [self._carried(folder) for folder in folders]
@@ -100,7 +110,7 @@ class _StagedPart:
             kind = next_kind(tries, **self._run.state(), resumes=self._bench.settings.runs.resumes)
             if kind is None:
                 return self._end(folders)
-            if kind is TryKind.RECOVER and self._is_ended_within(PAUSES_S[recoveries_in_a_row(tries)]):
+            if kind is TryKind.RECOVER and self._bench.ending.wait(PAUSES_S[recoveries_in_a_row(tries)]):
                 return None
             folder = self._prepared(len(folders), kind)
             if folder is None:
@@ -110,7 +120,7 @@ class _StagedPart:
         return None
 
     def _prepared(self, number: int, kind: TryKind) -> TryFolder | None:
-        """Return the next try, written to disk; None where the part was stopped before anything was started."""
+        """Write the next attempt to disk; None if the part was stopped before anything started."""
         made = partial(prepare, self._state, self._order.id, number, kind, actor=f"site agent, order {self._order.id}")
         if kind is TryKind.RECOVER:
             return made(_recover_words(self._bench, self._run.run_id()))
@@ -130,7 +140,7 @@ class _StagedPart:
         )
 
     def _carried(self, folder: TryFolder) -> Try:
-        """Follow a try to its end and report what it reports."""
+        """Follow an attempt to its end and report its events."""
         settings = self._bench.settings
         tail = EventTail(
             self._bench.database,
@@ -150,11 +160,8 @@ class _StagedPart:
         if has_news:
             self._bench.teller.wake()
 
-    def _is_ended_within(self, pause_s: float) -> bool:
-        return self._bench.ending.wait(pause_s)
-
     def _end(self, folders: Sequence[TryFolder]) -> End:
-        """Return what it came to, with everything reported."""
+        """Return the result, with everything reported."""
         outcome = next((one.outcome for one in reversed(folders) if one.kind is not TryKind.RECOVER), None)
         run = self._run.stored()
         if run is None:
@@ -174,7 +181,7 @@ class _StagedPart:
 
 
 def _recovered(bench: Bench, order: Order) -> End | None:
-    """Restore what dead runs left; of the run of a part, where one is named and known."""
+    """Restore devices of killed runs: of the order's run, if it names one, else of all."""
     state = bench.settings.state
     with bench.database.reading() as database:
         staged = ledger.orders_of_run(database, order.run, OrderJob.STAGE.value) if order.run else []

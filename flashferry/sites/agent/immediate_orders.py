@@ -1,4 +1,4 @@
-"""Orders that take a moment: a check of the site, and a run that is paused, continued, stopped or approved."""
+"""Carry out short orders: check the site; pause, continue, stop or approve a run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from flashferry.store.sites import ledger
 
 
 def steer(bench: Bench, order: Order) -> End:
-    """Pass the centre's request on to the run of a part.
+    """Pass a request of the centre to the run of a part.
 
     Raises:
-        OrderRefused: There is no such part here, or its run is not under way.
+        OrderRefused: There is no such part, or its run is not under way.
     """
     with bench.database.reading() as database:
         parts = ledger.orders_of_run(database, order.run, OrderJob.STAGE.value)
@@ -42,7 +42,7 @@ def steer(bench: Bench, order: Order) -> End:
 
 
 def _without_run(order: Order, part: ledger.LedgerEntry) -> End:
-    """Return what a part that has no run under way makes of an order: a stop holds, all else comes too early."""
+    """Answer an order for a part whose run is not under way: a stop takes effect, others come too early."""
     if order.job is OrderJob.STOP:
         return End(exit_code=0, sentence=f"part {order.run} will not start, or not continue, any more", data={})
     raise OrderRefused(
@@ -66,18 +66,13 @@ def _apply(bench: Bench, order: Order, run_id: str) -> dict[str, Any]:
 
 
 PREFIX_DIGITS = 16
-"""Digits of a SHA-512 that a beat reports: enough to know an image again, never a proof."""
+"""Digits of a SHA-512 in a heartbeat: enough to identify an image, no proof."""
 _MOST_IMAGES = 200
 _MOST_NAMES = 200
 
 
 def check_site(bench: Bench, order: Order) -> dict[str, Any]:
-    """Return what a site has: proven images, how many devices its inventory has, and which of those asked for it lacks.
-
-    Args:
-        bench: The agent's.
-        order: Which devices are asked about; none: none in particular.
-    """
+    """Return the site's proven images, the size of its inventory, and which of the order's devices it lacks."""
     found: dict[str, Any] = {"images": depot_images(bench.depot), "clock": moment_text(datetime.now(UTC))}
     found |= {"python": platform.python_version(), "system": platform.platform(terse=True)}
     try:
@@ -89,7 +84,7 @@ def check_site(bench: Bench, order: Order) -> dict[str, Any]:
 
 
 def depot_images(depot: SiteDepot) -> list[dict[str, Any]]:
-    """Return the images of a depot as reported: name, size, and the first digits of the proven SHA-512."""
+    """Return a depot's images as reported: name, size, and the first digits of the proven SHA-512."""
     try:
         images = depot.catalogue.unchanged()
     except FlashferryError:

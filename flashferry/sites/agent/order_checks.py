@@ -1,7 +1,4 @@
-"""Whether an order is carried out. Pure.
-
-What is refused is refused in a sentence, with what was expected and what was found, before any device is touched.
-"""
+"""Decide whether an order is carried out, before any device is touched. Pure."""
 
 from __future__ import annotations
 
@@ -16,21 +13,17 @@ _RELEASE = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 
 
 class OrderRefused(FlashferryError):
-    """An order is not carried out; no device was touched for it."""
+    """Report that an order is not carried out; no device was touched for it."""
 
     kind: ClassVar[Kind] = Kind.ORDER_REFUSED
 
 
 def check_addressee(order: Order, key_id: str) -> None:
-    """Check whether an order is for us.
-
-    Args:
-        order: The order; its signature is proven.
-        key_id: Identifier of our key.
+    """Check that an order is for this agent's key.
 
     Raises:
-        WireError: It is for an agent with another key. It is not answered: what a centre that is set right sends again
-            under the same name is to be carried out.
+        WireError: It is for another key. It gets no answer, so that a corrected centre can send it again under the same
+            ID.
     """
     if order.agent_key != key_id:
         raise WireError(
@@ -41,14 +34,14 @@ def check_addressee(order: Order, key_id: str) -> None:
 
 
 def check_order(order: Order, *, site: str, release: str, now: datetime, clock_differs_s: float) -> None:
-    """Check what can be said of an order without looking at anything else.
+    """Check site, validity and release of an order.
 
     Args:
-        order: The order; its signature is proven.
+        order: The order, with a verified signature.
         site: Our site.
         release: Our release.
-        now: What time it is here.
-        clock_differs_s: How far its beginning may lie ahead of our clock.
+        now: The current time.
+        clock_differs_s: How far its start may lie in the future.
 
     Raises:
         OrderRefused: It is for another site, not valid now, or from another release.
@@ -81,10 +74,10 @@ def check_order(order: Order, *, site: str, release: str, now: datetime, clock_d
 
 
 def check_begins(order: Order, now: datetime | None = None) -> None:
-    """Check whether work can still start: an order may have waited behind others, or for an agent that was down.
+    """Check that work can still start: the order may have waited for others, or for the agent.
 
     Raises:
-        OrderRefused: It may not.
+        OrderRefused: It has expired.
     """
     at = now or datetime.now(UTC)
     if moment_of(order.valid_until) <= at:
@@ -96,7 +89,7 @@ def check_begins(order: Order, now: datetime | None = None) -> None:
 
 
 def work_of(order: Order) -> str:
-    """Return what an order asks for as one text; two orders of one text are one piece of work."""
+    """Return a text that is equal for orders of the same work."""
     return canonical([order.job, order.run, order.plan, sorted(order.devices), order.wave])
 
 

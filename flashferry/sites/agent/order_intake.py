@@ -1,18 +1,18 @@
-"""Orders as they come off the broker: proven, judged, put on disk once, answered.
+"""Receive orders from the broker: verify, check, store and answer them, each once.
 
-An order signed by no known key is dropped without an answer, which would only show its sender what we are.
-One that came before, under its own name or as the same piece of work under another, is answered from the ledger.
+An order signed by an unknown key is dropped without an answer, which would only reveal the agent. A repeated order,
+under the same ID or as the same work, is answered from the ledger.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from flashferry.core.codec import encode
+from flashferry.core.codec import CodecError, decode, encode
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.core.redaction import masked
 from flashferry.sites.agent.bench import Bench, End
@@ -34,23 +34,23 @@ from flashferry.store.sites.ledger import LedgerEntry, OrderState
 
 _LOG = logging.getLogger("flashferry.sites")
 _SAME_PART = frozenset({OrderJob.STAGE, OrderJob.SYNC})
-"""Jobs of which two orders for the same are one piece of work."""
+"""Jobs of which two orders with equal content are the same work."""
 _REPEAT_S = 60.0
 _ANSWERS_AGAIN_S = 10.0
-"""A centre that has no answer sends an order again after 15 s."""
+"""A centre without an answer sends an order again after 15 s."""
 _MOST_ANSWERED = 10_000
 _WORK = frozenset({OrderJob.STAGE, OrderJob.SYNC, OrderJob.RECOVER})
 
 
 class Taker:
-    """Takes envelopes; called from several threads of the broker's worker, and with two copies of one at once.
+    """Receive envelopes. Called from several threads, possibly with two copies of one envelope at once.
 
     Args:
         bench: What orders are carried out with.
-        identity: Who we are.
+        identity: This agent's identity.
         news: Called when there is an order to carry out.
-        now: What time it is.
-        clock: Monotonic time in seconds.
+        now: Returns the current time.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Taker:
         self._answered_at_s: dict[tuple[str, str], float] = {}
 
     def take(self, envelope: str) -> None:
-        """Take an envelope: when this returns it is on disk, refused or dropped.
+        """Store, refuse or drop an envelope.
 
         Raises:
-            sqlite3.Error: It could not be written; it must come again.
+            sqlite3.Error: It could not be stored; it must be delivered again.
         """
         try:
             order = opened_order(envelope, self._bench.settings.centres)
@@ -110,7 +110,7 @@ class Taker:
             self._news()
 
     def carry_at_once(self, order: Order) -> None:
-        """Carry out what takes a moment: steering, and a look."""
+        """Carry out a short order: steering or a check."""
         try:
             if order.job is OrderJob.CHECK:
                 self.end(order, End(exit_code=0, sentence="looked", data={}), depot=check_site(self._bench, order))
@@ -120,13 +120,33 @@ class Taker:
             self.refuse(order, error)
 
     def refuse(self, order: Order, error: FlashferryError) -> None:
-        """Note that an order is not carried out, and report why."""
+        """Record and report why an order is not carried out."""
         _LOG.warning("order %s refused: %s", order.id, masked(str(error)))
         answer = {"order": order.id, "job": order.job.value, "sentence": error.message, "hint": error.hint or ""}
         self._close(order, OrderState.REFUSED, WordKind.REFUSED, answer)
 
+    def settle(self) -> None:
+        """Carry out the short orders (steering and checks) that an earlier agent left on disk."""
+        for order in self.left((*CONTROL_JOBS, OrderJob.CHECK)):
+            self.carry_at_once(order)
+
+    def left(self, jobs: Iterable[OrderJob]) -> Iterator[Order]:
+        """Yield the unfinished orders of some jobs, the oldest first; refuse unreadable ones."""
+        with self._bench.database.reading() as database:
+            left = ledger.unfinished(database, [job.value for job in jobs])
+        for entry in left:
+            try:
+                yield decode(Order, entry.body)
+            except (CodecError, FlashferryError) as error:
+                self.refuse_unread(entry, error)
+
+    def begin(self, order: Order) -> None:
+        """Record that an order is being carried out."""
+        with self._bench.database.writing() as database:
+            ledger.begin(database, order.id)
+
     def refuse_unread(self, entry: LedgerEntry, error: Exception) -> None:
-        """Note that an order of the ledger cannot be read by this release, and report that."""
+        """Record and report that this release cannot read an order in the ledger."""
         sentence = f"order {entry.id}: expected one that this release can read, found another on disk: {error}"
         _LOG.error("%s", masked(sentence))
         answer = {"order": entry.id, "job": entry.job, "sentence": sentence, "hint": "Order it anew"}
@@ -136,7 +156,7 @@ class Taker:
         self._bench.teller.wake()
 
     def end(self, order: Order, end: End, *, depot: dict[str, Any] | None = None) -> None:
-        """Note that an order is through, and report the result."""
+        """Record and report the result of an order."""
         _LOG.info("order %s ended: %s", order.id, masked(end.sentence))
         result = {"order": order.id, "job": order.job.value, "exit_code": end.exit_code, "sentence": end.sentence}
         self._close(order, OrderState.ENDED, WordKind.ENDED, {**result, **end.data}, depot=depot)
@@ -169,7 +189,7 @@ class Taker:
         )
 
     def _forgotten(self, order: Order) -> OrderRefused | None:
-        """Return why an order may be one that was done and forgotten: a clock that was set back makes it valid."""
+        """Return why an order may be a forgotten old one, which a clock set back makes valid again."""
         with self._bench.database.reading() as database:
             until = ledger.forgotten_until(database)
         if order.valid_until > until:
@@ -181,7 +201,7 @@ class Taker:
         )
 
     def _enter(self, order: Order, *, is_accepted: bool = True) -> bool:
-        """Put an order on disk, and report that; return whether it was new."""
+        """Store an order and report that; return whether it was new."""
         with self._bench.database.writing() as database:
             is_new = ledger.enter(
                 database,
@@ -198,7 +218,7 @@ class Taker:
         return is_new
 
     def _is_repeat(self, order: Order) -> bool:
-        """Answer an order that came before from the ledger; return whether it did."""
+        """Answer a repeated order from the ledger; return whether it was one."""
         with self._bench.database.writing() as database:
             known = ledger.entry_of(database, order.id)
             if known is None and order.job in _SAME_PART:
@@ -212,7 +232,7 @@ class Taker:
         return True
 
     def _is_answered(self, order: Order, known: LedgerEntry) -> bool:
-        """Return whether the same was answered a moment ago: through the broker it can be replayed without end."""
+        """Return whether the same answer was sent a moment ago: the broker can replay an order endlessly."""
         key, now_s = (order.id, known.state.value), self._clock()
         if now_s - self._answered_at_s.get(key, -_ANSWERS_AGAIN_S) < _ANSWERS_AGAIN_S:
             return True
@@ -238,12 +258,12 @@ class Taker:
 
 
 def _stream(order: Order) -> str:
-    """Return the run under which words about an order are numbered: of one without a run, its own name."""
+    """Return the run under which reports on an order are numbered: the order's ID if it has no run."""
     return order.run or order.id
 
 
 def _repeated(order: Order, known: LedgerEntry) -> tuple[WordKind, dict[str, Any]]:
-    """Return the answer to an order that came before: how it ended, or that it is in hand."""
+    """Return the answer to a repeated order: its result, or that it is under way."""
     again = {"order": order.id, "job": order.job.value, "repeats": known.id}
     if known.state in ledger.UNFINISHED:
         return WordKind.ACCEPTED, again

@@ -1,4 +1,4 @@
-"""The run of a part in the site's journal: which it is, what it came to, and what of it is reported."""
+"""Find the run of a part in the site's journal, and report its devices."""
 
 from __future__ import annotations
 
@@ -18,19 +18,13 @@ from flashferry.store.tables import held_devices, run_of_job
 
 
 class PartRun:
-    """The run by which a part is carried out; there is none before its verb has entered it in the journal.
-
-    Args:
-        database: The agent's database.
-        state: The state folder.
-        order: The part's order.
-    """
+    """The run by which a part is carried out; none exists until its command enters one in the journal."""
 
     def __init__(self, database: AgentDatabase, state: Path, order: Order) -> None:
         self._database, self._state, self._order = database, state, order
 
     def run_id(self) -> str | None:
-        """Return the run that the part is in our journal, once there is one."""
+        """Return the run ID of the part in our journal; None: not entered yet."""
         with self._database.reading() as database:
             entry = ledger.entry_of(database, self._order.id)
         if entry is not None and entry.run_id is not None:
@@ -45,12 +39,12 @@ class PartRun:
         return run_id
 
     def stored(self) -> StoredRun | None:
-        """Return what the journal has of it."""
+        """Return the run from the journal."""
         run_id = self.run_id()
         return None if run_id is None else read_run(self._state, run_id, with_transfers=False)
 
     def state(self) -> dict[str, bool]:
-        """Return whether there is one, whether it holds devices, and whether it was stopped, as `next_kind` asks."""
+        """Return the arguments `has_run`, `holds` and `is_stopped` of `next_kind`."""
         run = self.stored()
         return {
             "has_run": run is not None,
@@ -60,12 +54,12 @@ class PartRun:
         }
 
     def is_stopped_early(self) -> bool:
-        """Return whether the centre had the part stopped: its stop may have come before its order."""
+        """Return whether the centre stopped the part, even before its order arrived."""
         with self._database.reading() as database:
             return bool(ledger.orders_of_run(database, self._order.run, OrderJob.STOP.value))
 
     def spool_records(self) -> int:
-        """Put the records of devices into the spool that differ from those reported before; return how many."""
+        """Spool the device records that changed since the last report; return how many."""
         run_id = self.run_id()
         if run_id is None:
             return 0
@@ -74,14 +68,14 @@ class PartRun:
 
 
 def has_left_devices(state: Path) -> bool:
-    """Return whether a run that does not live has devices in its hands."""
+    """Return whether a dead run holds devices."""
     with reading(state) as journal:
         runs = {device.run_id for device in held_devices(journal)} if journal is not None else set()
     return any(not is_run_alive(state, run_id) for run_id in runs)
 
 
 def spool_records(database: AgentDatabase, state: Path, *, order_id: str, run: str, run_id: str) -> int:
-    """Put the records of devices into the spool that differ from those reported before; return how many."""
+    """Spool the device records that changed since the last report; return how many."""
     try:
         devices = read_run(state, run_id, with_transfers=False).devices
     except ConfigInvalid:
@@ -98,7 +92,7 @@ def spool_records(database: AgentDatabase, state: Path, *, order_id: str, run: s
 
 
 def left_held(state: Path, run_id: str) -> list[str]:
-    """Return the devices of a run that are not proven restored; all that is known where the journal cannot be read."""
+    """Return the devices of a run that are not proven restored; empty if the journal cannot be read."""
     try:
         return [one.host for one in read_run(state, run_id, with_transfers=False).devices if one.is_held]
     except ConfigInvalid:

@@ -1,12 +1,12 @@
-"""One agent for a site: a lock in the state folder against a second on this host, a claim at the broker for all others.
+"""Keep one agent per site: a lock in the state folder for this host, a claim at the broker for all others.
 
-The claim is a key that expires unless it is renewed. Its value is signed by the agent's own key, so access to the
-broker is not enough to make a valid one: one by another key, or by none, is reported and overwritten. One by our own
-key is of this very agent: of a process before us, or of a machine that was cloned with its state. Two of those would
-log in to the same devices, and neither journal would know of the other's lines: so the one that came later ends.
+The claim is a key that expires unless renewed. It is signed by the agent's key, so write access to the broker does not
+suffice: a claim by another key is reported and overwritten. A claim by our key is from an earlier process, or from a
+clone of this machine. Two clones would log in to the same devices without knowing each other's configuration lines, so
+the later one ends.
 
-An old claim of ours may be put back through the broker. It is known by its place (a process of this state
-folder, whose lock we hold, is dead), by its time, and by that it is not renewed.
+An old claim of ours may be replayed through the broker. It is recognised by its place (this state folder, whose lock we
+hold), by its time, and because it is not renewed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from flashferry.sites.wire import WireError, moment_of, moment_text, opened, sea
 
 LOCK = "agent.lock"
 CLAIM_SCHEMA = "flashferry.claim/1"
-
 _LOG = logging.getLogger("flashferry.sites")
 _LEAST_S = 30.0
 _REPEAT_S = 60.0
@@ -44,7 +43,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @contextmanager
 def only_here(state: Path) -> Iterator[None]:
-    """Keep a second agent off a state folder for as long as the block runs.
+    """Lock a state folder against a second agent for a block.
 
     Raises:
         ConfigInvalid: Another agent has it.
@@ -60,7 +59,7 @@ def only_here(state: Path) -> Iterator[None]:
 
 
 def place_of(state: Path) -> str:
-    """Return which state folder this is, on which running system: no copy of it has the same."""
+    """Return an identifier of this state folder on this booted system, which no copy shares."""
     found = state.stat()
     try:
         boot = _BOOT.read_text(encoding="ascii").strip()
@@ -71,16 +70,15 @@ def place_of(state: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """Who works for a site, as it stands at the broker.
+    """A claim as it is stored at the broker.
 
     Attributes:
-        site: The site.
-        agent: The agent's name of itself.
-        instance: Its process, by a name of its own.
-        place: Where its state folder is (`place_of`).
+        agent: The agent's own name.
+        instance: An identifier of its process.
+        place: Identifier of its state folder (`place_of`).
         host: Its host, for people.
-        since: When this process had the claim first, UTC.
-        at: When it was made or renewed last.
+        since: When this process first had the claim, UTC.
+        at: When the claim was last renewed.
     """
 
     site: str
@@ -97,20 +95,20 @@ class Claimed:
 
     @property
     def rank(self) -> tuple[str, str]:
-        """Return what orders two claims of the same site: the greater is the later."""
+        """Return the order of two claims of a site: the greater is the later."""
         return (self.since, self.instance)
 
 
 class Claim:
-    """An agent's claim on its site at the broker.
+    """An agent's claim on its site.
 
     Args:
-        broker: The broker; where it is no Redis, no claim is made: the centre separates two agents by their words.
-        identity: Who claims it.
-        place: Where our state folder is.
-        beat_s: How often it is renewed, seconds.
-        now: What time it is.
-        steady_s: Seconds, going up.
+        broker: The broker. Without Redis no claim is made; the centre then detects two agents by their reports.
+        identity: The agent's identity.
+        place: Identifier of its state folder.
+        beat_s: Interval between renewals, seconds.
+        now: Returns the current time.
+        steady_s: Returns monotonic seconds.
     """
 
     def __init__(
@@ -133,15 +131,15 @@ class Claim:
         self.ends_after_s = max(_LEAST_S, 4 * beat_s)
 
     def renew(self) -> bool:
-        """Make the claim, or renew it.
+        """Make or renew the claim.
 
         Returns:
-            Whether it is ours. False: one like us had it a moment ago and may be dead, which is known once its claim
-            was not renewed for `ends_after_s`: ask again.
+            Whether the site is ours. False: another process with our key had it lately, and counts as dead once its
+                claim was not renewed for `ends_after_s`: call again.
 
         Raises:
-            ConfigInvalid: A copy of this agent is at work elsewhere.
-            BrokerUnreachable: The broker is away; the claim stands for a while.
+            ConfigInvalid: A clone of this agent works elsewhere.
+            BrokerUnreachable: The broker is unreachable; an existing claim holds for a while.
         """
         if not self._broker.has_claims:
             return True
@@ -157,7 +155,7 @@ class Claim:
             return True
 
     def release(self) -> None:
-        """Give the claim up, where it is ours; one that cannot be ends by itself."""
+        """Release the claim if it is ours; otherwise it expires."""
         if not self._broker.has_claims or not self._since:
             return
         with self._broker.redis() as client:
@@ -179,7 +177,7 @@ class Claim:
         return sealed(made, CLAIM_SCHEMA, who.key)
 
     def _read(self, value: object) -> Claimed | None:
-        """Return the claim that a value is, where it is by our own key; None: it is none that counts."""
+        """Parse a claim; None if it is not signed by our key for our site."""
         if value is None:
             return None
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
@@ -191,10 +189,10 @@ class Claim:
         return found if found.site == self._identity.site else None
 
     def _may_take(self, found: Claimed | None) -> bool:
-        """Return whether the claim may be made over what is there.
+        """Return whether a claim can be made over an existing one.
 
         Raises:
-            ConfigInvalid: Who made that lives, and was there before us.
+            ConfigInvalid: The other agent is alive and was there first.
         """
         if found is None or found.instance == self._instance or found.place == self._place:
             return True
@@ -208,7 +206,7 @@ class Claim:
         return self._is_dead(found)
 
     def _is_dead(self, found: Claimed) -> bool:
-        """Return whether a claim may be made over that of one like us: once we have ours, or this was not renewed."""
+        """Return whether the other claim may be overwritten: we have ours, or it was not renewed."""
         before, since_s = self._other or (found, self._steady_s())
         if before.instance != found.instance:
             before, since_s = found, self._steady_s()
@@ -238,13 +236,13 @@ class Claim:
 
 
 class Presence:
-    """Makes the claim and renews it, in a thread of its own: a broker that does not answer blocks no one else.
+    """Make and renew the claim in a thread, so that an unresponsive broker blocks nothing else.
 
     Args:
         claim: The claim.
-        beat_s: How often it is renewed, seconds.
+        beat_s: Interval between renewals, seconds.
         ending: Set when the agent is to end.
-        report: Takes sentences for people.
+        report: Shows sentences to the operator.
     """
 
     def __init__(self, claim: Claim, *, beat_s: float, ending: threading.Event, report: Callable[[str], None]) -> None:
@@ -254,7 +252,7 @@ class Presence:
         self._thread = threading.Thread(target=self._run, name="agent-presence", daemon=True)
 
     def start(self) -> None:
-        """Begin, and wait until it is known whether the site is ours, or that the broker does not say."""
+        """Start, and wait until the first attempt to claim the site is over."""
         self._thread.start()
         while not self._is_tried.wait(_POLL_S) and not self._ending.is_set():
             pass
@@ -270,7 +268,7 @@ class Presence:
         return self._is_ours.is_set()
 
     def give_up(self) -> None:
-        """Give the claim up, as far as the broker lets us."""
+        """Release the claim, without waiting long for the broker."""
         thread = threading.Thread(target=self._release, name="agent-leaves", daemon=True)
         thread.start()
         thread.join(_GIVES_UP_WITHIN_S)
@@ -296,7 +294,7 @@ class Presence:
             self._ending.wait(wait_s)
 
     def _renewed(self) -> float:
-        """Renew the claim; return after how many seconds that is to be done again."""
+        """Renew the claim; return the seconds until the next renewal."""
         while not self._claim.renew():
             self._report_once(
                 "another agent with this key had the site lately: waiting up to "

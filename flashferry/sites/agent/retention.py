@@ -1,10 +1,10 @@
-"""What is long over goes from an agent's disk: orders, words that were never received, and the files of tries.
+"""Remove what is long over from an agent's disk: orders, undelivered reports, and files of attempts.
 
 Facts
 -----
 
-- A clock that jumps ahead makes everything long over. So nothing is forgotten before it has gone on for a day as the
-  monotonic one does; an hour of a wrong year costs nothing.
+- A clock that jumps ahead makes everything look old. So nothing is removed until the clock has agreed with the
+  monotonic clock for a day; an hour with a wrong year does no harm.
 """
 
 from __future__ import annotations
@@ -29,14 +29,7 @@ _JUMP_S = 300.0
 
 
 class Retention:
-    """Forgets what is long over, now and then.
-
-    Args:
-        database: The agent's database.
-        state: Its state folder.
-        wall_s: Seconds since 1970.
-        steady_s: Monotonic seconds.
-    """
+    """Remove old data, once an hour; the two clocks are injectable for tests."""
 
     def __init__(
         self,
@@ -52,7 +45,7 @@ class Retention:
         self._next_s = steady_s()
 
     def apply(self) -> None:
-        """Forget what is long over, once an hour, where the clock can be trusted; what cannot be waits."""
+        """Remove old data if an hour has passed and the clock is trusted; errors are retried later."""
         wall_s, steady_s = self._wall_s(), self._steady_s()
         gone_s, lived_s = wall_s - self._since[0], steady_s - self._since[1]
         if abs(gone_s - lived_s) > _JUMP_S:

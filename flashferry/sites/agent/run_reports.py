@@ -1,7 +1,7 @@
-"""What a run reports, followed into the spool: lines of its event file, and records of its devices from the journal.
+"""Follow a run's event file and put its lines into the spool.
 
-How far the file is in the spool stands in the same transaction as the words made of it, so an agent that is killed
-between any two steps neither loses a line nor reports it twice.
+The position in the file is stored in the same transaction as the reports, so a killed agent neither loses a line nor
+reports it twice.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from flashferry.store.sites.agents import AgentDatabase
 
 MOST_READ_BYTES = 1 << 20
 MOST_BATCH_BYTES = 64_000
-"""Lines of a word: a few hundred bytes each, so a hundred and more go in one."""
+"""Size of a report's lines; a line has a few hundred bytes."""
 
 
 class EventTail:
-    """Follows the events of one job.
+    """Follow the events of one job.
 
     Args:
         database: The agent's database.
         state: The state folder.
-        order_id: The order that it is carried out for.
+        order_id: The order of the job.
         run: The centre's name of the part.
         job_id: The job.
-        progress_s: How often a device's mere progress is reported at most, by the times in the lines.
+        progress_s: Least interval between progress reports of a device, by the times in the lines.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class EventTail:
         self._logged_at_s: dict[object, float] = {}
 
     def take(self) -> bool:
-        """Put what is new into the spool; return whether anything was."""
+        """Put new lines into the spool; return whether there were any."""
         with self._database.reading() as database:
             begins = spool.position_of(database, self._job_id)
         text = self._new_text(begins)
@@ -58,7 +58,7 @@ class EventTail:
         return True
 
     def _new_text(self, begins: int) -> bytes:
-        """Return whole lines behind a place of the file; none where there are none yet."""
+        """Return the complete lines from a position on; may be empty."""
         try:
             with open_private(self._path, "rb") as file:
                 file.seek(begins)

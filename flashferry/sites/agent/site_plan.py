@@ -1,4 +1,4 @@
-"""The part of an approved plan that a site carries out: the plan by its digest, its images proven at the depot."""
+"""Make the site's part of an approved plan: fetch plan and images, and narrow the plan to the ordered devices."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _STOPS_EVERY_S = 1.0
 
 
 def fetch_images(bench: Bench, order: Order) -> list[str]:
-    """Fetch the images of a plan to the depot, proven, and return their names.
+    """Fetch the images of a plan into the depot, and return their names.
 
     Raises:
         SyncStopped: The agent is to end.
-        OrderRefused: The order came too late, or the source or the depot has another plan or image.
-        ConfigInvalid: The plan or an image cannot be had.
+        OrderRefused: The order has expired, or plan or image differ from the ordered ones.
+        ConfigInvalid: The plan or an image is missing.
     """
     check_begins(order)
     interrupted = bench.ending.is_set
@@ -34,18 +34,18 @@ def fetch_images(bench: Bench, order: Order) -> list[str]:
 
 
 def write_part(bench: Bench, order: Order, path: Path, *, is_stopped: Callable[[], bool]) -> bool:
-    """Write the site's part of a plan, once its images are proven at the depot; return False where it was stopped.
+    """Fetch the images, and write the site's part of the plan; return False if it was stopped.
 
     Args:
-        bench: The agent's.
-        order: Which devices of which plan.
-        path: The file of the part.
-        is_stopped: Returns whether the centre had the part stopped.
+        bench: What orders are carried out with.
+        order: The plan's digest and the devices.
+        path: The file to write.
+        is_stopped: Returns whether the centre stopped the part.
 
     Raises:
         SyncStopped: The agent is to end.
-        OrderRefused: The order came too late, or does not agree with the plan or the inventory.
-        ConfigInvalid: The plan or an image cannot be had.
+        OrderRefused: The order has expired, or does not agree with the plan or the inventory.
+        ConfigInvalid: The plan or an image is missing.
     """
     if is_stopped():
         return False
@@ -68,16 +68,16 @@ def write_part(bench: Bench, order: Order, path: Path, *, is_stopped: Callable[[
 
 
 def site_part(plan: FleetPlan, order: Order, *, folder: Path, inventory: Collection[str]) -> FleetPlan:
-    """Return what a site has to do of a plan: the devices ordered, with images as they lie at its depot.
+    """Return the plan narrowed to the ordered devices, with image paths of the depot.
 
     Args:
-        plan: The whole plan, as it is approved.
-        order: Which devices of it.
+        plan: The whole approved plan.
+        order: The devices.
         folder: The catalogue's folder.
-        inventory: Names of all devices of the site's own inventory.
+        inventory: Names of all devices in the site's inventory.
 
     Raises:
-        OrderRefused: A device is in no such plan, or not this site's, or none of them is to be staged.
+        OrderRefused: A device is not in the plan or not in the inventory, or none is to be staged.
     """
     hosts = set(order.devices)
     _check_known(order, hosts - {one.host for one in plan.devices}, f"the plan {plan.digest[:12]}")
@@ -111,29 +111,24 @@ def _check_known(order: Order, unknown: Collection[str], where: str) -> None:
 
 
 class _Unwanted:
-    """Check whether what is fetched for a part is no longer needed; asked many times a second, it reads once.
-
-    Args:
-        ending: Set when the agent is to end.
-        is_stopped: Returns whether the centre had the part stopped.
-    """
+    """Whether the fetch for a part is to end; called many times a second, it reads the database once."""
 
     def __init__(self, ending: threading.Event, is_stopped: Callable[[], bool]) -> None:
         self._ending, self._is_stopped = ending, is_stopped
         self._asked_s, self._was_stopped = float("-inf"), False
 
     def __call__(self) -> bool:
-        """Return whether it is not."""
+        """Return whether the fetch is to end."""
         if time.monotonic() - self._asked_s > _STOPS_EVERY_S:
             self._was_stopped, self._asked_s = self._is_stopped(), time.monotonic()
         return self._was_stopped or self._ending.is_set()
 
 
 def _plan(bench: Bench, order: Order, interrupted: Interrupted) -> FleetPlan:
-    """Return the plan that was ordered; raises what `SiteDepot.plan` does.
+    """Return the ordered plan; raises what `SiteDepot.plan` does.
 
     Raises:
-        OrderRefused: What the source has under that digest is another one.
+        OrderRefused: The source's plan has another digest.
         ConfigInvalid: It is no plan.
     """
     plan = plan_from(bench.depot.plan(order.plan, interrupted=interrupted), f"of order {order.id}")
@@ -146,10 +141,10 @@ def _plan(bench: Bench, order: Order, interrupted: Interrupted) -> FleetPlan:
 
 
 def _fetched(bench: Bench, order: Order, plan: FleetPlan, interrupted: Interrupted) -> list[str]:
-    """Have all images of a plan at the depot, proven; return their names. Raises what `SiteDepot.fetch` does.
+    """Fetch all images of a plan; return their names. Raises what `SiteDepot.fetch` does.
 
     Raises:
-        OrderRefused: The depot has proven another one than the plan has.
+        OrderRefused: An image has another size than in the plan.
     """
     for image in plan.images:
         found = bench.depot.fetch(image, interrupted=interrupted)

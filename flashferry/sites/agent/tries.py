@@ -1,8 +1,8 @@
-"""An order's tries: which comes next, and each as a process of its own.
+"""Decide an order's next attempt, and run each attempt as a process of its own.
 
-Each try is a job, `ORDER`, `ORDER.1`, `ORDER.2` ..., whose folder is there before its process is: what was tried is
-known from disk alone. The agent owns no process: killed at any moment it finds them again, or their results, and
-nothing is started twice (`flashferry.core.jobs`).
+Each attempt is a job, `ORDER`, `ORDER.1`, `ORDER.2` ..., whose folder exists before its process: the disk alone shows
+what was tried. An agent killed at any moment finds the processes or their results again, and nothing starts twice
+(`flashferry.core.jobs`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from flashferry.core.state_folder import open_private
 from flashferry.model.exit_codes import ExitCode
 
 PAUSES_S = (0.0, 10.0, 60.0, 300.0)
-"""So long before each recovery in a row: a device may be away for a while. Then people are needed."""
+"""Pauses before successive recoveries, because a device may be unreachable for a while; then people must act."""
 
 
 class TryKind(StrEnum):
-    """What a try does, by its verb."""
+    """The verb of an attempt."""
 
     STAGE = "stage"
     RECOVER = "recover"
@@ -39,12 +39,11 @@ class TryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:
-    """A try that is over.
+    """A finished attempt.
 
     Attributes:
-        kind: What it did.
-        is_dead: Whether its process died before it said anything.
-        is_interrupted: Whether the agent ended it, for the agent itself was to end.
+        is_dead: Whether its process died without a result.
+        is_interrupted: Whether the agent ended it because the agent itself was ending.
     """
 
     kind: TryKind
@@ -53,19 +52,19 @@ class Try:
 
 
 def job_of_try(order_id: str, number: int) -> str:
-    """Return the job of a try, counted from 0."""
+    """Return the job ID of an attempt, counted from 0."""
     return f"{order_id}.{number}" if number else order_id
 
 
 def next_kind(tries: Sequence[Try], *, has_run: bool, holds: bool, is_stopped: bool, resumes: int) -> TryKind | None:
-    """Return what is to be tried next; None: the order is through, as far as it goes.
+    """Return the kind of the next attempt; None: the order is finished.
 
     Args:
-        tries: What was tried, the first first.
-        has_run: Whether any of them entered a run in the journal: before, no device was touched.
-        holds: Whether devices are left in the run's hands.
-        is_stopped: Whether it was to stop.
-        resumes: How often at most a run that died is gone on with.
+        tries: Earlier attempts, the oldest first.
+        has_run: Whether one entered a run in the journal; before, no device was touched.
+        holds: Whether the run still holds devices.
+        is_stopped: Whether the part was stopped.
+        resumes: How often a run that died is resumed at most.
     """
     if not tries:
         return TryKind.STAGE
@@ -79,7 +78,7 @@ def next_kind(tries: Sequence[Try], *, has_run: bool, holds: bool, is_stopped: b
 
 
 def recoveries_in_a_row(tries: Sequence[Try]) -> int:
-    """Return how many recoveries stand at the end: each death has its own."""
+    """Return the number of recoveries at the end of the list."""
     count = 0
     for one in reversed(tries):
         if one.kind is not TryKind.RECOVER:
@@ -89,51 +88,45 @@ def recoveries_in_a_row(tries: Sequence[Try]) -> int:
 
 
 POLL_S = 0.5
-
 _BEGINS_WITHIN_S = 60.0
 _AGAIN_S = 2.0
 _ACTOR = "actor"
 _KIND = "kind"
 _INTERRUPTED = "interrupted"
-"""A file of a try's folder: the agent has asked its process to end, for it ends itself."""
+"""A file in the attempt's folder: the agent, ending itself, asked the process to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TryFolder:
-    """A try on disk.
-
-    Attributes:
-        job_id: Its name.
-        folder: Its folder.
-    """
+    """An attempt on disk."""
 
     job_id: str
     folder: JobFolder
 
     @property
     def kind(self) -> TryKind:
-        """Return what it does."""
+        """Return its kind."""
         return TryKind(json.loads(self.folder.command.read_text(encoding="utf-8"))[_KIND])
 
     @property
     def mark(self) -> ProcessMark | None:
-        """Return the process that does it, or did; None where none has started."""
+        """Return its process; None: none has started."""
         return read_mark(self.folder.mark_file)
 
     @property
     def outcome(self) -> Outcome | None:
-        """Return what it said at its end, or None."""
+        """Return its result, or None."""
         return self.folder.outcome()
 
     def over(self) -> Try:
-        """Return it as one that is over."""
+        """Return it as a finished attempt."""
         outcome = self.outcome
         # What had ended well before it received that was not ended by us.
         is_cut = (self.folder.path / _INTERRUPTED).exists() and (outcome is None or outcome.exit_code != ExitCode.OK)
         return Try(kind=self.kind, is_dead=outcome is None, is_interrupted=is_cut)
 
     def interrupt(self) -> None:
-        """Ask its process to end in order, which restores devices; noted first."""
+        """Ask its process to end in order, which restores devices; recorded first."""
         mark = self.mark
         if mark is None or not mark.is_alive():
             return
@@ -147,7 +140,7 @@ class TryFolder:
 
 
 def tries_of(state: Path, order_id: str) -> Iterator[TryFolder]:
-    """Yield the tries of an order that are on disk, the first first."""
+    """Yield the attempts of an order on disk, the oldest first."""
     number = 0
     while (
         one := TryFolder(job_id=job_of_try(order_id, number), folder=_folder(state, order_id, number))
@@ -157,17 +150,17 @@ def tries_of(state: Path, order_id: str) -> Iterator[TryFolder]:
 
 
 def plan_file(state: Path, order_id: str) -> Path:
-    """Return the file of a part's plan, by which its run is started."""
+    """Return the file of a part's plan."""
     return state / "jobs" / f"{order_id}-plan.json"
 
 
 def events_file(state: Path, order_id: str, number: int) -> Path:
-    """Return the file of the events of a try's run."""
+    """Return the event file of an attempt."""
     return _folder(state, order_id, number).events
 
 
 def forget_tries(state: Path, order_id: str) -> None:
-    """Remove the files of an order that is forgotten; what became of devices is in the journal."""
+    """Remove the files of an order; the journal keeps the devices' results."""
     for one in tuple(tries_of(state, order_id)):
         shutil.rmtree(one.folder.path, ignore_errors=True)
     with suppress(OSError):
@@ -175,7 +168,7 @@ def forget_tries(state: Path, order_id: str) -> None:
 
 
 def prepare(state: Path, order_id: str, number: int, kind: TryKind, words: Sequence[str], actor: str) -> TryFolder:
-    """Write what a try's process is to do into its folder; nothing is started yet.
+    """Write an attempt's command into its folder; nothing is started.
 
     Raises:
         ConfigInvalid: The folder belongs to another user.
@@ -191,13 +184,13 @@ def prepare(state: Path, order_id: str, number: int, kind: TryKind, words: Seque
 def carry_through(
     one: TryFolder, *, on_poll: Callable[[], None], ending: threading.Event, begins_within_s: float = _BEGINS_WITHIN_S
 ) -> Try:
-    """Start a try unless it was started, follow it to its end, and return it.
+    """Start an attempt unless it was started, and follow it to its end.
 
     Args:
-        one: The try.
-        on_poll: Called now and then while it is under way, and once after its end.
-        ending: Set when the agent is to end: the try's process is asked to end in order then, and waited for.
-        begins_within_s: A process that has not started after so long will not.
+        one: The attempt.
+        on_poll: Called now and then meanwhile, and once after its end.
+        ending: Set when the agent is to end: the process is then asked to end in order, and waited for.
+        begins_within_s: A process that has not started after so many seconds will not.
     """
     child, started_s, again_s = None, time.monotonic(), 0.0
     while (mark := one.mark) is None:

@@ -1,7 +1,6 @@
-"""What an agent reports to its centre: kept in the spool, signed, sent in order, and sent again until acknowledged.
+"""Deliver an agent's reports ("words") to the centre: spooled, signed, sent in order, and repeated until acknowledged.
 
-A beat says that the agent lives and is never sent again. While words pile up at the broker, for none is taken
-there, none are added: they are safe where they are.
+A heartbeat is never repeated. While many words wait at the broker, none are added; they are safe in the spool.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from flashferry.store.sites.agents import AgentDatabase
 _LOG = logging.getLogger("flashferry.sites")
 _POLL_S = 0.5
 _AGAIN_FIRST_S, _AGAIN_MOST_S = 30.0, 600.0
-"""Words that were sent and not acknowledged are sent again after so long, then after twice that, and so on."""
+"""Words without acknowledgement are sent again after this time, then after twice as long, and so on."""
 _CLOSING_S, _UNTAKEN_S = 10.0, 3.0
-"""So long last words are sent at the end, and so long it is waited for the broker to take one of them."""
+"""Time limits at the end: for sending the last words, and for the broker to accept one of them."""
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 1.0, 15.0
 _MOST_AT_BROKER = 2000
 _REPEAT_S = 60.0
@@ -35,14 +34,7 @@ _REPEAT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who an agent is.
-
-    Attributes:
-        agent: Its name of itself.
-        site: Its site.
-        release: Its release.
-        key: Its key.
-    """
+    """An agent's own name, its site, release and key."""
 
     agent: str
     site: str
@@ -51,14 +43,14 @@ class Identity:
 
 
 class WordSender:
-    """Takes what is to be reported, and delivers it; called from several threads.
+    """Spool words and deliver them. Called from several threads.
 
     Args:
         database: The agent's database.
         broker: The broker.
-        identity: Who reports it.
-        beat: Returns what a beat says.
-        beat_s: How often one is sent, seconds.
+        identity: The agent's identity.
+        beat: Returns the content of a heartbeat.
+        beat_s: Interval between heartbeats, seconds.
     """
 
     def __init__(
@@ -80,11 +72,11 @@ class WordSender:
         self._thread = threading.Thread(target=self._run, name="agent-teller", daemon=True)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def close(self) -> None:
-        """Send what waits once more, and end; not for longer than the broker takes words."""
+        """Send what waits, and end; not for longer than the broker accepts words."""
         self._ending.set()
         self._news.set()
         closes_s = self._taken_at_s = time.monotonic()
@@ -94,18 +86,18 @@ class WordSender:
                 return
 
     def add(self, run: str, kind: WordKind, data: Mapping[str, Any]) -> int:
-        """Have a word delivered; on disk when this returns. Return its offset."""
+        """Store a word and have it delivered; return its offset."""
         with self._database.writing() as database:
             offset = add_word(database, run, kind, data)
         self._news.set()
         return offset
 
     def wake(self) -> None:
-        """Look at the spool now: something was put there."""
+        """Check the spool now."""
         self._news.set()
 
     def acknowledged(self, run: str, offset: int) -> None:
-        """Take what the centre has on its disk out of the spool."""
+        """Remove words that the centre has stored."""
         with self._database.writing() as database:
             gone = spool.acknowledge(database, run, offset)
         if gone:
@@ -188,7 +180,7 @@ class WordSender:
 
 
 def add_word(database: Any, run: str, kind: WordKind, data: Mapping[str, Any]) -> int:
-    """Put a word into the spool in a transaction that is open; secrets are masked as everywhere. Return its offset."""
+    """Add a word to the spool within a transaction, secrets masked. Return its offset."""
     text = canonical(redact_json(dict(data), exact=("order", "host", "run_id")))
     if len(text) > MOST_DATA_BYTES:
         kept = {name: data[name] for name in ("order", "host", "run_id") if name in data}

@@ -1,1 +1,1 @@
-"""The centre: plans shared out to sites, signed orders, and a ledger of their reports."""
+"""Share a plan out to sites, send signed orders, and keep a ledger of the agents' reports."""

@@ -1,6 +1,6 @@
-"""The centre opened for the time of a command: it collects, gives runs to sites, and steers them.
+"""Open the centre for a command: receive agents' words, give runs to sites, and steer them.
 
-Several may be open at the same time, as `stage` and `sites follow` are: what either hears stands in the same ledger.
+Several can be open at once, such as `stage` and `sites follow`; both use the same ledger.
 """
 
 from __future__ import annotations
@@ -11,28 +11,25 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import reading, write_whole
 from flashferry.core.redaction import masked
-from flashferry.images.manifest import MOST_PLAN_BYTES, plan_name
 from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
-from flashferry.model.plan_file import plan_from
 from flashferry.sites.centre.collecting import CANARIES, CHECK_PREFIX, OTHERS, Collector, now
 from flashferry.sites.centre.gate import first_wave
 from flashferry.sites.centre.listening import ListeningBroker
 from flashferry.sites.centre.ordering import Orders, fresh_id
+from flashferry.sites.centre.plans import ReadPlan, offer, remove_old_plans, run_in
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.centre.sharing import Share, check_ready, refusals
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import OrderJob
 from flashferry.store.control_requests import Asker, SteerKind
 from flashferry.store.database import moment, moment_of
-from flashferry.store.reader import chosen
 from flashferry.store.sites.agents import AgentState, agents_by_site
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import (
@@ -48,25 +45,20 @@ from flashferry.store.sites.runs import (
     end_held,
     give,
     parts_of,
-    plans_no_longer_needed,
     run_of,
-    runs_by_age,
     set_approved,
-    set_not_offered,
     set_stopped,
     waves_of,
 )
 
 _LOG = logging.getLogger("flashferry.sites.centre")
 OWNER = "centre"
-"""Who we are at the broker."""
-SYSTEM = Asker(actor="system", via="centre")
-"""In whose name the centre decides by itself; people's names are never that one alone."""
+"""Our name at the broker."""
 LONGEST_S = 12 * 3600.0
-"""So long a part can start where the plan has no end of its own, seconds."""
+"""How long a part can start if the plan has no end, seconds."""
 _POLL_S = 0.25
 _MOST_EVENTS = 50_000
-"""So many old events go at a time: so it is short."""
+"""Old events removed at a time, to keep the transaction short."""
 _JOBS = {
     SteerKind.PAUSE: OrderJob.PAUSE,
     SteerKind.CONTINUE: OrderJob.CONTINUE,
@@ -75,55 +67,21 @@ _JOBS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPlan:
-    """A plan with the text of its file.
-
-    Attributes:
-        plan: The plan.
-        text: What stands in its file: agents fetch it as it is.
-    """
-
-    plan: FleetPlan
-    text: str
-
-
 def our_release() -> str:
     """Return our release, as orders name it."""
     return version("flashferry")
 
 
-def read_plan_file(path: Path) -> ReadPlan:
-    """Return the plan in a file; its images need not be on this host, for agents serve their own.
-
-    Raises:
-        ConfigInvalid: It cannot be read, is no plan, or more than a source offers.
-    """
-    try:
-        with reading(path) as file:
-            content = file.read(MOST_PLAN_BYTES + 1)
-    except OSError as error:
-        raise ConfigInvalid(
-            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
-        ) from None
-    if len(content) > MOST_PLAN_BYTES:
-        raise ConfigInvalid(
-            f"plan {path}: expected at most {MOST_PLAN_BYTES:,} bytes, for sources offer no more, found more",
-            hint="Make a plan for fewer devices at a time",
-        )
-    return ReadPlan(plan=plan_from(content, path), text=content.decode())
-
-
 @contextmanager
 def open_centre(settings: CentreSettings, state: Path) -> Iterator[Centre]:
-    """Open the centre for the time of a block; it collects from now on. Some old events and plans are removed.
+    """Open the centre for a block and receive words from now on. Removes some old events and plans.
 
     Args:
         settings: The centre's settings.
         state: The state folder, where the ledger is.
 
     Raises:
-        ConfigInvalid: The key, the ledger or the broker's settings cannot be used.
+        ConfigInvalid: The key, the ledger or the broker's settings are invalid.
     """
     key = PrivateKey.load(settings.key)
     ledger = SitesDatabase(state)
@@ -141,38 +99,31 @@ def open_centre(settings: CentreSettings, state: Path) -> Iterator[Centre]:
 def _tidy(centre: Centre) -> None:
     try:
         centre.drop_old_events()
-        centre.remove_old_plans()
+        remove_old_plans(centre.ledger, centre.settings)
     except sqlite3.Error as error:
         # Nothing waits for it: the next one does it, and what is wrong with the disk is reported by what does.
         _LOG.warning("old events and plans stay for now: %s", masked(str(error)))
 
 
 class Centre:
-    """What a command does with sites.
-
-    Args:
-        settings: The centre's settings.
-        ledger: The ledger.
-        collector: Takes words into it.
-        orders: Sends orders.
-    """
+    """What commands do with sites; made by `open_centre`."""
 
     def __init__(self, settings: CentreSettings, ledger: SitesDatabase, collector: Collector, orders: Orders) -> None:
         self.settings, self.ledger, self.collector, self.orders = settings, ledger, collector, orders
 
     def agents(self) -> dict[str, AgentState]:
-        """Return what is known of agents, by site."""
+        """Return the known state of agents, by site."""
         with self.ledger.reading() as database:
             return agents_by_site(database)
 
     def ask(self, sites: Sequence[str], interrupted: Callable[[], bool] = lambda: False) -> datetime:
-        """Ask agents how they are, and wait until all have answered, or for as long as the settings say.
+        """Ask agents for their state, and wait for all answers, or for the time in the settings.
 
         Returns:
             When they were asked.
 
         Raises:
-            BrokerUnreachable: The broker does not take it.
+            BrokerUnreachable: The broker does not accept the orders.
         """
         # As the ledger keeps times, to the millisecond: an answer within the same one is no answer from before.
         asked_at = moment_of(moment(now()))
@@ -190,18 +141,18 @@ class Centre:
         return asked_at
 
     def begin(self, read: ReadPlan, found: Sequence[Share], asker: Asker, left_out: Sequence[str] = ()) -> str:
-        """Offer a plan and give each site its part; return the run.
+        """Offer a plan and give each site its part; return the run's ID.
 
         Args:
             read: The plan.
-            found: What each site has to do of it.
-            asker: Who wants it.
-            left_out: Devices of the plan that are none of the run's business: no report of it has them.
+            found: The part of each site.
+            asker: The requester.
+            left_out: Devices of the plan that no report of the run has.
 
         Raises:
-            ConfigInvalid: A site's agent is silent, of another release, its clock is off, or it is not alone; the plan
-                is over, or cannot be offered. Nothing was sent then.
-            BrokerUnreachable: The broker cannot be reached; nothing was sent.
+            ConfigInvalid: A site's agent is silent, of another release, not alone, or its clock is off; the plan has
+                ended, or cannot be offered. Nothing was sent.
+            BrokerUnreachable: The broker is unreachable; nothing was sent.
         """
         until = _until(read.plan)
         sites = [share.site for share in found]
@@ -214,7 +165,7 @@ class Centre:
         return run
 
     def give_out(self, run: str) -> tuple[str, ...]:
-        """Give the parts that were held and may begin now; return their sites."""
+        """Give out the held parts that can start now; return their sites."""
         with self.ledger.writing() as database:
             entry = run_of(database, run)
             assert entry is not None
@@ -231,13 +182,13 @@ class Centre:
         return tuple(part.site for part in ready)
 
     def let_on(self, run: str, wave: int | None) -> tuple[str, ...]:
-        """Keep that sites may begin up to a wave, None: all, and give out what was held for it; return these sites."""
+        """Approve a run up to a wave (None: all), and give out the parts held for it; return their sites."""
         with self.ledger.writing() as database:
             set_approved(database, run, wave)
         return self.give_out(run)
 
     def end(self, run: str, why: str) -> None:
-        """Keep why a run begins nothing more, and end what was not given yet."""
+        """Record why a run starts nothing more, and end its held parts."""
         with self.ledger.writing() as database:
             set_stopped(database, run, why)
             end_held(database, run, f"not given: {why}", at=moment(now()))
@@ -286,45 +237,10 @@ class Centre:
         ]
         # In one transaction: the file of a plan that is about to have another run is not removed meanwhile.
         with self.ledger.writing() as database:
-            add_run(database, replace(entry, is_offered=self._offer(read)), parts, devices)
-
-    def _offer(self, read: ReadPlan) -> bool:
-        """Put the plan where agents fetch it; return whether the file is ours: it was not there as it should be."""
-        path = self.settings.plans_folder / plan_name(read.plan.digest)
-        try:
-            if path.is_file() and path.read_bytes() == read.text.encode():
-                return False
-            # A file of that name may be a damaged one.
-            write_whole(path, read.text, is_private=False)
-        except OSError as error:
-            raise ConfigInvalid(
-                f"plan {path}: cannot be offered: {error.strerror}; nothing was sent",
-                hint=f"Check 'plans_folder' in {self.settings.path}: the folder that the source's depot offers",
-            ) from None
-        return True
-
-    def remove_old_plans(self) -> tuple[str, ...]:
-        """Remove the files of plans that this centre offered, and of which every run has ended; return their names.
-
-        A file that cannot be removed is tried again the next time. The ledger keeps the plan's text.
-
-        Raises:
-            sqlite3.Error: The ledger cannot be written.
-        """
-        removed = list[str]()
-        with self.ledger.writing() as database:
-            for digest in plans_no_longer_needed(database):
-                try:
-                    (self.settings.plans_folder / plan_name(digest)).unlink(missing_ok=True)
-                except OSError as error:
-                    _LOG.warning("plan %s stays in %s: %s", digest, self.settings.plans_folder, error.strerror)
-                    continue
-                set_not_offered(database, digest)
-                removed.append(plan_name(digest))
-        return tuple(removed)
+            add_run(database, replace(entry, is_offered=offer(read, self.settings)), parts, devices)
 
     def drop_old_events(self) -> Dropped:
-        """Drop some of the events of runs that ended longer ago than the settings keep them.
+        """Remove some events of runs that ended longer ago than the settings keep them.
 
         Raises:
             sqlite3.Error: The ledger cannot be written.
@@ -333,27 +249,27 @@ class Centre:
         return drop_events(self.ledger, before, most=_MOST_EVENTS)
 
     def run_named(self, given: str) -> SiteRun:
-        """Return the run that is meant: an identifier, its beginning or end, or `latest`.
+        """Return a run by its ID, the ID's start or end, or `latest`.
 
         Raises:
-            ConfigInvalid: None is, or more than one.
+            ConfigInvalid: No run matches, or several do.
         """
         return run_in(self.ledger, given)
 
     def steer(
         self, run: SiteRun, what: SteerKind, asker: Asker, *, site: str | None = None, wave: int | None = None
     ) -> tuple[str, ...]:
-        """Send sites a request about a run, and keep who made it; return the sites.
+        """Record a request about a run and send it to sites; return the sites.
 
         Args:
             run: The run.
-            what: What is wanted.
-            asker: Who wants it.
-            site: This site alone; None: all that are not through.
-            wave: With `approve`: up to which wave.
+            what: The request.
+            asker: The requester.
+            site: Only this site; None: all that have not ended.
+            wave: The last wave to approve.
 
         Raises:
-            ConfigInvalid: No such site has anything of it in hand.
+            ConfigInvalid: No such site has a part under way.
         """
         with self.ledger.reading() as database:
             parts = _open_parts(run.run, parts_of(database, run.run), site)
@@ -383,7 +299,7 @@ class Centre:
         *,
         is_for_all: bool,
     ) -> None:
-        """Allow each site its waves up to this one; what was held for that wave is given out."""
+        """Approve each site's waves up to this one, and give out the parts held for it."""
         for part in given:
             mine = [one for one in waves[part.site, part.round] if wave is None or one <= wave]
             if mine and mine[-1] > part.from_wave:
@@ -392,51 +308,8 @@ class Centre:
             self.let_on(run.run, wave)
 
 
-def run_in(ledger: SitesDatabase, given: str) -> SiteRun:
-    """Return the run of a ledger that is meant; as `Centre.run_named`."""
-    with ledger.reading() as database:
-        known = runs_by_age(database)
-        try:
-            found = run_of(database, chosen(given, known))
-        except ConfigInvalid as error:
-            raise ConfigInvalid(
-                f"{error.message} (of those that were given to sites)",
-                hint="'flashferry sites show' shows the newest; check --state-dir",
-            ) from None
-    assert found is not None
-    return found
-
-
-def wave_to_approve(run: SiteRun, asked: int | None) -> int:
-    """Return up to which wave a run may begin now: the wave asked for, else the one after those that may already.
-
-    Raises:
-        ConfigInvalid: The plan has no such wave, or all may begin already.
-    """
-    last = max((wave.number for wave in plan_in(run).waves), default=0)
-    if run.approved_wave is None or run.approved_wave >= last:
-        raise ConfigInvalid(
-            f"run {run.run}: expected a wave that waits, found that all may begin", hint="Nothing is to be approved"
-        )
-    if asked is not None and not run.approved_wave < asked <= last:
-        raise ConfigInvalid(
-            f"--wave: expected one from {run.approved_wave + 1} to {last}, found {asked}",
-            hint="Leave it out for the next one",
-        )
-    return asked if asked is not None else run.approved_wave + 1
-
-
-def plan_in(run: SiteRun) -> FleetPlan:
-    """Return the plan that a run carries out.
-
-    Raises:
-        ConfigInvalid: The ledger's copy is damaged.
-    """
-    return plan_from(run.plan.encode(), f"of run {run.run}")
-
-
 def in_rounds(devices: Sequence[PlannedDevice], first: frozenset[str]) -> dict[int, tuple[PlannedDevice, ...]]:
-    """Return the devices of a site by round: those of the fleet's first wave, then all others; no round is empty."""
+    """Return a site's devices by round: those of the fleet's first wave, then the others; empty rounds are left out."""
     canaries = tuple(device for device in devices if device.host in first)
     others = tuple(device for device in devices if device.host not in first)
     return {number: found for number, found in ((CANARIES, canaries), (OTHERS, others)) if found}

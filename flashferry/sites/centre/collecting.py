@@ -1,4 +1,4 @@
-"""Words of agents taken in: checked for who signed them, and put into the ledger before the broker forgets them."""
+"""Receive agents' words: verify the signer, and store them in the ledger."""
 
 from __future__ import annotations
 
@@ -28,31 +28,25 @@ from flashferry.store.sites.words import PartWord, Taken, take_word
 
 _LOG = logging.getLogger("flashferry.sites.centre")
 CANARIES, OTHERS = 0, 1
-"""The rounds of a run: the first devices of the whole fleet, then all others."""
+"""The rounds of a run: the fleet's first devices, then all others."""
 _CANARY = ".canary"
 _MOST_REASONS = 100
 CHECK_PREFIX = "look-"
-"""Runs whose name begins so are no runs: a centre asked agents how they are."""
+"""Prefix of "runs" that are only checks of agents."""
 
 
 def now() -> datetime:
-    """Return what time it is."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
 def wire_run(run: str, site: str, number: int) -> str:
-    """Return what a part of a run is called in orders and words: an agent numbers its words for each part.
-
-    Args:
-        run: The run.
-        site: The site.
-        number: The part's round.
-    """
+    """Return the name of a run's part in orders and words; agents number their words per part."""
     return f"{run}.{site}" + (_CANARY if number == CANARIES else "")
 
 
 def part_of_wire(called: str, site: str) -> tuple[str, int]:
-    """Return the run and the round of a part by its name; the run is empty where the name is none of that site's."""
+    """Return run and round of a part's name; the run is empty if the name is not that site's."""
     number = CANARIES if called.endswith(f".{site}{_CANARY}") else OTHERS
     tail = f".{site}{_CANARY}" if number == CANARIES else f".{site}"
     return (called.removesuffix(tail), number) if called.endswith(tail) else ("", OTHERS)
@@ -60,24 +54,19 @@ def part_of_wire(called: str, site: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How far an agent's clock is off.
-
-    Attributes:
-        ahead_s: So far it is ahead of ours; negative: behind.
-        within_s: By so much at most that is wrong.
-    """
+    """How far an agent's clock is ahead (negative: behind), and the largest error of that figure."""
 
     ahead_s: float
     within_s: float
 
 
 def clock_by(asked: datetime, said: datetime, received: datetime) -> Clock | None:
-    """Return what an answer shows of an agent's clock, as NTP takes it (RFC 5905, 8): either way may be the longer.
+    """Return an agent's clock offset from one answer, as NTP computes it (RFC 5905, 8).
 
     Args:
         asked: When it was asked, by our clock.
-        said: What its clock said then.
-        received: When that was here, by our clock; before `asked` where ours was set back, and nothing is known.
+        said: The agent's time in the answer.
+        received: When the answer arrived, by our clock; before `asked` if our clock was set back: None.
     """
     both_ways_s = (received - asked).total_seconds()
     if both_ways_s < 0:
@@ -87,12 +76,7 @@ def clock_by(asked: datetime, said: datetime, received: datetime) -> Clock | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """A word that counted for nothing.
-
-    Attributes:
-        site: The site that it claimed to be of; empty where it could not be read.
-        why: Why it was dropped.
-    """
+    """A word that was ignored; `site` is the claimed one, empty if unreadable."""
 
     site: str
     why: str
@@ -102,12 +86,12 @@ _OTHER_REASONS = Dropped(site="", why="words that counted for nothing, for more 
 
 
 class Collector:
-    """Takes envelopes into the ledger.
+    """Store envelopes in the ledger.
 
     Args:
         ledger: The ledger.
-        settings: Whose words count, about which site.
-        clock: What time it is.
+        settings: The agents' keys and sites.
+        clock: Returns the current time.
     """
 
     def __init__(self, ledger: SitesDatabase, settings: CentreSettings, clock: Callable[[], datetime] = now) -> None:
@@ -125,16 +109,16 @@ class Collector:
             self._asked[run] = self._clock()
 
     def answers(self) -> Mapping[str, tuple[str, int]]:
-        """Return the answers to clock checks since the last call: by site the check's run and the offset."""
+        """Return the answers to checks since the last call: by site, the check's run and the offset."""
         with self._lock:
             found, self._answers = self._answers, {}
         return found
 
     def take(self, envelopes: Sequence[str]) -> None:
-        """Take envelopes in one transaction; on disk when this returns, but for those that are dropped for good.
+        """Store envelopes in one transaction; invalid ones are dropped.
 
         Raises:
-            sqlite3.Error: They could not be written, none of them; they are said again.
+            sqlite3.Error: None could be stored; agents send them again.
         """
         words = [word for envelope in envelopes if (word := self._opened(envelope)) is not None]
         if not words:
@@ -149,7 +133,7 @@ class Collector:
                     self._word(database, word)
 
     def _opened(self, envelope: str) -> Word | None:
-        """Return the word in an envelope, where it is by the agent of the site that it is about."""
+        """Return the word in an envelope, if it is signed by the agent of its site."""
         try:
             word = opened_word(envelope, self._settings.keys)
         except WireError as error:
@@ -176,7 +160,7 @@ class Collector:
             _LOG.warning("a word was dropped%s: %s", f" (site {one.site})" if one.site else "", one.why)
 
     def _beat(self, database: sqlite3.Connection, word: Word) -> None:
-        """Take a beat. It may have been under way for any time, so of a clock it proves only that it is ahead."""
+        """Store a heartbeat. It may have been delayed, so it only proves that a clock is ahead."""
         ahead_s = (datetime.fromisoformat(word.at) - self._clock()).total_seconds()
         is_ahead = ahead_s > self._settings.clock_bound_s
         is_news = self._speaks(database, word, self._lived_at(word), Clock(ahead_s, 0.0) if is_ahead else None)
@@ -187,15 +171,12 @@ class Collector:
         self._count(word, "" if is_news else "said again")
 
     def _lived_at(self, word: Word) -> datetime:
-        """Return when an agent lived for sure that said a word which is here now.
-
-        What was said longer ago than clocks may differ lay somewhere, or is replayed through the broker.
-        """
+        """Return when the sender of a word was certainly alive: an old word may be delayed or replayed."""
         at, said = self._clock(), datetime.fromisoformat(word.at)
         return at if at - said <= timedelta(seconds=self._settings.clock_bound_s) else said
 
     def _speaks(self, database: sqlite3.Connection, word: Word, received: datetime, clock: Clock | None) -> bool:
-        """Take what a word says of its agent; return whether it is news."""
+        """Store what a word says about its agent; return whether it is new."""
         beat = AgentBeat(
             site=word.site,
             agent=word.agent,
@@ -231,7 +212,7 @@ class Collector:
         self._count(word, taken.value)
 
     def _answer(self, database: sqlite3.Connection, word: Word) -> None:
-        """Take the answer to a look: its agent lives, for it was asked just now, and what its clock says is known."""
+        """Store the answer to a check: its agent is alive, and its clock is known."""
         at, said = self._clock(), datetime.fromisoformat(word.at)
         with self._lock:
             asked = self._asked.get(word.run)
@@ -263,7 +244,7 @@ def _is_by(envelope: str, key_id: str) -> bool:
 
 
 def _images(word: Word) -> list[str] | None:
-    """Return the names of the images that a depot has proven, where a word names them."""
+    """Return the names of the proven images in a word; None if it has none."""
     found = word.data.get("depot" if word.kind is WordKind.BEAT else "images")
     if not isinstance(found, list):
         return None

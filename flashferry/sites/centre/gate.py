@@ -1,7 +1,7 @@
-"""Whether all sites may go on after the canaries. Pure.
+"""Decide whether all sites continue after the canaries. Pure.
 
-Each site goes through the waves of its own devices by itself. What is for the whole fleet alone is decided here: the
-first wave, which shows what is wrong with an image before the others have it.
+Each site runs the waves of its own devices. Only the fleet's first wave is decided here: it shows what is wrong with an
+image before other devices get it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,16 @@ FAILED = frozenset(one.value for one in Outcome if one.phase is Phase.FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What all sites are to do.
-
-    Attributes:
-        goes_on: Whether all of them may begin all that is left.
-        stop: Why the run begins nothing more; empty: it goes on.
-    """
+    """Whether all sites continue with all waves, or why the run starts nothing more (empty: it does)."""
 
     goes_on: bool = False
     stop: str = ""
 
 
 def first_wave(plan: FleetPlan) -> int | None:
-    """Return up to which wave sites may begin at first; None: all of them.
+    """Return the wave up to which sites can start at first; None: all.
 
-    Canaries are canaries for the whole fleet: all sites wait for the few that have one.
+    Canaries count for the whole fleet: all sites wait for the few that have one.
     """
     if len(plan.waves) > 1 and (plan.policy.approve or plan.waves[0].is_canary):
         return plan.waves[0].number
@@ -41,13 +36,13 @@ def first_wave(plan: FleetPlan) -> int | None:
 
 
 def decide(plan: FleetPlan, approved: int | None, outcomes: Sequence[DeviceOutcome], *, is_stopped: bool) -> Decision:
-    """Return what sites are to do now.
+    """Decide what sites do now.
 
     Args:
         plan: The plan.
-        approved: Up to which wave they may begin; None: all.
-        outcomes: What each device came to.
-        is_stopped: Whether it was decided that nothing new begins.
+        approved: The last approved wave; None: all.
+        outcomes: The outcome of each device.
+        is_stopped: Whether the run was stopped.
     """
     if is_stopped or approved is None:
         return Decision()
@@ -62,13 +57,13 @@ def decide(plan: FleetPlan, approved: int | None, outcomes: Sequence[DeviceOutco
 def wave_that_waits(
     policy: WavePolicy, approved: int | None, outcomes: Sequence[DeviceOutcome], *, is_stopped: bool
 ) -> int | None:
-    """Return the wave that waits for an approval, all before it being through; None where none does.
+    """Return the wave that waits for an approval, all before it being finished; None: none.
 
     Args:
         policy: The plan's.
-        approved: Up to which wave sites may begin; None: all.
-        outcomes: What each device came to.
-        is_stopped: Whether nothing new is to begin.
+        approved: The last approved wave; None: all.
+        outcomes: The outcome of each device.
+        is_stopped: Whether the run was stopped.
     """
     if is_stopped or approved is None or not policy.approve:
         return None

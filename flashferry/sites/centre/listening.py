@@ -1,8 +1,8 @@
-"""Words read from the broker in one thread, many in one transaction.
+"""Read agents' words from the broker in one thread, and store many in one transaction.
 
-Words are taken out of the queue at once and never given back: what a centre that dies had in hand is said again by the
-agent, which keeps each word until it is acknowledged. A worker of Celery's, which acknowledges each message
-when its task is through, took two words in two seconds here; this takes hundreds in one.
+Words are removed from the queue at once: if the centre dies, agents send them again, because they keep each word until
+it is acknowledged. A Celery worker, which acknowledges each message after its task, took two words in two seconds; this
+takes hundreds in one.
 """
 
 from __future__ import annotations
@@ -21,25 +21,24 @@ from flashferry.sites.broker import CENTRE_QUEUE, Broker, BrokerUnreachable, unr
 _LOG = logging.getLogger("flashferry.sites.centre")
 _WAIT_S = 1.0
 _MORE_S = 0.05
-"""So long it is waited for a next word before those at hand are written."""
+"""How long to wait for another word before those received are stored."""
 _MOST = 500
 _PAUSES_S = (0.5, 1.0, 2.0, 5.0)
 _ENDS_WITHIN_S = 15.0
 _REPORTS_AGAIN_S = 60.0
-
 Take = Callable[[Sequence[str]], None]
-"""Takes envelopes onto the disk."""
+"""Stores envelopes."""
 
 
 class ListeningBroker(Broker):
-    """The broker that also receives words."""
+    """The broker connection of the centre, which also receives words."""
 
     @contextmanager
     def listening(self, take: Take) -> Iterator[None]:
-        """Have words taken in, in a thread of its own, for the time of a block; a broker that is away is waited for.
+        """Receive words in a thread for a block; reconnects if the broker is unreachable.
 
         Args:
-            take: Called with envelopes, from one thread. What it raises is logged; these words come again.
+            take: Called with envelopes, from one thread. Its errors are logged; agents send the words again.
         """
         reader = _QueueReader(self._app, take, self._settings.place)
         reader.start()
@@ -50,13 +49,7 @@ class ListeningBroker(Broker):
 
 
 class _QueueReader:
-    """Reads one queue.
-
-    Args:
-        app: The application.
-        take: Takes what comes.
-        place: Host and port of the broker.
-    """
+    """Read the centre's queue; `place` is the broker's host and port."""
 
     def __init__(self, app: Any, take: Take, place: str) -> None:
         self._app, self._take, self._place = app, take, place
@@ -85,7 +78,7 @@ class _QueueReader:
                 self._end.wait(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
 
     def _report(self, error: BrokerUnreachable, *, is_first: bool) -> None:
-        """Log why nothing can be read, now and then; not the first time, which a command that sends reports itself."""
+        """Log why nothing can be read, now and then; not the first time, which a sending command reports."""
         now_s = time.monotonic()
         if not is_first and now_s - self._reported_s >= _REPORTS_AGAIN_S:
             self._reported_s = now_s
@@ -108,7 +101,7 @@ class _QueueReader:
                 self._keep()
 
     def _drain(self, connection: Any) -> None:
-        """Take what is there, waiting a while for the first word."""
+        """Receive what is there, waiting a while for the first word."""
         wait_s = _WAIT_S
         while len(self._found) < _MOST:
             try:

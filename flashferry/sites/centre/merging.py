@@ -1,6 +1,6 @@
-"""What sites reported of a run put together: a report as one run has it, and what the journal would have of it.
+"""Merge the sites' reports of a run into one report, as a local run has it.
 
-A device whose record never came is not left out: what is known of its part stands in its place.
+A device without a record gets one from the state of its part.
 """
 
 from __future__ import annotations
@@ -18,25 +18,20 @@ from flashferry.model.states import Outcome, Restored, RunState, State
 from flashferry.reports.build import build_report, report_author
 from flashferry.reports.model import Report
 from flashferry.run.make_request import excluded_record
-from flashferry.sites.centre.centre import SYSTEM, plan_in
-from flashferry.store.control_requests import SteerKind
+from flashferry.sites.centre.plans import plan_in
+from flashferry.store.control_requests import Asker, SteerKind
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartState, SiteRun, parts_of, steer_requests_of
 from flashferry.store.sites.words import DeviceState, devices_of
 from flashferry.store.stored_run import StoredDevice, StoredRun, transfers_in
 
+SYSTEM = Asker(actor="system", via="centre")
+"""The requester of the centre's own decisions; no person has this name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """A run as the ledger has it.
-
-    Attributes:
-        run: The run.
-        plan: Its plan.
-        parts: Its parts, by site and round.
-        devices: Its devices, by name.
-        is_interrupted: Whether it was stopped.
-    """
+    """A run from the ledger; parts by site and round, devices by name."""
 
     run: SiteRun
     plan: FleetPlan
@@ -46,20 +41,20 @@ class Merged:
 
     @property
     def planned(self) -> tuple[PlannedDevice, ...]:
-        """Return the plan's devices but for those that were left out, in its order."""
+        """Return the plan's devices without those left out, in order."""
         return tuple(device for device in self.plan.devices if device.host not in self.run.left_out)
 
     @property
     def is_over(self) -> bool:
-        """Return whether nothing of it is still to come."""
+        """Return whether all parts have ended."""
         return all(part.is_over for part in self.parts.values())
 
 
 def merged(ledger: SitesDatabase, run: SiteRun) -> Merged:
-    """Return all that the ledger has of a run.
+    """Read a run from the ledger.
 
     Raises:
-        ConfigInvalid: Its copy of the plan is damaged.
+        ConfigInvalid: The copy of its plan is damaged.
     """
     with ledger.reading() as database:
         requests = [one for site, one in steer_requests_of(database, run.run) if site is None]
@@ -73,7 +68,7 @@ def merged(ledger: SitesDatabase, run: SiteRun) -> Merged:
 
 
 def run_report(found: Merged) -> RunReport:
-    """Return what became of a run, as `stage` reports it: a record per device of the plan that was not left out."""
+    """Return a run's result, as `stage` reports it, with a record for each device."""
     images = found.plan.images
     first = images[0] if images else None
     return RunReport(
@@ -90,7 +85,7 @@ def run_report(found: Merged) -> RunReport:
 
 
 def device_record(found: Merged, planned: PlannedDevice) -> DeviceRecord:
-    """Return what became of a device: by its agent's record, else by what is known of its part or of the plan."""
+    """Return a device's record from its agent, or else one made from its part or the plan."""
     state = found.devices.get(planned.host)
     if state is None and planned.action is Action.STAGE:
         return _without(planned, Outcome.NOT_STARTED, "it was not among the devices that were asked for", None)
@@ -109,7 +104,7 @@ def _read(state: DeviceState, planned: PlannedDevice) -> DeviceRecord:
 
 
 def _held(record: DeviceRecord, part: Part) -> DeviceRecord:
-    """Return a record of a device that its part left in hand: whatever it says, it is not proven restored."""
+    """Return the record of a device that its part still held at the end, so that it is not proven restored."""
     why = Failure(
         step="restore",
         reason=f"site {part.site} ended with the device in its hands: it is not proven to be what it was",
@@ -147,7 +142,7 @@ def _without(planned: PlannedDevice, outcome: Outcome, reason: str, hint: str | 
 
 
 def stored_run(found: Merged) -> StoredRun:
-    """Return a run as the journal would have it, for reports of every form."""
+    """Return a run as the journal would have it, for all report formats."""
     is_alive = not found.is_over
     run = found.run
     return StoredRun(
@@ -191,7 +186,7 @@ def _stored_device(found: Merged, planned: PlannedDevice) -> StoredDevice:
 
 
 def report_of_sites(found: Merged) -> Report:
-    """Return the report of a run, in the form that every run's report has."""
+    """Return a run's report."""
     return build_report(
         stored_run(found), written_at=datetime.now(UTC).isoformat(timespec="seconds"), written_by=report_author()
     )

@@ -1,7 +1,7 @@
-"""Orders to sites: made once, kept in the ledger, and sent until the agent says that it has them.
+"""Send orders to sites: each is made once, kept in the ledger, and sent until the agent confirms it.
 
-The engine delivers at least once as long as the broker lives, and may lose what is on its way when either end is
-killed: so an order is sent again under its own name, by which the agent knows a repeat.
+The broker may lose messages when either end is killed, so an order is repeated under its ID, by which the agent
+recognises it.
 """
 
 from __future__ import annotations
@@ -34,42 +34,28 @@ from flashferry.store.sites.runs import (
 from flashferry.store.sites.words import received_of
 
 AGAIN_S = 15.0
-"""So long an agent has to say that it has an order before it is sent again."""
+"""An unconfirmed order is sent again after this time."""
 ACKNOWLEDGE_EVERY_S = 10.0
-"""So often an agent gets to know which of its words are here: until then it keeps them."""
+"""Interval between acknowledgements of an agent's words, which it keeps until then."""
 GAP_S = 10.0
-"""So long a word may be late before it is asked for."""
+"""A missing word is requested after this time."""
 
 
 def fresh_id(prefix: str = "order") -> str:
-    """Return a name that nothing had before: `order-0123456789abcdef0123`."""
+    """Return a new ID: `order-0123456789abcdef0123`."""
     return f"{prefix}-{secrets.token_hex(10)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderCheck:
-    """What came of a look after a run's orders.
-
-    Attributes:
-        sent: How many orders went out, acknowledgements left out.
-        trouble: Why the broker does not take them; empty where it does.
-    """
+    """How many orders were sent, without acknowledgements, and why the broker refuses them; empty: it does not."""
 
     sent: int = 0
     trouble: str = ""
 
 
 class Orders:
-    """Makes, signs and sends orders.
-
-    Args:
-        broker: Takes them to the agents.
-        ledger: Keeps them.
-        settings: The centre's settings.
-        key: Signs them.
-        release: Our release.
-        clock: Seconds, going up.
-    """
+    """Make, sign and send orders; `clock` returns monotonic seconds."""
 
     def __init__(
         self,
@@ -88,26 +74,22 @@ class Orders:
         self._lock = threading.Lock()
 
     def ask(self, run: str, sites: Iterable[str]) -> None:
-        """Ask agents how they are.
-
-        Args:
-            run: The name under which they answer.
-            sites: Theirs.
+        """Ask agents for their state; they answer under the name `run`.
 
         Raises:
-            BrokerUnreachable: The broker does not take it.
+            BrokerUnreachable: The broker does not accept it.
         """
         until = now() + timedelta(seconds=2 * self._settings.answer_s + self._settings.clock_bound_s)
         for site in sites:
             self._send(self._fresh(OrderJob.CHECK, run, site, until))
 
     def made(self, parts: Sequence[Part], job: OrderJob, until: datetime, wave: int | None = None) -> None:
-        """Keep an order for each of some parts; `tend` sends them."""
+        """Store an order for each part; `tend` sends them."""
         with self._ledger.writing() as database:
             add_orders(database, self.kept(parts, job, until, wave))
 
     def kept(self, parts: Sequence[Part], job: OrderJob, until: datetime, wave: int | None = None) -> list[KeptOrder]:
-        """Return a new order for each of some parts, to be put into the ledger with what it is about."""
+        """Return a new order for each part, to be stored in the ledger."""
         begins = moment_text(self._begins())
         return [
             KeptOrder(
@@ -124,7 +106,7 @@ class Orders:
         ]
 
     def tend(self, run: str) -> OrderCheck:
-        """Send what no agent has said to have, and acknowledge agents' words."""
+        """Send the unconfirmed orders of a run, and acknowledge agents' words."""
         with self._lock:
             try:
                 sent = self._send_kept(run)
@@ -137,7 +119,7 @@ class Orders:
         """Acknowledge an agent's words up to an offset.
 
         Raises:
-            BrokerUnreachable: The broker does not take it.
+            BrokerUnreachable: The broker does not accept it.
         """
         until = now() + timedelta(hours=1)
         self._send(self._fresh(OrderJob.ACKNOWLEDGE, called, site, until, offset=offset))
@@ -164,7 +146,7 @@ class Orders:
         return self._clock() - self._sent_at.get(one.order_id, float("-inf")) >= AGAIN_S
 
     def _order(self, one: KeptOrder) -> Order:
-        """Return an order as it was the first time: nothing of it depends on when it is sent."""
+        """Return an order exactly as it was sent the first time."""
         plan, hosts = "", tuple[str, ...]()
         if one.job == OrderJob.STAGE:
             with self._ledger.reading() as database:
@@ -212,7 +194,7 @@ class Orders:
         self._broker.send_order(order.site, envelope, is_control=order.job in CONTROL_JOBS)
 
     def _fresh(self, job: OrderJob, called: str, site: str, until: datetime, *, offset: int | None = None) -> Order:
-        """Return an order that is sent once, for another one follows soon enough."""
+        """Return an order that is sent only once, because the next one follows soon."""
         return Order(
             id=fresh_id(),
             job=job,
@@ -226,10 +208,10 @@ class Orders:
         )
 
     def _key_at(self, site: str) -> str:
-        """Return whose orders a site's are; none where the settings do not have it any more."""
+        """Return the key ID of a site's agent; empty if the settings do not have the site."""
         found = self._settings.sites.get(site)
         return found.agent_key.key_id if found is not None else ""
 
     def _begins(self) -> datetime:
-        """Return from when orders hold: an agent's clock may be behind ours as far as we bear."""
+        """Return from when orders are valid: an agent's clock may be late within the limit."""
         return now() - timedelta(seconds=self._settings.clock_bound_s)

@@ -1,4 +1,4 @@
-"""What there is to see of sites and of a run of theirs, as values: for tables, programs and the service's pages."""
+"""Summarise sites and their runs, for tables, programs and the service's pages."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 
-from flashferry.sites.centre.centre import our_release, plan_in
 from flashferry.sites.centre.collecting import CANARIES, now
 from flashferry.sites.centre.gate import wave_that_waits
+from flashferry.sites.centre.plans import plan_in
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.centre.sharing import ago, refusals
 from flashferry.store.control_requests import SteerKind, SteerRequest
@@ -33,21 +34,20 @@ from flashferry.store.sites.words import DeviceOutcome, left_in_hand, outcomes_o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteOverview:
-    """What is known of a site.
+    """The state of a site.
 
     Attributes:
-        site: Its name.
-        agent: Its agent's name of itself; None: no word ever came.
-        key: The identifier of the key whose words count.
-        release: The agent's release; empty where it is not known.
-        heard_at: When its last word came, ISO 8601, UTC; None: never.
-        heard: The same as text: `4 min ago`.
-        clock_ahead_s: How far its clock is ahead of ours; negative: behind; None if unknown.
-        clock_within_s: By so much at most that is wrong; None if unknown.
-        images: What its depot has proven.
-        fetching: The image that came into it when the agent's last word came; None: none did.
-        runs: Runs of which it has something in hand.
-        trouble: Why nothing can be given to it now, in a sentence; empty: it is ready.
+        agent: Its agent's own name; None: no word was received.
+        key: ID of the agent's key.
+        release: The agent's release; empty if unknown.
+        heard_at: Time of its last word, ISO 8601, UTC; None: never.
+        heard: The same in words: `4 min ago`.
+        clock_ahead_s: How far its clock is ahead of ours, negative if late; None: unknown.
+        clock_within_s: Largest error of that figure; None: unknown.
+        images: Proven images of its depot.
+        fetching: The image its depot was fetching at the last word, or None.
+        runs: Runs with a part under way here.
+        trouble: Why the site cannot get a run now; empty: it can.
     """
 
     site: str
@@ -67,12 +67,12 @@ class SiteOverview:
 def overview(
     ledger: SitesDatabase | None, settings: CentreSettings, at: datetime | None = None
 ) -> tuple[SiteOverview, ...]:
-    """Return what is known of each site of the settings, by name.
+    """Return the state of each site of the settings, by name.
 
     Args:
-        ledger: The ledger; None: there is none yet, for no word ever came.
+        ledger: The ledger; None: none exists yet.
         settings: The centre's settings.
-        at: What time it is; None: now.
+        at: The current time; None: now.
     """
     moment_now = at or now()
     known: dict[str, AgentState] = {}
@@ -84,7 +84,7 @@ def overview(
     found = []
     for name, site in sorted(settings.sites.items()):
         agent = known.get(name)
-        why = refusals((name,), known, settings, release=our_release(), now=moment_now)
+        why = refusals((name,), known, settings, release=version("flashferry"), now=moment_now)
         found.append(
             SiteOverview(
                 site=name,
@@ -106,20 +106,17 @@ def overview(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartOverview:
-    """Where a run stands at a site.
+    """The state of a run at a site.
 
     Attributes:
-        site: The site.
-        is_canaries: Whether these are the first devices of the whole fleet, for which all others are held.
-        state: How far its part is, by the words of `flashferry.store.sites.runs.PartState`.
-        sentence: Why it was refused, or how it ended; else empty.
-        agent: To which agent it was given.
-        heard_at: When a word of it came last; None: none did.
-        heard: The same as text.
-        is_whole: Whether all its words are here and none is still to come.
-        fetching: While it is under way: the image that comes into the site's depot, by its agent's last word of that.
-        devices: How many of its devices came to what; `open` for those without a record yet.
-        left_in_hand: Devices that it left in hand when it ended, by name: they are not proven restored.
+        is_canaries: Whether these are the fleet's first devices, for which all others wait.
+        state: A value of `flashferry.store.sites.runs.PartState`.
+        sentence: The reason of a refusal, or the result; else empty.
+        heard_at: Time of the last word about it; None: none; `heard` is the same in words.
+        is_whole: Whether all its words were received.
+        fetching: The image that the site's depot is fetching, while the part is under way.
+        devices: Number of devices by outcome; `open`: without a record.
+        left_in_hand: Devices it still held when it ended, which are not proven restored.
     """
 
     site: str
@@ -137,12 +134,7 @@ class PartOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteRequest:
-    """A request about a run.
-
-    Attributes:
-        site: Of which site alone; None: of all.
-        wish: What, who, when, why.
-    """
+    """A request about a run; site None: all sites."""
 
     site: str | None
     wish: SteerRequest
@@ -150,21 +142,18 @@ class SiteRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOverview:
-    """Where a run of sites stands.
+    """The state of a run of sites.
 
     Attributes:
-        run_id: The run.
-        plan_digest: The plan that it carries out.
         begun_at: When it was given to the sites.
         begun_by: By whom.
-        ended_at: When all parts were seen to have ended; None: not yet.
-        stopped: Why it begins nothing new, or None.
-        approved_wave: Up to which wave sites may begin; None: all.
-        waiting_wave: The wave that waits for an approval, all before it being through; None: none does.
-        paused: Sites that are not through and were asked to start nothing for now.
-        left_out: Devices of the plan that were left out when it was given.
-        parts: By site.
-        wishes: What people asked for, the oldest first.
+        ended_at: When all parts had ended; None: not yet.
+        stopped: Why it starts nothing new, or None.
+        approved_wave: The last approved wave; None: all.
+        waiting_wave: The wave that waits for an approval; None: none.
+        paused: Sites that are paused and have not ended.
+        left_out: Devices of the plan that were left out.
+        wishes: Requests of people, the oldest first.
     """
 
     run_id: str
@@ -182,7 +171,7 @@ class RunOverview:
 
 
 def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None) -> RunOverview:
-    """Return where a run stands at each of its sites; arguments as those of `overview`."""
+    """Return the state of a run at each of its sites; arguments as of `overview`."""
     moment_now = at or now()
     with ledger.reading() as database:
         parts, requests = parts_of(database, run.run), steer_requests_of(database, run.run)
@@ -229,13 +218,13 @@ def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None
 def run_overviews(
     ledger: SitesDatabase, *, most: int, also_open: bool = False, at: datetime | None = None
 ) -> tuple[RunOverview, ...]:
-    """Return where runs stand, the newest first.
+    """Return the state of runs, the newest first.
 
     Args:
-        ledger: The centre's.
-        most: So many of them at most, from 1.
-        also_open: Whether those that have not ended are there in any case.
-        at: As of when; None: now.
+        ledger: The centre's ledger.
+        most: Number of runs at most, from 1.
+        also_open: Whether to include all runs that have not ended.
+        at: The current time; None: now.
     """
     with ledger.reading() as database:
         known = runs_by_age(database)
@@ -251,7 +240,7 @@ def _waiting(run: SiteRun, devices: Sequence[DeviceOutcome]) -> int | None:
 
 
 def paused_sites(sites: Sequence[str], requests: Sequence[tuple[str | None, SteerRequest]]) -> tuple[str, ...]:
-    """Return which of some sites were last asked to pause, not to continue."""
+    """Return the sites whose last request was to pause."""
     paused: dict[str, bool] = {}
     for site, one in requests:
         if one.what in (SteerKind.PAUSE, SteerKind.CONTINUE):
@@ -260,7 +249,7 @@ def paused_sites(sites: Sequence[str], requests: Sequence[tuple[str | None, Stee
 
 
 def fetching_for(part: Part, agents: Mapping[str, AgentState]) -> Fetching | None:
-    """Return the image that comes into the depot of a part's site, while the part is given and not over."""
+    """Return the image that a site's depot is fetching, while the part is under way."""
     if part.state not in OPEN or part.state is PartState.HELD or part.site not in agents:
         return None
     return agents[part.site].fetching

@@ -1,4 +1,4 @@
-"""The centre's settings, `sites.toml`: the broker, its own key, and the sites with the keys of their agents.
+"""Read the centre's settings, `sites.toml`: the broker, its own key, and the sites with the keys of their agents.
 
     [centre]
     key = "centre.key"
@@ -13,7 +13,7 @@
     [sites.ams]
     agent_key = "ed25519 0123456789abcdef ..."
 
-Paths that are not absolute start at the file's folder. Every key is checked before anything is sent.
+Relative paths start at the file's folder. Every key is checked before anything is sent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from flashferry.sites.keys import PublicKey
 from flashferry.sites.wire import is_word
 
 USUAL_NAME = "sites.toml"
-"""What it is called in the state folder."""
+"""Its name in the state folder."""
 
 _MOST_BYTES = 4 << 20
 _MOST_DAYS = 3660
@@ -41,14 +41,13 @@ _MANUAL = "docs/sites-centre.md has each key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteSettings:
-    """A site, and which devices belong to it.
+    """A site, and the devices that belong to it.
 
     Attributes:
-        name: What orders call it.
-        agent_key: The public key of the only agent whose words about it count.
-        inventory_sites: Devices whose `site` in the plan is one of these belong to it; by default its own name.
-        groups: Those whose first group is one of these do, too.
-        devices: These do, whatever their site or group.
+        agent_key: The public key of the site's only agent.
+        inventory_sites: A device whose `site` in the plan is one of these belongs to it; default: its own name.
+        groups: So does a device whose first group is one of these.
+        devices: So do these, whatever their site or group.
     """
 
     name: str
@@ -63,15 +62,13 @@ class CentreSettings:
     """The centre's settings.
 
     Attributes:
-        path: The file that says so, for complaints.
+        path: The file, for errors.
         key: The file of its private key.
-        plans_folder: The folder that the source daemon offers: plans are put there for agents to fetch.
-        broker: Where the broker is.
-        silent_after_s: An agent that sent no word for so long counts as silent, seconds.
-        answer_s: So long agents are waited for before a run is given to them, seconds.
-        clock_bound_s: So far an agent's clock may be off, seconds: orders and windows are times.
-        keep_days: So long behind its end a run's events are kept, days from 1 to 3660; its records stay longer.
-        sites: The sites, by name.
+        plans_folder: The folder that the source offers, from which agents fetch plans.
+        silent_after_s: An agent without a word for this time counts as silent.
+        answer_s: How long to wait for agents before a run is given to them.
+        clock_bound_s: Largest offset of an agent's clock: orders and windows are times.
+        keep_days: How long a run's events are kept after its end, 1 to 3660 days; records stay longer.
     """
 
     path: Path
@@ -86,7 +83,7 @@ class CentreSettings:
 
     @property
     def keys(self) -> tuple[PublicKey, ...]:
-        """Return the keys of all agents, each once: one agent may serve several sites."""
+        """Return the keys of all agents without duplicates: one agent may serve several sites."""
         return tuple({site.agent_key.key_id: site.agent_key for site in self.sites.values()}.values())
 
 
@@ -127,10 +124,10 @@ class _File:
 
 
 def load_centre(path: Path) -> CentreSettings:
-    """Return what a settings file says, every key of it checked.
+    """Read a settings file and check every key.
 
     Raises:
-        ConfigInvalid: It cannot be read, is no TOML, or a key is unknown, missing or wrong: reported with file and key.
+        ConfigInvalid: It cannot be read, is no TOML, or a key is unknown, missing or wrong.
     """
     written = _decoded(path, _parsed(path))
     base = path.resolve().parent  # of the file itself, for a link to it may be in another folder
@@ -159,7 +156,7 @@ def load_centre(path: Path) -> CentreSettings:
 
 
 def limited_to(settings: CentreSettings, names: frozenset[str]) -> CentreSettings:
-    """Return the same with some of the sites alone."""
+    """Return the settings with some of the sites only."""
     return replace(settings, sites={name: site for name, site in settings.sites.items() if name in names})
 
 
@@ -213,7 +210,7 @@ def _site(path: Path, name: str, written: _Site) -> SiteSettings:
 
 
 def _check_apart(path: Path, sites: Mapping[str, SiteSettings]) -> None:
-    """Refuse settings by which a device would belong to two sites: one device belongs to one agent."""
+    """Refuse settings by which a device would belong to two sites."""
     for kind in ("inventory_sites", "groups", "devices"):
         owner: dict[str, str] = {}
         for name, site in sites.items():

@@ -1,6 +1,6 @@
-"""A plan shared out to sites, and why it may not be given to them. Pure.
+"""Share a plan out to sites, and explain why it cannot be given to them. Pure.
 
-One device belongs to one agent: two that stage the same router would each put back what the other has set.
+One device belongs to one agent: two that stage the same router would each restore the other's changes.
 """
 
 from __future__ import annotations
@@ -21,32 +21,27 @@ _MOST_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What a site has to do of a plan.
-
-    Attributes:
-        site: The site.
-        devices: The plan's devices that are its own to stage, in the plan's order; at least one.
-    """
+    """A site's part of a plan: the devices it stages, in the plan's order; at least one."""
 
     site: str
     devices: tuple[PlannedDevice, ...]
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Return their names."""
+        """Return the devices' names."""
         return tuple(device.host for device in self.devices)
 
 
 def shares(
     plan: FleetPlan, settings: CentreSettings, *, only: frozenset[str] | None = None, called: str = "FILE"
 ) -> tuple[Share, ...]:
-    """Return what each site has to do of a plan, those with nothing to do left out; by name.
+    """Return each site's part of a plan, by name; sites without devices are left out.
 
     Args:
         plan: The plan.
-        settings: Which devices are whose.
-        only: These devices alone, by name; None: all that it stages.
-        called: What the plan's file is called, for the command that stages from here what is at no site.
+        settings: The sites.
+        only: Names of the devices to include; None: all that the plan stages.
+        called: The plan's file, for the suggested command.
 
     Raises:
         ConfigInvalid: A device to stage belongs to no site, or to two, or there is none to stage.
@@ -90,7 +85,7 @@ def _at_no_site(
 
 
 def _whole_sites(plan: FleetPlan, settings: CentreSettings, hosts: frozenset[str]) -> list[str]:
-    """Return the sites by whose names some devices that are to be staged are left out, and no other one is."""
+    """Return the sites whose names leave out exactly devices among `hosts`."""
     sites = dict.fromkeys(one.site for one in plan.devices if one.host in hosts and one.site is not None)
     return [
         site
@@ -100,12 +95,12 @@ def _whole_sites(plan: FleetPlan, settings: CentreSettings, hosts: frozenset[str
 
 
 def left_out(plan: FleetPlan, settings: CentreSettings, names: Collection[str]) -> tuple[PlannedDevice, ...]:
-    """Return the devices that a run is to leave out, whatever the plan does with them, in its order.
+    """Return the devices that names leave out, in the plan's order.
 
     Args:
         plan: The plan.
-        settings: Which devices are whose.
-        names: Sites, as the plan or the settings call them, and devices.
+        settings: The sites.
+        names: Sites of the plan or the settings, and devices.
 
     Raises:
         ConfigInvalid: A name is neither.
@@ -124,13 +119,7 @@ def left_out(plan: FleetPlan, settings: CentreSettings, names: Collection[str]) 
 
 
 def staged_from_here(plan: FleetPlan, hosts: Collection[str], called: str) -> str:
-    """Return the command by which this host stages some devices of a plan: by whole sites, or else each by its name.
-
-    Args:
-        plan: The plan.
-        hosts: Devices that it stages; at least one.
-        called: What its file is called.
-    """
+    """Return the command that stages devices from this host: by whole sites if possible, else by name."""
     chosen = [one for one in plan.of(Action.STAGE) if one.host in hosts]
     sites = dict.fromkeys(one.site for one in chosen)
     is_whole = all(one.host in hosts for one in plan.of(Action.STAGE) if one.site in sites)
@@ -142,7 +131,7 @@ def staged_from_here(plan: FleetPlan, hosts: Collection[str], called: str) -> st
 
 
 def owners_of(device: PlannedDevice, settings: CentreSettings) -> list[str]:
-    """Return the sites that claim a device: by its name where one names it, else by its group, else by its site."""
+    """Return the sites that claim a device: by its name, else by its group, else by its site."""
     rules = (_names, _has_group, _has_site)
     for rule in rules:
         if owners := [name for name, site in settings.sites.items() if rule(site, device)]:
@@ -171,16 +160,15 @@ def refusals(
     now: datetime,
     asked_at: datetime | None = None,
 ) -> tuple[str, ...]:
-    """Return why sites cannot be given anything now, a sentence each.
+    """Return why sites cannot get a run now, a sentence each.
 
     Args:
-        sites: The sites that have something to do.
-        known: What is known of agents, by site.
+        sites: The sites of the run.
+        known: The state of agents, by site.
         settings: The centre's settings.
-        release: Our release: what we order is understood by agents of the same alone.
-        now: What time it is.
-        asked_at: When agents were asked to answer; who has not answered since is silent. None: who answered lately is
-            good enough.
+        release: Our release, which agents must have too.
+        now: The current time.
+        asked_at: When agents were asked; without an answer since, they are silent. None: a recent word suffices.
     """
     found = ((site, _refusal(known.get(site), settings, release, now, asked_at)) for site in sites)
     return tuple(f"site {site}: {why}" for site, why in found if why)
@@ -209,14 +197,14 @@ def _refusal(
 
 
 def is_contested(agent: AgentState, settings: CentreSettings, now: datetime) -> bool:
-    """Return whether two agents spoke for a site by turns, lately."""
+    """Return whether two agents sent words for a site lately."""
     if agent.contested_at is None:
         return False
     return now - datetime.fromisoformat(agent.contested_at) < timedelta(seconds=settings.silent_after_s)
 
 
 def check_ready(found: Sequence[str]) -> None:
-    """Refuse a run where a site cannot be given its part.
+    """Refuse a run if a site cannot get its part.
 
     Raises:
         ConfigInvalid: One cannot.
@@ -232,7 +220,7 @@ def check_ready(found: Sequence[str]) -> None:
 
 
 def ago(then: datetime, now: datetime) -> str:
-    """Return how long ago something was, for people: `12 s ago`, `4 min ago`, `3 h ago`, `2 d ago`."""
+    """Return how long ago a time was: `12 s ago`, `4 min ago`, `3 h ago`, `2 d ago`."""
     seconds = max(0.0, (now - then.astimezone(UTC)).total_seconds())
     for size_s, word in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size_s or (size_s == 60 and seconds >= size_s):

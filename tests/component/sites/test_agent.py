@@ -84,6 +84,10 @@ class Ground:
         self.centre.send(order)
         return self.centre.answer(order.id)
 
+    def prove_image(self) -> Word:
+        """Have the depot prove the image of a plan, and return how that ended."""
+        return self.asked(self.centre.order(OrderJob.SYNC, "sync-1", plan=self.offered(self.plan("r1"))))
+
 
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
@@ -165,8 +169,9 @@ def test_a_part_goes_through_a_run_of_its_own_once(ground: Ground) -> None:
     assert offsets == list(range(1, len(offsets) + 1))
 
 
-def test_a_look_tells_what_a_site_has(ground: Ground) -> None:
+def test_a_check_reports_what_a_site_has(ground: Ground) -> None:
     """Its depot and its inventory; no device is touched. Its words are numbered under the order's own name."""
+    ground.prove_image()
     order = ground.centre.order(OrderJob.CHECK, "", devices=("r1", "r7"))
     ground.asked(order)
     (depot,) = ground.centre.about(order.id, WordKind.DEPOT)
@@ -176,8 +181,7 @@ def test_a_look_tells_what_a_site_has(ground: Ground) -> None:
 
 def test_images_of_a_plan_are_proven_by_a_sync(ground: Ground) -> None:
     """It touches no device."""
-    order = ground.centre.order(OrderJob.SYNC, "sync-1", plan=ground.offered(ground.plan("r1")))
-    assert ground.asked(order).data["images"] == [IMAGE]
+    assert ground.prove_image().data["images"] == [IMAGE]
 
 
 def test_a_run_that_is_none_of_ours_cannot_be_steered(ground: Ground) -> None:
@@ -186,9 +190,10 @@ def test_a_run_that_is_none_of_ours_cannot_be_steered(ground: Ground) -> None:
     assert "was never given it" in refused(ground, ground.centre.order(OrderJob.APPROVE, "unknown", wave=1))
 
 
-def test_a_beat_tells_the_clock_the_depot_and_the_last_order(ground: Ground) -> None:
+def test_a_heartbeat_reports_the_clock_and_the_depot(ground: Ground) -> None:
     """What a page of sites shows."""
-    until(lambda: ground.centre.beats[-1].data["depot"], "the depot is told")
+    ground.prove_image()
+    until(lambda: ground.centre.beats[-1].data["depot"], "the image is reported")
     beat = ground.centre.beats[-1]
     assert beat.site == "ams"
     assert _BEGAN <= datetime.fromisoformat(beat.data["clock"]) <= datetime.now(UTC)

@@ -20,8 +20,8 @@ from flashferry.model.fleet_plan import PlannedDevice
 from flashferry.model.plan_file import save_plan
 from flashferry.model.waves import WavePolicy
 from flashferry.sites.broker_settings import BrokerSettings
-from flashferry.sites.centre.centre import run_in
 from flashferry.sites.centre.overview import RunOverview, run_overview
+from flashferry.sites.centre.plans import run_in
 from flashferry.sites.keys import PrivateKey
 from flashferry.store.sites.database import SitesDatabase
 from tests.needs import lacking

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from flashferry.cli.program import build
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.description.logins import template, tried, write_template
+from flashferry.nightly.description.check import template, tried, write_template
 from flashferry.nightly.description.reading import SECTIONS, load_description
 from tests.unit.nightly.describing import written
 

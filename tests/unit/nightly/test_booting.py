@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.backend import UploadedImage
+from flashferry.nightly.backend import DiskFile
 from flashferry.nightly.booting import BootImage, ImageChoice, chosen
-from flashferry.nightly.cml.images import disk_file
+from flashferry.nightly.cml.images import disk_file, image_of
 from flashferry.nightly.night import Fault, StepName, StepOutcome
 from flashferry.nightly.steps import run_night
 from tests.unit.nightly.fakes import FakeBackend, Rig, lab_fault, two_nodes
 
-IMAGE = UploadedImage(definition_id="flashferry-cat8000v-x", file_name="flashferry-x.qcow2")
+CONTENT = b"QFI\xfb" + b"disk" * 100
+DISK = DiskFile(path=Path("c8000v-17.15.qcow2"), size_bytes=404, sha256=hashlib.sha256(CONTENT).hexdigest())
+IMAGE = image_of(DISK, "cat8000v")
+TEXT = "lab: {}\nnodes:\n- {label: xe1, node_definition: cat8000v}\n"
 LAB = two_nodes("ff-nightly-20261122T0100-0001")
 
 
@@ -28,9 +34,6 @@ class ImagingFake(FakeBackend):
     def preflight(self, topology):
         self.looked.append(topology)
         return super().preflight(topology)
-
-    def image_of(self, disk, node_definition):
-        return IMAGE
 
     def has_image(self, image):
         self._called("has_image")
@@ -47,14 +50,11 @@ class ImagingFake(FakeBackend):
         assert self.labs == {}, "a lab may use it still"
         self.images.pop(image.definition_id, None)
 
-    def with_image(self, text, node_definition, image):
-        return f"{text} # {node_definition} boots {image}"
-
 
 @pytest.fixture
 def path(tmp_path):
     made = tmp_path / "c8000v-17.15.qcow2"
-    made.write_bytes(b"QFI\xfb" + b"disk" * 100)
+    made.write_bytes(CONTENT)
     return made
 
 
@@ -68,7 +68,16 @@ def rig(tmp_path):
 def brought(rig, path, **changes):
     """Return the parts of a night that brings a disk image."""
     boots = BootImage(node_definition="cat8000v", disk=disk_file(path), is_kept=False)
-    return replace(rig.parts, boots=replace(boots, **changes))
+    return replace(
+        rig.parts,
+        topology=lambda title: replace(two_nodes(title), text=TEXT),
+        boots=replace(boots, **changes),
+    )
+
+
+def booted(topology):
+    """Return the image definition of a topology's node."""
+    return YAML(typ="safe").load(topology.text)["nodes"][0]["image_definition"]
 
 
 def step(night, name):
@@ -80,13 +89,13 @@ def test_routers_boot_what_was_uploaded_and_it_goes_behind_the_lab(rig, path):
     seen = []
     night = run_night(replace(brought(rig, path), on_progress=lambda *one: seen.append(one)))
     assert night.exit_code == 0
-    assert rig.backend.looked[0].text.endswith("cat8000v boots None")
-    assert rig.backend.topology.text.endswith("cat8000v boots flashferry-cat8000v-x")
+    assert booted(rig.backend.looked[0]) is None
+    assert booted(rig.backend.topology) == IMAGE.definition_id
     assert {one.image_definition for one in rig.backend.topology.nodes} == {IMAGE.definition_id}
     assert {one.image_definition for one in night.copies} == {IMAGE.definition_id}
     assert seen[-1] == (404, 404)
-    assert "flashferry-cat8000v-x of c8000v-17.15.qcow2 uploaded, 404 bytes" in step(night, StepName.IMPORT).sentence
-    assert step(night, StepName.CLEAN).sentence == "the lab is gone; image flashferry-cat8000v-x too"
+    assert f"{IMAGE.definition_id} of c8000v-17.15.qcow2 uploaded, 404 bytes" in step(night, StepName.IMPORT).sentence
+    assert step(night, StepName.CLEAN).sentence == f"the lab is gone; image {IMAGE.definition_id} too"
     assert rig.backend.images == {}
 
 
@@ -137,16 +146,17 @@ def test_an_image_that_cannot_be_removed_wakes_somebody(rig, path):
     clean = step(night, StepName.CLEAN)
     assert (night.exit_code, clean.fault) == (8, Fault.CLEANUP)
     assert clean.sentence == (
-        "image flashferry-cat8000v-x (file flashferry-x.qcow2) may still be there: the image is in use"
+        f"image {IMAGE.definition_id} (file {IMAGE.file_name}) may still be there: the image is in use"
     )
     assert rig.backend.calls.count("remove_image") > 2
 
 
 def test_an_image_that_the_backend_has_is_booted_from_the_first_look_on(rig):
     """So the look tells where it is missing; nothing is uploaded or removed."""
-    night = run_night(replace(rig.parts, boots=BootImage(node_definition="cat8000v", definition_id="cat8000v-17-15")))
+    boots = BootImage(node_definition="cat8000v", definition_id="cat8000v-17-15")
+    night = run_night(replace(rig.parts, topology=lambda title: replace(two_nodes(title), text=TEXT), boots=boots))
     assert night.exit_code == 0
-    assert rig.backend.looked[0].text.endswith("cat8000v boots cat8000v-17-15")
+    assert booted(rig.backend.looked[0]) == "cat8000v-17-15"
     assert not {"put_image", "remove_image"} & set(rig.backend.calls)
 
 

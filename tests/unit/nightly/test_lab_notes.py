@@ -12,7 +12,7 @@ import pytest
 
 from flashferry.nightly.backend import Leftover
 from flashferry.nightly.clean_up import ReapRules
-from flashferry.nightly.lab_notes import LabNotes, is_night_alive, new_title, only_one_night, read_notes, why_removable
+from flashferry.nightly.lab_notes import LabNotes, is_night_alive, new_title, only_one_night, read_notes
 from flashferry.store.reader import lock_of, taken_lock
 
 NOW = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
@@ -29,7 +29,7 @@ def lab(text=None, title=TITLE):
 
 
 def why(leftover, *, is_alive=False, host="runner", now=NOW):
-    return why_removable(leftover, now=now, host=host, is_alive=lambda _: is_alive)
+    return ReapRules(is_alive=lambda _: is_alive, host=host).why_removable(leftover, now=now)
 
 
 def test_a_title_is_unique_short_and_known_again():

@@ -6,7 +6,14 @@ import pytest
 
 from flashferry.nightly.backend import PlannedNode
 from flashferry.nightly.night import Fault, NightFault
-from flashferry.nightly.product import check_ended_well, copies_of_probe, copies_of_stage, figures_of, troubles
+from flashferry.nightly.product import (
+    ProductRun,
+    check_ended_well,
+    copies_of_probe,
+    copies_of_stage,
+    figures_of,
+    troubles,
+)
 from tests.unit.nightly.fakes import arm, failed_device, probe_device, stage_device
 
 NODES = {"xe1": PlannedNode(label="xe1", node_definition="iosv", condition_name="wan50", platform="cisco_ios")}
@@ -50,7 +57,7 @@ def test_only_what_was_delivered_is_a_copy(change):
 
 def test_a_router_that_is_not_the_nights_counts_for_nothing():
     found = run_of(stage_device("other") | {"seconds_by_step": {"connect": 1.0}})
-    assert copies_of_stage(found, NODES) == copies_of_probe(found, NODES) == figures_of(found, NODES) == ()
+    assert copies_of_stage(found, NODES) == tuple(copies_of_probe(found, NODES)) == figures_of(found, NODES) == ()
 
 
 def test_logins_and_hashes_are_timed():
@@ -76,7 +83,9 @@ REFUSED = failed_device("xe1", outcome="refused", failure={"kind": "DeviceRefuse
 def test_whose_fault_a_failure_is(code, document, fault, is_unrestored, told):
     """A device that refuses is the device's; all else that the product ends in is its own."""
     with pytest.raises(NightFault) as caught:
-        check_ended_well("stage", code, document, "line\nout of memory\n\n")
+        check_ended_well(
+            "stage", ProductRun(verb="stage", exit_code=code, document=document, said="line\nout of memory\n\n")
+        )
     assert (caught.value.fault, caught.value.is_unrestored) == (fault, is_unrestored)
     assert told in str(caught.value)
 
@@ -84,14 +93,14 @@ def test_whose_fault_a_failure_is(code, document, fault, is_unrestored, told):
 def test_a_login_that_is_refused_is_the_devices_fault():
     refused = failed_device("xe1", failure={"kind": "LoginRefused", "reason": "login was refused"})
     with pytest.raises(NightFault) as caught:
-        check_ended_well("check", 3, {"devices": [refused]}, "")
+        check_ended_well("check", ProductRun(verb="check", exit_code=3, document={"devices": [refused]}))
     assert caught.value.fault is Fault.DEVICE
 
 
 def test_good_devices_are_no_trouble_unless_they_are_not_restored():
     """A good copy on an unrestored device is both."""
     fine = run_of(stage_device("xe1"), stage_device("xe2") | {"outcome": "already there", "restored": "untouched"})
-    assert troubles(fine) == ()
+    assert tuple(troubles(fine)) == ()
     assert [one.is_unrestored for one in troubles(run_of(stage_device("xe1") | {"restored": "incomplete"}))] == [True]
 
 

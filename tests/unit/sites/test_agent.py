@@ -1,27 +1,33 @@
-"""An agent that goes on whatever stands in its ledger, and forgets what is long over while it works."""
+"""An agent that continues whatever its ledger contains, and removes what is long over while it works."""
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flashferry.core.codec import encode
 from flashferry.core.jobs.processes import JobFolder
 from flashferry.depot.sync.filling import SourceUnreachable
-from flashferry.sites.agent.agent import Agent
+from flashferry.sites.agent.bench import Bench
 from flashferry.sites.agent.depot import SiteDepot
+from flashferry.sites.agent.lanes import Lanes
 from flashferry.sites.agent.order_checks import OrderRefused
+from flashferry.sites.agent.order_intake import Taker
 from flashferry.sites.agent.retention import Retention
+from flashferry.sites.agent.word_sender import Identity
 from flashferry.sites.broker_settings import BrokerSettings
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.settings import AgentRuns, AgentSettings
 from flashferry.sites.wire import Order, OrderJob, canonical, moment_text
 from flashferry.store.sites import ledger
 from flashferry.store.sites.agents import AgentDatabase
+from tests.patience import until
 
 NOW = datetime.now(UTC)
 
@@ -40,14 +46,35 @@ def settings(tmp_path: Path) -> AgentSettings:
     )
 
 
+class Teller:
+    """Takes the news that something is to be reported."""
+
+    def wake(self) -> None:
+        """Ignore it."""
+
+
 @pytest.fixture
-def agent(settings: AgentSettings) -> Iterator[Agent]:
-    return Agent(
-        settings,
-        PrivateKey.load(settings.key),
-        threading.Event(),
-        depot=SiteDepot(settings.catalogue, None),
-    )
+def bench(settings: AgentSettings) -> Bench:
+    depot = SiteDepot(settings.catalogue, None)
+    teller: Any = Teller()
+    database = AgentDatabase(settings.state)
+    return Bench(settings=settings, database=database, depot=depot, teller=teller, ending=threading.Event())
+
+
+@pytest.fixture
+def taker(bench: Bench) -> Taker:
+    key = PrivateKey.load(bench.settings.key)
+    return Taker(bench, Identity(agent="agent", site="ams", release="1.2.3", key=key), news=lambda: None)
+
+
+@pytest.fixture
+def lanes(bench: Bench, taker: Taker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lanes]:
+    """The lanes of an agent, which try again at once."""
+    monkeypatch.setattr("flashferry.sites.agent.lanes._AGAIN_S", 0.01)
+    made = Lanes(bench, taker)
+    yield made
+    bench.ending.set()
+    made.join()
 
 
 def order(number: int, ends: timedelta) -> Order:
@@ -70,13 +97,11 @@ def enter(settings: AgentSettings, one: Order, body: str | None = None) -> None:
         ledger.enter(database, order_id=one.id, job=one.job, run=one.run, work=one.id, body=text, at=moment_text(NOW))
 
 
-def test_an_order_in_the_ledger_that_this_release_cannot_read_holds_up_no_other(settings, agent: Agent) -> None:
+def test_an_order_in_the_ledger_that_this_release_cannot_read_holds_up_no_other(settings, taker: Taker) -> None:
     """One of a release before: it is refused, and the next one is come to."""
     enter(settings, order(1, timedelta(hours=1)), body='{"id": "o1", "job": "stage", "run": "part-1", "speed": 9}')
     enter(settings, order(2, timedelta(hours=1)))
-    found = agent._next((OrderJob.STAGE,))
-    assert found is not None
-    assert found.id == "o2"
+    assert [one.id for one in taker.left((OrderJob.STAGE,))] == ["o2"]
     with AgentDatabase(settings.state).reading() as database:
         entry = ledger.entry_of(database, "o1")
     assert entry is not None
@@ -84,37 +109,45 @@ def test_an_order_in_the_ledger_that_this_release_cannot_read_holds_up_no_other(
 
 
 def test_an_order_that_waited_for_a_depot_until_it_was_over_says_so(
-    settings: AgentSettings, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    settings: AgentSettings, lanes: Lanes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """That its time is over sets nobody right; what it waited for does. In the log it stands once, not every 5 s."""
-    one = order(1, timedelta(hours=1))
-    enter(settings, one)
-    monkeypatch.setattr("flashferry.sites.agent.agent._AGAIN_S", 0.01)
-    for _ in range(5):
-        agent._give_up(one, SourceUnreachable("source https://centre: connection refused"))
-    agent._give_up(one, OrderRefused("order o1: expected to come to it in time", hint="Order it anew"))
-    with AgentDatabase(settings.state).reading() as database:
-        entry = ledger.entry_of(database, "o1")
-    assert entry is not None
+    enter(settings, order(1, timedelta(hours=1)))
+    away = [SourceUnreachable("source https://centre: connection refused") for _ in range(5)]
+    errors = iter([*away, OrderRefused("order o1: expected to come to it in time", hint="Order it anew")])
+
+    def fails(_bench: object, _order: object) -> None:
+        raise next(errors)
+
+    monkeypatch.setattr("flashferry.sites.agent.lanes.carry_out", fails)
+    lanes.start()
+
+    def entry() -> ledger.LedgerEntry:
+        with AgentDatabase(settings.state).reading() as database:
+            found = ledger.entry_of(database, "o1")
+        assert found is not None
+        return found
+
+    until(lambda: entry().state is ledger.OrderState.REFUSED, "the order is refused")
     sentence = "order o1: expected to come to it in time; what it waited for: source https://centre: connection refused"
-    assert (entry.state, entry.answer["sentence"]) == (ledger.OrderState.REFUSED, sentence)
+    assert entry().answer["sentence"] == sentence
     assert caplog.text.count("tried again") == 1
 
 
-def test_a_fault_while_it_looks_for_work_does_not_end_its_work(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that is locked for a while, say: the lane looks again."""
-    looks: list[int] = []
+def test_a_fault_while_it_looks_for_work_does_not_end_its_work(
+    lanes: Lanes, taker: Taker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that is locked for a while, say: each lane reads it again."""
+    reads: Counter[object] = Counter()
 
-    def faulty(_jobs: object) -> None:
-        looks.append(1)
-        if len(looks) > 1:
-            agent._ending.set()
+    def faulty(jobs: object) -> None:
+        reads[jobs] += 1
         raise OSError("the disk is away")
 
-    monkeypatch.setattr(agent, "_next", faulty)
-    monkeypatch.setattr("flashferry.sites.agent.agent._AGAIN_S", 0.01)
-    agent._work((OrderJob.STAGE,))
-    assert len(looks) == 2
+    monkeypatch.setattr(taker, "left", faulty)
+    monkeypatch.setattr("flashferry.sites.agent.lanes._POLL_S", 0.01)
+    lanes.start()
+    until(lambda: len(reads) == 2 and min(reads.values()) > 1, "both lanes read again")
 
 
 def test_what_is_long_over_is_forgotten_with_its_folders_once_the_clock_is_steady(settings: AgentSettings) -> None:

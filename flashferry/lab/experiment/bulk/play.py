@@ -249,7 +249,7 @@ class LocalFar:
                     self._ended_s += usage.ru_utime + usage.ru_stime
                     self._commands.remove(one)
 
-    def take_away(self, path: str) -> None:
+    def remove(self, path: str) -> None:
         """Remove a file there."""
         Path(path).unlink(missing_ok=True)
 

@@ -10,9 +10,10 @@ from typing import Any, cast
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_file import plan_text
 from flashferry.sites.broker import Broker, BrokerSettings, BrokerUnreachable
-from flashferry.sites.centre.centre import Centre, ReadPlan
+from flashferry.sites.centre.centre import Centre
 from flashferry.sites.centre.collecting import Collector
 from flashferry.sites.centre.ordering import Orders
+from flashferry.sites.centre.plans import ReadPlan
 from flashferry.sites.centre.settings import CentreSettings, SiteSettings
 from flashferry.sites.centre.sharing import shares
 from flashferry.sites.keys import PrivateKey

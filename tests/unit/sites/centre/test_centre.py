@@ -16,12 +16,13 @@ from flashferry.model.states import Outcome, RunState
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Event
 from flashferry.sites.broker import BrokerUnreachable
-from flashferry.sites.centre.centre import ReadPlan, our_release, wave_to_approve
+from flashferry.sites.centre.centre import our_release
 from flashferry.sites.centre.collecting import now
 from flashferry.sites.centre.following import Follower
 from flashferry.sites.centre.merging import merged, report_of_sites, run_report
 from flashferry.sites.centre.ordering import ACKNOWLEDGE_EVERY_S, AGAIN_S, GAP_S
 from flashferry.sites.centre.overview import overview, run_overview, run_overviews
+from flashferry.sites.centre.plans import ReadPlan, wave_to_approve
 from flashferry.sites.centre.sharing import left_out, shares
 from flashferry.sites.wire import OrderJob, WordKind
 from flashferry.store.control_requests import Asker, SteerKind
@@ -422,21 +423,21 @@ def test_a_silent_site_is_told_with_when_it_was_heard_and_when_it_is_back(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once when it falls silent, and once when it is heard again."""
-    from flashferry.sites.centre import following
+    from flashferry.sites.centre import signals
 
     run = ground.begin(plan(AMS))
     follower, view = Follower(ground.centre, ground.centre.run_named(run), ANN), Watching()
     follower.follow(view, left=lambda: True)
     assert view.said == []
-    present = following.now
-    monkeypatch.setattr(following, "now", lambda: present() + timedelta(minutes=12))
+    present = signals.now
+    monkeypatch.setattr(signals, "now", lambda: present() + timedelta(minutes=12))
     follower.follow(view, left=lambda: True)
     follower.follow(view, left=lambda: True)
     assert view.said == ["silent: ams (last message 12 min ago); what it has in hand goes on there"]
     assert follower.silence() == {"ams": "last message 12 min ago"}
-    monkeypatch.setattr(following, "now", lambda: present() + timedelta(minutes=13))
+    monkeypatch.setattr(signals, "now", lambda: present() + timedelta(minutes=13))
     assert follower.silence() == {"ams": "last message 13 min ago"}
-    monkeypatch.setattr(following, "now", present)
+    monkeypatch.setattr(signals, "now", present)
     follower.follow(view, left=lambda: True)
     assert view.said[1:] == ["site ams answers again"]
     assert follower.silence() == {}
@@ -491,13 +492,13 @@ def test_what_was_left_out_is_in_no_report_and_fails_nothing(ground: Ground) -> 
 
 def test_a_site_that_is_through_may_be_silent(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is to be heard of it any more, so no row of it says so."""
-    from flashferry.sites.centre import following
+    from flashferry.sites.centre import signals
 
     run = ground.begin(plan([*AMS, *LIM]))
     ground.do_all("ams", f"{run}.ams", [f"ams-r{n}" for n in range(len(AMS))])
     follower, view = Follower(ground.centre, ground.centre.run_named(run), ANN), Watching()
-    present = following.now
-    monkeypatch.setattr(following, "now", lambda: present() + timedelta(minutes=12))
+    present = signals.now
+    monkeypatch.setattr(signals, "now", lambda: present() + timedelta(minutes=12))
     follower.follow(view, left=lambda: True)
     assert follower.silence() == {"lim": "last message 12 min ago"}
 
