@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.errors import LabError, data_names, read_file, read_table
 from flashferry.lab.link import KEYS, LinkProfile, load_profile
+from flashferry.lab.standin.recording import load_recording, nearest_platform
 from flashferry.lab.standin.trustpoints import trustpoint_lines
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class DeviceSpec:
             more than their ports: no packet of theirs leaves, and the device waits as long as it has patience.
         control_plane_packets_per_s: What its control-plane policer lets in of what is meant for itself, SSH included;
             None for no policer. The link drops the rest, so it needs the rung with a WAN.
+        recording: Path of a recording that it is played from; None for what the platform prints.
         transports: What the inventory says that it may fetch by; empty for nothing said.
         clear_text: What the inventory says of clear text; None for nothing said.
     """
@@ -75,6 +77,7 @@ class DeviceSpec:
     trustpoints: tuple[tuple[str, str], ...] = ()
     blocked_transports: tuple[str, ...] = ()
     control_plane_packets_per_s: int | None = None
+    recording: str | None = None
     transports: tuple[str, ...] = ()
     clear_text: bool | None = None
 
@@ -322,7 +325,7 @@ _PLATFORMS = "flashferry.lab.standin.platforms"
 _DEVICE_KEYS = (
     "name", "count", "platform", "address", "username", "password", "enable_secret", "privilege", "config",
     "flash_free_bytes", "refused_commands", "extended_passive", "trustpoints", "blocked_transports",
-    "control_plane_packets_per_s", "transports", "clear_text",
+    "control_plane_packets_per_s", "recording", "transports", "clear_text",
 )  # fmt: skip
 
 _TRANSPORTS = ("ftp", "http", "https", "scp", "sftp")
@@ -440,9 +443,13 @@ def _devices(table: Table, base: Path) -> list[DeviceSpec]:
 
 def _device(table: Table, base: Path, number: int | None = None) -> DeviceSpec:
     default = DeviceSpec(name="default")
+    recording = str(base.absolute() / table.text("recording")) if "recording" in table.values else None
+    platform = (
+        default.platform if recording is None else nearest_platform(load_recording(Path(recording)), default.platform)
+    )
     return DeviceSpec(
         name=_name(table) + ("" if number is None else str(number)),
-        platform=_known(table, "platform", _PLATFORMS, default.platform),
+        platform=_known(table, "platform", _PLATFORMS, platform),
         address=table.text("address") if "address" in table.values else None,
         username=table.text("username", default.username),
         password=table.text("password", default.password),
@@ -459,6 +466,7 @@ def _device(table: Table, base: Path, number: int | None = None) -> DeviceSpec:
             if "control_plane_packets_per_s" in table.values
             else None
         ),
+        recording=recording,
         transports=_transports(table, "transports"),
         clear_text=table.flag("clear_text") if "clear_text" in table.values else None,
     )

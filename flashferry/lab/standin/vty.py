@@ -23,6 +23,7 @@ from flashferry.lab.standin.grammar import (
     allows,
     exec_timeout_s,
     is_denied,
+    login_level,
     match,
     refusal,
     walk,
@@ -153,7 +154,7 @@ class Vty:
         self.history = History()
         self.working_directory = ""
         self.words: tuple[str, ...] = ()
-        self.privilege = device.privilege_of(user)
+        self.privilege = login_level(device.running, user, number)
         self.is_over = False
         self._trees = trees
         # The login of the device's world is whom its AAA server knows; other users have its full leave.
@@ -268,6 +269,10 @@ class Vty:
         if pattern is not None and re.search(pattern, line):
             self.terminal.write(AUTHORIZATION_FAILED)
             return
+        recording = self.device.platform.recording
+        if recording is not None and (text := recording.fixed(line, is_user=self.privilege <= 1)) is not None:
+            await page(self.terminal, text, self.rows)
+            return
         command, pipe = split_pipe(self._unaliased(line))
         found = self._find(command)
         if not isinstance(found, Matched):
@@ -360,6 +365,8 @@ class Vty:
         elif words[0] in {"exit", "exi", "ex"}:
             if not session.leave_section():
                 self._leave_configuration()
+        elif (recording := self.device.platform.recording) is not None and (refused := recording.refused_line(line)):
+            self.terminal.write(refused)
         else:
             column = len(self.prompt)
             answer = session.take(line)
