@@ -28,7 +28,7 @@ from flashferry.lab.standin.grammar import (
     refusal,
     walk,
 )
-from flashferry.lab.standin.terminal import DisconnectedError, Ended, History, Terminal, page
+from flashferry.lab.standin.terminal import DisconnectedError, Ended, History, Terminal, page, room_for_line
 from flashferry.lab.standin.texts_data import help_lines
 
 if TYPE_CHECKING:
@@ -178,12 +178,14 @@ class Vty:
             start = ""
             while not self.is_over:
                 await asyncio.sleep(self.device.faults.prompt_delay_s)
-                self.terminal.write(("" if self._in_banner else self.prompt) + start)
+                prompt = "" if self._in_banner else self.prompt
+                self.terminal.write(prompt)
                 self.terminal.garbles = self.device.faults.garble_echo
                 self.terminal.idle_s = exec_timeout_s(self.device.running, self.number)
                 line, ended = await self.terminal.line(
-                    start=start, takes_help=not self._in_banner, history=tuple(self.history.lines)
-                )
+                    start=start, takes_help=not self._in_banner, history=tuple(self.history.lines),
+                    columns=room_for_line(self.columns, prompt),
+                )  # fmt: skip
                 start = await self._take(line, ended)
         except DisconnectedError:
             pass
