@@ -84,12 +84,7 @@ class DeviceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepotSpec:
-    """A host at a site, in a namespace of its own: on a LAN with the site's devices, and behind the same WAN link.
-
-    Attributes:
-        name: What it is called; None for ``SITE-depot``.
-        address: Its address within the network of its site; None for the network's tenth.
-    """
+    """A host at a site on the LAN of its devices; by default ``SITE-depot`` at the network's tenth address."""
 
     name: str | None = None
     address: str | None = None
@@ -116,14 +111,7 @@ class SiteSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldSpec:
-    """A world: one site of devices behind one WAN link, or several.
-
-    Attributes:
-        profile: The link's profile, or the name of a data file.
-        seed: Seeds the links' losses.
-        devices: At least one.
-        sites: Where there are several; then ``profile`` and ``devices`` do not count.
-    """
+    """A world of one site, by `profile` and `devices`, or of several `sites`; `seed` seeds the losses of links."""
 
     profile: LinkProfile | str = "published"
     seed: int = 1
@@ -260,10 +248,7 @@ def _depot_address(network: ipaddress.IPv4Network) -> str:
 
 
 def addressed(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceAccess, ...]:
-    """Give every device of a single site an address.
-
-    Raises LabError: there is no device, two have the same name or address, or an address is outside the site.
-    """
+    """Give every device of a single site an address. Raises LabError: as `settle`."""
     return settle(WorldSpec(profile="lan", devices=devices))[0].devices
 
 
@@ -335,11 +320,7 @@ _MOST_SITES = 200
 
 
 def load_world(name: str, *, seed: int | None = None) -> WorldSpec:
-    """Read a world.
-
-    Args:
-        name: One of the lab's own, or the path of a file that ends in ``.toml``.
-        seed: Replaces the file's own seed.
+    """Read a world by its name, or by the path of a ``.toml`` file; `seed` replaces the file's own.
 
     Raises LabError: there is no such world, or something in it is not allowed.
     """
@@ -510,12 +491,9 @@ _FILE_MODE = 0o600
 
 
 def write_inventory(world: World, folder: Path, *, cap_share: float | None = None) -> Path:
-    """Write the three files into a new folder, for its owner's eyes only, and return it.
+    """Write the three files of an inventory into a new folder (mode 0700) and return it.
 
-    Args:
-        world: The world.
-        folder: The folder, which is not there yet.
-        cap_share: What copies may take together of each site's link, above 0 to 1; None: nothing is said of it.
+    `cap_share` is what copies may take together of each site's link, above 0 to 1; None writes none.
     """
     first = world.devices[0]
     common = _login(first)
