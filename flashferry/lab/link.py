@@ -117,7 +117,7 @@ class DirectionProfile:
     Attributes:
         rate_bps: Bottleneck rate in bits of IP packets per second, > 0.
         delay_s: One-way delay after serialisation, >= 0.
-        jitter_s: Drawn evenly around ``delay_s``, 0 to that; packets never overtake, so a dense one gathers at the latest.
+        jitter_s: Drawn evenly around ``delay_s``, 0 to that; packets never overtake, so dense ones gather.
         loss_ratio: Share of packets lost in the good state, 0 to 1.
         burst_enter_ratio: Chance per packet to fall into the bad state; 0 for independent loss alone.
         burst_leave_ratio: Chance per packet to return, above 0.
