@@ -215,7 +215,7 @@ _MARGIN = 3
 
 
 def room_for_line(columns: int, prompt: str) -> int:
-    """Return the room for a line behind a prompt on a terminal of so many columns; 0 for a width without limit."""
+    """Return the room for a line after a prompt on a terminal of so many columns; 0 for a width without limit."""
     return max(2 * _SHIFT, columns - _MARGIN - len(prompt)) if columns else 0
 
 

@@ -150,7 +150,7 @@ AskAgents = Callable[[], Sequence[Mapping[str, Any]]]
 class CutSeen:
     """What was seen during a cut: its seconds, bytes on the line, and growth of the files on the site's flash.
 
-    `silent_s` is for how long the centre had heard nothing of the site when it was asked.
+    `silent_s` is for how long the centre had no word of the site when it was asked.
     """
 
     site: str
