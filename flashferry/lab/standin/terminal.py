@@ -81,7 +81,7 @@ class LineEditor:
         start: What the line holds already (after help was shown).
         takes_help: Whether a question mark asks for help, and Tab for the rest of a word, instead of being typed.
         history: The lines that the cursor keys bring back.
-        columns: Room for the line; 0 for no limit.
+        columns: Width for the line; 0 for no limit.
     """
 
     def __init__(
@@ -214,8 +214,8 @@ _SHIFT = 10
 _MARGIN = 3
 
 
-def room_for_line(columns: int, prompt: str) -> int:
-    """Return the room for a line after a prompt on a terminal of so many columns; 0 for a width without limit."""
+def line_columns(columns: int, prompt: str) -> int:
+    """Return the columns for a line after a prompt on a terminal of so many columns; 0 for a width without limit."""
     return max(2 * _SHIFT, columns - _MARGIN - len(prompt)) if columns else 0
 
 

@@ -28,7 +28,7 @@ from flashferry.lab.standin.grammar import (
     refusal,
     walk,
 )
-from flashferry.lab.standin.terminal import DisconnectedError, Ended, History, Terminal, page, room_for_line
+from flashferry.lab.standin.terminal import DisconnectedError, Ended, History, Terminal, line_columns, page
 from flashferry.lab.standin.texts_data import help_lines
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Vty:
                 self.terminal.idle_s = exec_timeout_s(self.device.running, self.number)
                 line, ended = await self.terminal.line(
                     start=start, takes_help=not self._in_banner, history=tuple(self.history.lines),
-                    columns=room_for_line(self.columns, prompt),
+                    columns=line_columns(self.columns, prompt),
                 )  # fmt: skip
                 start = await self._take(line, ended)
         except DisconnectedError:

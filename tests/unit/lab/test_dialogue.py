@@ -9,7 +9,7 @@ from flashferry.lab.standin.device_tcp import OptionsGate, SynOptions, tcp_setti
 from flashferry.lab.standin.ftp_client import FtpProtocolError, ReplyReader, announced_size, passive_address
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.server_url import PullResult, ServerUrl, parse_url, result_line
-from flashferry.lab.standin.terminal import Ended, LineEditor, room_for_line
+from flashferry.lab.standin.terminal import Ended, LineEditor, line_columns
 from flashferry.lab.standin.vty import BadFilterError, filter_text, split_pipe
 from tests.patience import PATIENCE_S
 
@@ -215,7 +215,7 @@ def test_the_gate_never_mixes_options() -> None:
 
 def test_a_long_line_scrolls_as_a_router_did() -> None:
     """The bytes are those of a router at 80 columns behind `pynet-rtr1#` (ktbyers/netmiko issue 160)."""
-    editor = LineEditor(columns=room_for_line(80, "pynet-rtr1#"))
+    editor = LineEditor(columns=line_columns(80, "pynet-rtr1#"))
     command = "show archive config differences flash:/candidate_config.txt system:/running-config"
     assert _type(editor, command.encode())[0] == (
         b"show archive config differences flash:/candidate_config.txt system"
@@ -234,4 +234,4 @@ def test_the_hidden_part_comes_back_with_the_cursor() -> None:
     assert editor.shown == "$lmnopqrstuvwxyz0123"
     _type(editor, b"\x01X")
     assert (editor.text, editor.shown) == ("Xabcdefghijklmnopqrstuvwxyz0123", "Xabcdefghijklmnopqrs")
-    assert room_for_line(0, "r1#") == 0
+    assert line_columns(0, "r1#") == 0
