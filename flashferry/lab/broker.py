@@ -1,11 +1,7 @@
-"""A message broker for rehearsals: the distribution's redis-server as a process, on loopback or in a lab's namespace.
+"""A message broker: the distribution's redis-server on loopback or in a lab's namespace.
 
-It keeps its data in an append-only file in a folder of its own, so that a broker that was killed goes on where
-it was. Redis writes that file before it answers, and what was written outlives the process (not the machine, which
-would need ``appendfsync always``). With certificates it speaks TLS only and asks every client for one.
-
-Facts, from the redis.conf of 7.0: ``tls-auth-clients`` is ``yes`` by default; ``port 0`` closes the plain
-port; a password in the configuration file is not in the process list.
+Its append-only file survives `kill -9` of the process. With certificates it speaks TLS only and asks every client for
+one. In redis.conf of 7.0 ``port 0`` closes the plain port, and a password in the file is not in the process list.
 """
 
 from __future__ import annotations
@@ -53,13 +49,7 @@ def missing_broker() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerTls:
-    """What a broker speaks TLS with.
-
-    Attributes:
-        ca: Certificate of the authority by which both sides know each other, PEM.
-        server: Its own certificate and key.
-        client: One for its clients, whom it turns away without.
-    """
+    """PEM files of TLS: the authority, the server's certificate and key, and a client's."""
 
     ca: Path
     server: ServerCertificate
@@ -67,13 +57,7 @@ class BrokerTls:
 
 
 def broker_tls(authority: Authority, folder: Path, address: str) -> BrokerTls:
-    """Have an authority write what a broker and its clients need into a new folder.
-
-    Args:
-        authority: Whom both sides trust.
-        folder: The folder, which is not there yet.
-        address: Where the broker listens: its certificate is for that.
-    """
+    """Write certificates of an authority for a broker at `address` and its clients into a new folder."""
     folder.mkdir(mode=_FOLDER_MODE)
     (folder / "ca.pem").write_text(authority.pem, encoding="ascii")
     return BrokerTls(
@@ -85,15 +69,10 @@ def broker_tls(authority: Authority, folder: Path, address: str) -> BrokerTls:
 
 @dataclass(slots=True, kw_only=True)
 class Broker:
-    """A redis-server with a folder of its own; `start` it, kill it, and `start` it again with what it had.
+    """A redis-server with a folder for configuration, data and log; it can be killed and started again.
 
-    Attributes:
-        folder: Holds its configuration, its data and its log; made if it is not there.
-        address: Where it listens.
-        port: The same; 0 has one chosen that is free, once.
-        namespace_pid: A process in whose namespace it runs; None: in the caller's.
-        password: What its clients have to say; made up unless given.
-        tls: What it speaks TLS with; None for clear text.
+    `port` 0 takes a free one; `namespace_pid` is a process in its namespace, None for the caller's; without `tls` it
+    speaks clear text.
     """
 
     folder: Path
@@ -121,10 +100,7 @@ class Broker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it, with the data that it had, and wait until it answers.
-
-        Raises LabError: there is no redis-server here, it runs already, or it does not answer; its own words are given.
-        """
+        """Start it and wait until it answers. Raises LabError: no redis-server, it runs already, or no answer."""
         if reason := missing_broker():
             raise LabError(reason)
         if self.is_running:
@@ -145,10 +121,7 @@ class Broker:
         self._await_answer()
 
     def kill9(self) -> None:
-        """Kill it as the machine would: SIGKILL, without a word to anybody; its connections are reset.
-
-        Raises LabError: it does not run.
-        """
+        """Kill it by SIGKILL. Raises LabError: it does not run."""
         process = self._running()
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -164,10 +137,7 @@ class Broker:
             self.kill9()
 
     def ask(self, *words: str) -> bytes:
-        """Send one command on a connection of its own and return the first piece of the answer (RESP, undecoded).
-
-        Raises OSError: there is no answer, or TLS is not agreed on.
-        """
+        """Send a command on a new connection; return the answer's first piece (RESP). Raises OSError: no answer."""
         with self._namespace(), self._connected() as connection:
             connection.sendall(_request("AUTH", self.password))
             connection.recv(512)

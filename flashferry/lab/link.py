@@ -112,24 +112,18 @@ DESTINATION = slice(16, 20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectionProfile:
-    """How one direction behaves.
-
-    Loss is that of Gilbert and Elliott (E. O. Elliott, Bell System Technical Journal 42, 1963): a good and a bad
-    state, changed before each packet. Without ``burst_enter_ratio`` there is the good state only: independent loss.
+    """How one direction behaves; loss follows Gilbert and Elliott (Bell System Technical Journal 42, 1963).
 
     Attributes:
         rate_bps: Bottleneck rate in bits of IP packets per second, > 0.
         delay_s: One-way delay after serialisation, >= 0.
-        jitter_s: Each packet's delay is drawn evenly from ``delay_s`` plus or minus this; packets never overtake, so
-            in a dense stream they gather behind the latest. 0 to ``delay_s``.
+        jitter_s: Drawn evenly around ``delay_s``, 0 to that; packets never overtake, so dense ones gather.
         loss_ratio: Share of packets lost in the good state, 0 to 1.
-        burst_enter_ratio: Chance per packet to fall from the good state into the bad, 0 to 1.
-        burst_leave_ratio: Chance per packet to return; a burst lasts 1 / this many packets on average. Above 0.
-        burst_loss_ratio: Share of packets lost in the bad state, 0 to 1.
-        policer_rate_bps: Bits of IP packets per second that a policer lets pass; None for no policer.
-        policer_burst_bytes: Size of its token bucket.
-        queue_packets: Most packets waiting or in service, >= 1; None for no limit.
-        queue_bytes: The same in bytes; None for no limit.
+        burst_enter_ratio: Chance per packet to fall into the bad state; 0 for independent loss alone.
+        burst_leave_ratio: Chance per packet to return, above 0.
+        burst_loss_ratio: Share of packets lost in the bad state.
+        policer_rate_bps: Bits of IP packets per second that pass, by a bucket of `policer_burst_bytes`; None: all.
+        queue_packets: Most packets waiting or in service, >= 1; None for no limit. `queue_bytes` is the same in bytes.
     """
 
     rate_bps: float
@@ -335,14 +329,7 @@ KEYS = tuple(figure.key for figure in FIGURES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkProfile:
-    """A link between the core and a site.
-
-    Attributes:
-        name: Name of the data file it came from.
-        source: Where its figures come from.
-        to_site: Towards the devices: the data direction of a download.
-        to_core: Towards the server: the direction of its acknowledgements.
-    """
+    """A link between the core and a site: to_site is the data direction of a download, to_core that of its ACKs."""
 
     name: str
     source: str
@@ -411,14 +398,11 @@ def profile_from_json(values: Mapping[str, Any]) -> LinkProfile:
 
 
 def load_profile(name: str, *, overrides: Table | None = None, base: Path | None = None) -> LinkProfile:
-    """Read a profile.
+    """Read a profile by the lab's name, or a ``.toml`` file's path relative to `base`.
 
-    Args:
-        name: One of the lab's own, or the path of a file that ends in ``.toml``.
-        overrides: Figures that replace those of the file: keys of a profile, also within ``to_site`` or ``to_core``.
-        base: Folder from which a relative path starts; the current one unless given.
+    `overrides` are keys that replace the file's, also within ``to_site`` or ``to_core``.
 
-    Raises LabError: there is no such profile, or a value is not allowed; file and key are named.
+    Raises LabError: there is no such profile, or a value is not allowed.
     """
     is_file = name.endswith(".toml")
     table = read_file((base or Path()) / name) if is_file else read_table("flashferry.lab.profiles", name)

@@ -19,6 +19,7 @@ from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import LAN, in_namespace, traffic
 from flashferry.lab.standin.device import check_lines
 from flashferry.lab.standin.platform import load_platform
+from flashferry.lab.standin.recording import load_recording
 from flashferry.lab.state import LabState, ask, started_ticks
 from flashferry.lab.world_spec import DepotHost, DepotSpec, DeviceAccess, DeviceSpec, Site, SiteSpec, WorldSpec, settle
 from flashferry.lab.world_start import WorldBase, control_socket, start_helpers
@@ -274,9 +275,11 @@ def _depots(sites: tuple[Site, ...], places: WorldPids) -> dict[str, DepotHost]:
 def check_devices(devices: Iterable[DeviceSpec]) -> None:
     """Refuse what a device could not start with, before any process is started.
 
-    Raises LabError: a platform or a configuration line is not known; it is named.
+    Raises LabError: a platform or a configuration line is not known, or a recording cannot be read; it is named.
     """
     devices = tuple(devices)
+    for recording in {spec.recording for spec in devices if spec.recording is not None}:
+        load_recording(Path(recording))
     for platform in {spec.platform for spec in devices}:
         load_platform(platform)
     for spec in devices:

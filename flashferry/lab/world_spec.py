@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.errors import LabError, data_names, read_file, read_table
 from flashferry.lab.link import KEYS, LinkProfile, load_profile
+from flashferry.lab.standin.recording import load_recording, nearest_platform
 from flashferry.lab.standin.trustpoints import trustpoint_lines
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class DeviceSpec:
             more than their ports: no packet of theirs leaves, and the device waits as long as it has patience.
         control_plane_packets_per_s: What its control-plane policer lets in of what is meant for itself, SSH included;
             None for no policer. The link drops the rest, so it needs the rung with a WAN.
+        recording: Path of a recording that it is played from; None for what the platform prints.
         transports: What the inventory says that it may fetch by; empty for nothing said.
         clear_text: What the inventory says of clear text; None for nothing said.
     """
@@ -75,18 +77,14 @@ class DeviceSpec:
     trustpoints: tuple[tuple[str, str], ...] = ()
     blocked_transports: tuple[str, ...] = ()
     control_plane_packets_per_s: int | None = None
+    recording: str | None = None
     transports: tuple[str, ...] = ()
     clear_text: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepotSpec:
-    """A host at a site, in a namespace of its own: on a LAN with the site's devices, and behind the same WAN link.
-
-    Attributes:
-        name: What it is called; None for ``SITE-depot``.
-        address: Its address within the network of its site; None for the network's tenth.
-    """
+    """A host at a site on the LAN of its devices; by default ``SITE-depot`` at the network's tenth address."""
 
     name: str | None = None
     address: str | None = None
@@ -113,14 +111,7 @@ class SiteSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldSpec:
-    """A world: one site of devices behind one WAN link, or several.
-
-    Attributes:
-        profile: The link's profile, or the name of a data file.
-        seed: Seeds the links' losses.
-        devices: At least one.
-        sites: Where there are several; then ``profile`` and ``devices`` do not count.
-    """
+    """A world of one site, by `profile` and `devices`, or of several `sites`; `seed` seeds the losses of links."""
 
     profile: LinkProfile | str = "published"
     seed: int = 1
@@ -257,10 +248,7 @@ def _depot_address(network: ipaddress.IPv4Network) -> str:
 
 
 def addressed(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceAccess, ...]:
-    """Give every device of a single site an address.
-
-    Raises LabError: there is no device, two have the same name or address, or an address is outside the site.
-    """
+    """Give every device of a single site an address. Raises LabError: as `settle`."""
     return settle(WorldSpec(profile="lan", devices=devices))[0].devices
 
 
@@ -322,7 +310,7 @@ _PLATFORMS = "flashferry.lab.standin.platforms"
 _DEVICE_KEYS = (
     "name", "count", "platform", "address", "username", "password", "enable_secret", "privilege", "config",
     "flash_free_bytes", "refused_commands", "extended_passive", "trustpoints", "blocked_transports",
-    "control_plane_packets_per_s", "transports", "clear_text",
+    "control_plane_packets_per_s", "recording", "transports", "clear_text",
 )  # fmt: skip
 
 _TRANSPORTS = ("ftp", "http", "https", "scp", "sftp")
@@ -332,11 +320,7 @@ _MOST_SITES = 200
 
 
 def load_world(name: str, *, seed: int | None = None) -> WorldSpec:
-    """Read a world.
-
-    Args:
-        name: One of the lab's own, or the path of a file that ends in ``.toml``.
-        seed: Replaces the file's own seed.
+    """Read a world by its name, or by the path of a ``.toml`` file; `seed` replaces the file's own.
 
     Raises LabError: there is no such world, or something in it is not allowed.
     """
@@ -440,9 +424,13 @@ def _devices(table: Table, base: Path) -> list[DeviceSpec]:
 
 def _device(table: Table, base: Path, number: int | None = None) -> DeviceSpec:
     default = DeviceSpec(name="default")
+    recording = str(base.absolute() / table.text("recording")) if "recording" in table.values else None
+    platform = (
+        default.platform if recording is None else nearest_platform(load_recording(Path(recording)), default.platform)
+    )
     return DeviceSpec(
         name=_name(table) + ("" if number is None else str(number)),
-        platform=_known(table, "platform", _PLATFORMS, default.platform),
+        platform=_known(table, "platform", _PLATFORMS, platform),
         address=table.text("address") if "address" in table.values else None,
         username=table.text("username", default.username),
         password=table.text("password", default.password),
@@ -459,6 +447,7 @@ def _device(table: Table, base: Path, number: int | None = None) -> DeviceSpec:
             if "control_plane_packets_per_s" in table.values
             else None
         ),
+        recording=recording,
         transports=_transports(table, "transports"),
         clear_text=table.flag("clear_text") if "clear_text" in table.values else None,
     )
@@ -502,12 +491,9 @@ _FILE_MODE = 0o600
 
 
 def write_inventory(world: World, folder: Path, *, cap_share: float | None = None) -> Path:
-    """Write the three files into a new folder, for its owner's eyes only, and return it.
+    """Write the three files of an inventory into a new folder (mode 0700) and return it.
 
-    Args:
-        world: The world.
-        folder: The folder, which is not there yet.
-        cap_share: What copies may take together of each site's link, above 0 to 1; None: nothing is said of it.
+    `cap_share` is what copies may take together of each site's link, above 0 to 1; None writes none.
     """
     first = world.devices[0]
     common = _login(first)

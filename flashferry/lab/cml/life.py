@@ -21,15 +21,7 @@ _ORDER = (NodeState.QUEUED, NodeState.STARTED, NodeState.BOOTED)
 
 
 class Life:
-    """Takes labs through their states.
-
-    Args:
-        runtime: What runs the nodes.
-        switches: The faults.
-        definitions: Which nodes count.
-        clock: Seconds, of any beginning.
-        now: The time as the interface writes it.
-    """
+    """Takes labs through their states, by a runtime and under the switches of faults."""
 
     def __init__(
         self,
@@ -93,14 +85,7 @@ class Life:
         return sum(self.state(lab, node).is_running and self._counts(node) for node in lab.nodes.values())
 
     def start(self, lab: Lab, *, running: int) -> None:
-        """Start the nodes of a lab that do not run.
-
-        Args:
-            lab: The lab.
-            running: Nodes of all labs that count and run already.
-
-        Raises Refused: 400.
-        """
+        """Start the nodes of a lab that do not run; `running` are those of all labs that count. Raises Refused: 400."""
         chosen = [each for each in lab.nodes.values() if not self.state(lab, each).is_running]
         if (why := self._objection(lab, chosen, running)) is not None:
             raise refused("cannot_start", why=f" {why}")
@@ -267,17 +252,7 @@ class Captures:
         self._now = now
 
     def start(self, lab: Lab, link: Link, config: object, *, is_up: bool, has_link_key: bool) -> dict[str, Any]:
-        """Start a capture and return its status.
-
-        Args:
-            lab: The lab.
-            link: The link.
-            config: What was sent.
-            is_up: Whether the link is.
-            has_link_key: Whether the key is the link's id, as from 2.10 on.
-
-        Raises Refused: 400.
-        """
+        """Start what is given, of a lab. Raises Refused: 400."""
         checked_config = _checked_config(config)
         if not is_up:
             raise refused("capture_not_running", link_id=link.link_id)

@@ -1,8 +1,7 @@
-"""What runs the nodes of a lab: a Protocol, so that real stand-in routers or a mere clock can stand behind it.
+"""What runs the nodes of a lab, as a Protocol: real stand-in routers, or a clock.
 
-The controller keeps labs, rights, faults and everything that is said over HTTPS; it asks a runtime for what only the
-nodes know: how far they have booted, their addresses, what their consoles said, and what a link's condition came out
-as. A runtime knows no fault of the controller: a node that hangs in QUEUED hangs in what the controller says of it.
+The controller keeps labs, rights and faults. A runtime knows how far nodes have booted, their addresses, consoles, and
+links' conditions; it knows no fault of the controller.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import Protocol
 
 
 class NodeState(StrEnum):
-    """The states of a node, as `lab_element_state` has them, in the order in which a lab takes its nodes through them.
+    """States of a node (`lab_element_state`), in their order.
 
-    DEFINED_ON_CORE is a node that never ran or was wiped; STOPPED one that still has its disk.
+    DEFINED_ON_CORE never ran or was wiped; STOPPED still has its disk.
     """
 
     DEFINED_ON_CORE = "DEFINED_ON_CORE"
@@ -37,16 +36,10 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """What is set on a link, as the controller's interface has it (bounds: `flashferry.lab.cml.topology`).
+    """Condition of a link; bounds are in `flashferry.lab.cml.topology`.
 
-    Whether a real controller applies latency once or per direction is not documented; a runtime says which it does.
-
-    Attributes:
-        bandwidth_kbps: 0 to 10,000,000; 0 for no limit.
-        latency_ms: 0 to 10,000, whole.
-        jitter_ms: 0 to 10,000, whole.
-        is_enabled: Whether it is in force at all; a condition may be set and lie idle.
-        others: The remaining keys of the interface, as they were set: ``delay_corr``, ``limit``, ``gap``, ...
+    Bandwidth in kbit/s (0 for no limit), latency and jitter in whole ms. Whether a real controller applies latency once
+    or per direction is not documented; a runtime says which it does. `others` has the remaining keys as they were set.
     """
 
     bandwidth_kbps: int = 0
@@ -59,14 +52,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfacePlan:
-    """One interface of a node.
-
-    Attributes:
-        interface_id: The controller's id of it.
-        label: Its name on the device: ``GigabitEthernet1``.
-        slot: Its place among the physical ones; None for a loopback.
-        mac_address: The address that the controller deals out, lower case with colons.
-    """
+    """An interface of a node; `slot` is its place among the physical ones, None for a loopback."""
 
     interface_id: str
     label: str
@@ -76,17 +62,12 @@ class InterfacePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
-    """One node of a lab, as it is to run.
+    """A node as it is to run.
 
     Attributes:
-        node_id: The controller's id of it.
-        label: Its name in the lab.
-        node_definition: ``cat8000v``, ``csr1000v``, ``iosv``, ``iol-xe``, ``external_connector``, ...
-        image_definition: The image; None for the definition's own.
-        day0: The main day-0 file; of an external connector the key of its mapping.
-        interfaces: In the order of the topology.
-        tags: As written, ``pat:tcp:2001:22`` among them.
-        bridge: Of an external connector: the bridge that its key is mapped to, ``bridge0`` or ``virbr0``.
+        image_definition: None for that of the node's definition.
+        day0: The main day-0 file; of an external connector the key of its mapping, and `bridge` what that maps to.
+        tags: As written, such as ``pat:tcp:2001:22``.
     """
 
     node_id: str
@@ -101,14 +82,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPlan:
-    """One link between two interfaces.
-
-    Attributes:
-        link_id: The controller's id of it.
-        label: Its name in the lab.
-        interface_ids: The ids of the interfaces at its two ends.
-        condition: What is set on it when the lab starts; None for nothing.
-    """
+    """A link between two interfaces, with the condition that it starts with."""
 
     link_id: str
     label: str
@@ -148,10 +122,7 @@ class NodeRuntime(Protocol):
     """
 
     def start(self, lab: LabPlan) -> None:
-        """Start all nodes that do not run; those that run are left alone.
-
-        Raises RuntimeError: it cannot; the text is a whole sentence, and the controller answers 400 with it.
-        """
+        """Start the nodes that do not run. Raises RuntimeError: it cannot; the sentence goes out with code 400."""
 
     def state(self, lab_id: str, node_id: str) -> NodeView:
         """Return what is to be seen of a node; of an unknown one, that it is DEFINED_ON_CORE."""
@@ -226,14 +197,7 @@ _CONNECTORS = frozenset({"external_connector", "unmanaged_switch"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootTimes:
-    """How long a node takes, each from the moment before.
-
-    Attributes:
-        queued_s: In QUEUED, before its compute takes it.
-        started_s: In STARTED, until it has booted.
-        stagger_s: By how much each node of a lab is queued longer than the one before it.
-        stopping_s: From the order to stop until it is STOPPED.
-    """
+    """Seconds that a node spends in each state; `stagger_s` is how much longer each next node of a lab is queued."""
 
     queued_s: float = 0.5
     started_s: float = 2.0
@@ -250,14 +214,10 @@ class _Node:
 
 
 class ClockRuntime:
-    """Runs nodes that only know the time.
+    """Runs nodes that know only the time; `clock` returns seconds and never goes back.
 
-    External connectors and switches are up at once. Every node has the address ``198.18.<lab>.<node>`` on its first
-    physical interface once it has booted.
-
-    Args:
-        times: How long everything takes.
-        clock: Seconds, of any beginning; never backwards.
+    External connectors and switches are up at once. A node that has booted has 198.18.<lab>.<node> on its first
+    physical interface.
     """
 
     def __init__(self, times: BootTimes | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,13 +1,7 @@
-"""A demo's programs: commands of ours as processes in the lab's namespaces, and their end, whenever that comes.
+"""A demo's programs: flashferry commands as processes in the lab's namespaces, and how they are ended.
 
-Facts
------
-
-- What an agent starts for an order is a process of its own, in a session of its own, and outlives the agent. By SIGTERM
-  an agent has its runs restore every router, and ends after them.
-- A process that is to end with us (PR_SET_PDEATHSIG) gets the signal after `kill -9`, too; what it started does not.
-  All of them have the lab's folder, which no other process has, in their command line: by that they are found
-  (`sweep`), by a guard that outlives us (`flashferry.lab.demo.guard`).
+An agent's jobs run in sessions of their own and outlive the agent; SIGTERM has it restore every router first. After
+`kill -9` of the demo, a guard (`flashferry.lab.demo.guard`) finds what is left by the lab's folder in its command line.
 """
 
 from __future__ import annotations
@@ -57,12 +51,7 @@ class Broken(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What a command came to.
-
-    Attributes:
-        out: What it printed as its result.
-        err: What it said besides.
-    """
+    """Output of a command: its result, and what it wrote to standard error."""
 
     exit_code: int
     out: str
@@ -77,13 +66,9 @@ class Said:
 
 @dataclass(kw_only=True)
 class Programs:
-    """Commands of ours in namespaces of a lab.
+    """Programs in namespaces of a lab.
 
-    Attributes:
-        logs: Folder of what those that stay say.
-        stop: Set when all of it is to end.
-        hurry: Set when that is to be at once.
-        running: Those that stay, by name, in the order in which they were started.
+    `stop` is set when all shall end, `hurry` when at once; `running` has those that stay, in their order of start.
     """
 
     logs: Path
@@ -92,27 +77,17 @@ class Programs:
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, name: str, pid: int, words: Sequence[str], keep: tuple[int, ...] = ()) -> None:
-        """Start a command that stays and ends when we do.
+        """Start a command that stays until the demo ends, in the namespace of process `pid`.
 
-        Args:
-            name: What it is called.
-            pid: A process in the namespace where it is to be.
-            words: Its command line, after `flashferry`.
-            keep: Descriptors that are handed down.
+        `keep` are descriptors that it inherits.
         """
         with self._log(name).open("ab") as log:
             self.running[name] = _started(pid, words, log, log, keep=keep)
 
     def ask(self, pid: int, words: Sequence[str], patience_s: float, *, state: Path) -> Said:
-        """Return what a command says, which ends by itself.
+        """Run a command to its end in the namespace of process `pid` and return its output.
 
-        Args:
-            pid: A process in the namespace where it is to be.
-            words: Its command line, behind `flashferry`.
-            patience_s: It has to end by then.
-            state: Its state folder.
-
-        Raises Broken: it does not, within the patience, or all of it is to end.
+        Raises Broken: it takes longer than `patience_s`, or all shall end.
         """
         process = _started(pid, words, subprocess.PIPE, subprocess.PIPE, state)
         try:
@@ -178,13 +153,7 @@ class Programs:
 
 @dataclass(kw_only=True)
 class Followed:
-    """A command that is under way while the story goes on; what it says is read from its files.
-
-    Attributes:
-        process: The command.
-        out: File of what it prints.
-        err: File of what it says besides.
-    """
+    """A command that runs on meanwhile; its output is read from its files."""
 
     process: subprocess.Popen[bytes]
     out: Path
@@ -306,12 +275,7 @@ AnyEnvironment = TypeVar("AnyEnvironment", bound=Environment)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeUpImage:
-    """An image of random bytes, named as the vendor names those of a model.
-
-    Attributes:
-        name: The file's name.
-        model: Which models get it, as the inventory's image rules have it.
-    """
+    """An image of random bytes with a vendor-like name, and the model that the image rules give it to."""
 
     name: str
     model: str
@@ -328,14 +292,11 @@ def play(
     opened: Callable[[threading.Event, threading.Event], AbstractContextManager[AnyEnvironment]],
     scenario: Callable[[AnyEnvironment], Sequence[str]],
 ) -> None:
-    """Open an environment, run a scenario on it, end all of it, and exit.
+    """Open an environment, run a scenario on it, end all of it, and exit with typer.Exit.
 
     Args:
-        opened: Yields the environment; takes an event that is set when it is to end, and one when it is to end at once.
-        scenario: Returns what is not as it should be, in sentences.
-
-    Raises:
-        typer.Exit: Always.
+        opened: Yields the environment; takes the events `stop` and `hurry`.
+        scenario: Returns what is wrong, in sentences.
     """
     hurry = threading.Event()
 
@@ -382,11 +343,7 @@ def models_at(site: Site) -> str:
 
 
 def print_checks(checks: Iterable[tuple[str, Iterable[str]]]) -> tuple[str, ...]:
-    """Print what is well, then what is not; return the latter.
-
-    Args:
-        checks: What should be so, and sentences that say where it is not.
-    """
+    """Print what is well, then what is not; return the latter."""
     wrong: list[str] = []
     for text, sentences in checks:
         found = tuple(sentences)

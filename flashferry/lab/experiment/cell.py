@@ -24,13 +24,7 @@ PAYLOAD_SHARE = 1460 / 1500
 class LinkSetting:
     """The emulated WAN of a cell, the same in both directions.
 
-    Attributes:
-        rate_bps: Bits of IP packets per second.
-        rtt_s: Round-trip time of an empty link, seconds.
-        loss_ratio: Share of packets lost at random, 0 to 1.
-        queue_packets: Room before the narrow link.
-        policer_bps: Bits of IP packets per second beyond which a policer before it drops; None for none.
-        policer_burst_bytes: What that lets through at once.
+    Rates are bits of IP packets per second, the policer's with the bytes that it lets through at once.
     """
 
     rate_bps: float = 50e6
@@ -60,12 +54,12 @@ class LinkSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """Who sends, and how.
+    """The server of a copy.
 
     Attributes:
         program: `vsftpd`, or `ours`.
-        control: For vsftpd the congestion control of the whole host; for ours that of the profile, also `auto`.
-        cap_share: Pacing cap as a share of the link's payload, > 0; None for none. Ours only.
+        control: Congestion control: the host's for vsftpd, the profile's for ours (also `auto`).
+        cap_share: Pacing cap as a share of the link's payload; None for none. Ours only.
     """
 
     program: str
@@ -82,14 +76,12 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receiver:
-    """Who fetches.
+    """The client of a copy.
 
     Attributes:
-        kind: `linux` (a plain client), `xe` or `ios` (a stand-in by SSH, to its flash), or `pull` (the stand-in's FTP
-            client by itself, which writes nowhere).
-        window_bytes: Receive window; None for what the kind has by itself.
-        sack: Whether SACK is offered; a Linux client always does.
-        read_bytes_per_s: How fast a `pull` takes what came, as a slow flash does; None as fast as it can.
+        kind: `linux`, `xe` or `ios` (a stand-in by SSH, to flash), or `pull` (the stand-in's FTP client alone).
+        window_bytes: Receive window; None for that of the kind.
+        read_bytes_per_s: Pace at which a `pull` reads, as a slow flash; None for as fast as it can.
     """
 
     kind: str
@@ -106,19 +98,13 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One copy.
+    """One copy to run.
 
     Attributes:
-        study: What it belongs to: `published`, `sweep`, `fairness`.
-        arm: How the study's tables call its receiver.
-        receiver: Who fetches.
-        sender: Who sends.
-        link: Over what.
-        size_bytes: How much; the length of the file.
-        seed: Seeds the link's random losses.
-        seconds: The client leaves after so long, whatever it has got by then; None fetches the whole file.
-        beside: Another client fetches from vsftpd under CUBIC over the same link meanwhile; only with `seconds`.
-        keeps_samples: Whether the readings are kept, for graphs; they are many.
+        study: `published`, `sweep` or `fairness`; `arm` is the name of the receiver in its tables.
+        seed: Seeds the link's losses.
+        seconds: When the client leaves; None fetches the whole file.
+        beside: Another client fetches from vsftpd under CUBIC over the same link; only with `seconds`.
     """
 
     study: str
@@ -175,26 +161,20 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One copy.
+    """Result of one copy.
 
     Attributes:
-        cell: What was run.
         error: Why there is no figure; empty if there is.
-        size_bytes: What the client got.
-        seconds: The client's own time for it.
-        sent_bytes: Payload that the server's kernel sent, what it sent again included; None if not seen.
-        again_bytes: Payload sent again.
-        control: Congestion control in force at the end.
-        largest_window_bytes: Largest window that the client offered.
-        min_rtt_s: Least round-trip time.
-        syn: What the client's SYN offered, in words; empty if not seen.
+        seconds: The client's own time.
+        sent_bytes: Payload sent, retransmits (`again_bytes`) included; None if not seen.
+        control: Congestion control at the end.
+        syn: What the client's SYN offered; empty if not seen.
         judgement: What limited it; None if nothing was seen.
-        kind_by_readings: The verdict on the same readings without the link's rate; empty if nothing was seen.
-        samples: Readings ten times a second; empty unless the cell keeps them.
-        beside_bytes_per_s: What the other client got meanwhile; None where there was none.
+        kind_by_readings: The same without the link's rate.
+        samples: Readings ten times a second, where the cell keeps them.
+        beside_bytes_per_s: Rate of the other client; None where there was none.
         link: The link's counters towards the site.
-        load: The machine's load average at the start.
-        started_at: UTC, ISO 8601.
+        load: Load average at the start.
     """
 
     cell: Cell
@@ -248,11 +228,7 @@ Run = TypeVar("Run")
 
 
 class JsonLines(Generic[Key, Run]):
-    """Runs by a key, each kept as a line. A line cut short by a crash is left out.
-
-    Args:
-        path: The file; made with the first run.
-        read: Returns key and run of a line's values.
+    """Results by key, one per line of a file; a line cut short by a crash is skipped.
 
     Raises LabError: the file holds something else.
     """

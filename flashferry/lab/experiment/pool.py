@@ -71,12 +71,9 @@ def most_at_once(cells: Sequence[Cell], links: int) -> int:
 
 
 class Turns:
-    """Hands out cells so that those under way together cost no more than so many full links.
+    """Hands out cells so that those under way cost no more than `links` full links.
 
-    Args:
-        cells: In the order wanted. A cell that does not fit yet is overtaken by smaller ones of its own seed, so that
-            the seeds still go round one after the other.
-        links: As many as cost as much as so many full links, at least 1.
+    A cell that does not fit yet is overtaken by smaller ones of its own seed.
     """
 
     def __init__(self, cells: Sequence[Cell], links: int) -> None:
@@ -170,13 +167,13 @@ def play_all(
     """Run cells side by side, in worlds of their own.
 
     Args:
-        cells: What to run, in this order, but for small ones that overtake, see `Turns`.
-        links: As many at a time as cost as much as so many full links.
-        on_run: Called with each run, from one thread at a time.
-        until_s: Monotonic time after which no run starts; None for no limit.
-        interrupted: Asked before each run whether to begin no more.
+        cells: In their order.
+        links: Most full links' worth at a time.
+        on_run: Called with each result, from one thread at a time.
+        until_s: Monotonic time after which none starts; None for no limit.
+        interrupted: Returns whether to start no more.
 
-    Raises LabError: the lab cannot be built here; what was run until then has been reported.
+    Raises LabError: the lab cannot be built here; earlier results were reported.
     """
     turns, changed, failures = Turns(cells, links), threading.Condition(), list[Exception]()
 

@@ -33,16 +33,13 @@ _TUNED_WINDOW_BYTES = 2_500_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """A case of the article.
+    """A case of the article, with its three times in seconds.
 
     Attributes:
-        name: How it is called.
-        receiver: Who fetches.
-        seconds: The article's three runs.
-        short_bytes: What is copied unless the whole file is asked for; its rate does not depend on the length.
-        window_bytes: Window that the stand-in offers, for the model; None where it never is the limit.
-        flash_bytes_per_s: Pace of the stand-in's flash, for the model; None where it never is the limit.
-        limited_by: Verdicts that are right with a CUBIC sender.
+        short_bytes: Size of a short copy, whose rate is that of the whole file.
+        window_bytes: The stand-in's window, for the model; None where it is never the limit.
+        flash_bytes_per_s: The same of its flash.
+        limited_by: Right verdicts with a CUBIC sender.
     """
 
     name: str
@@ -105,15 +102,7 @@ def cells(
     losses: Sequence[float] = (LINK.loss_ratio,),
     file_bytes: int = FILE_BYTES,
 ) -> list[Cell]:
-    """Return the cells of the experiment: every arm from every server, once per seed and loss.
-
-    Args:
-        seeds: Seeds of the link's losses.
-        full: Copy the whole file in every arm.
-        senders: The servers.
-        losses: Shares of packets lost, the article's unless given.
-        file_bytes: Length of the file, the article's unless given.
-    """
+    """Return the cells: every arm from every server, once per seed and loss; `full` copies the whole file."""
     links = [replace(LINK, loss_ratio=loss) for loss in losses]
     return [
         Cell(
@@ -163,27 +152,14 @@ NEAR_LINK_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """An arm from one server.
+    """An arm from one server; rates in bytes per second by the client.
 
     Attributes:
-        sender: The server.
-        runs: How many gave a figure.
-        failed: How many did not.
-        size_bytes: What each run copied.
-        least_bytes_per_s: The slowest run's rate, by the client.
-        median_bytes_per_s: Median of the rates.
-        most_bytes_per_s: The fastest run's.
         published_bytes_per_s: The article's; of its own server only.
-        model_bytes_per_s: What the model allows.
-        ratio: Median over that of the article's server; None for that itself and where it is missing.
-        worst_ratio: The same by the slowest run of each.
-        again_share: Median share sent again; None if unknown.
+        ratio: Median over that of the article's server; `worst_ratio` by the slowest run of each.
         kinds: Verdicts with their number, most frequent first.
-        near_link: Runs that name the bandwidth though the arm was built to be limited by something else, and that
-            reached nine tenths of what the link carries.
-        judgement: That of the run whose rate is the median.
-        syn: What the client offered.
-        control: Congestion controls that were in force.
+        near_link: Runs that name the bandwidth though another limit was meant, at nine tenths of the link or more.
+        judgement: That of the median run.
     """
 
     arm: Arm

@@ -72,14 +72,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """What a sender reached at a place; medians over the seeds.
-
-    Attributes:
-        runs: How many.
-        bytes_per_s: Goodput.
-        again_share: Share sent again; None if unknown.
-        right_verdicts: How many verdicts name what the cell was built to be limited by.
-    """
+    """Medians over the seeds of a sender at a place; `again_share` is None if unknown."""
 
     runs: int
     bytes_per_s: float
@@ -103,16 +96,7 @@ def cells(
     windows: Sequence[str] = WINDOWS,
     sacks: Sequence[bool] = SACKS,
 ) -> list[Cell]:
-    """Return the cells of the sweep, or of a part of the grid.
-
-    Args:
-        seeds: Seeds of the links' losses.
-        seconds: How long each run lasts.
-        losses: Shares of packets lost.
-        rtts_s: Round-trip times.
-        windows: Words of `WINDOWS`.
-        sacks: Whether SACK is offered.
-    """
+    """Return the cells of the sweep, or of a part of the grid."""
     grid = itertools.product(seeds, losses, rtts_s, sacks, windows, SENDERS)
     return [
         _cell(Place(loss_ratio=loss, rtt_s=rtt_s, sack=sack, window=window), sender, seed, seconds)
@@ -220,13 +204,7 @@ def _arm(runs: Sequence[Measured]) -> Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regret:
-    """How far `auto` is from the best other sender at a place.
-
-    Attributes:
-        auto: What `auto` reached.
-        best_sender: Who was best.
-        best: What that reached.
-    """
+    """How far `auto` is from the best other sender at a place."""
 
     place: Place
     auto: Arm

@@ -45,16 +45,7 @@ ESTABLISHED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A TCP connection as the kernel sees it.
-
-    Attributes:
-        state: ESTABLISHED is 1; above it the sender has nothing more to write.
-        local_port: Our side's.
-        peer_address: The other side's.
-        peer_port: The other side's.
-        control: Congestion control in force.
-        raw_info: `struct tcp_info`; empty where the kernel gave none.
-    """
+    """A TCP connection as the kernel sees it; `state` 1 is ESTABLISHED, `raw_info` is `struct tcp_info` or empty."""
 
     state: int
     local_port: int
@@ -145,13 +136,7 @@ _ONLY_SYN = b"".join(
 
 
 class SynTap:
-    """Listens from its making on.
-
-    Args:
-        interface: Its name.
-
-    Raises OSError: packet sockets need root.
-    """
+    """Records SYNs on an interface from its making on. Raises OSError: packet sockets need root."""
 
     def __init__(self, interface: str) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETHERTYPE_IP))
@@ -189,14 +174,7 @@ _LEAST_JUDGED_READINGS = 5
 
 @dataclass(slots=True, kw_only=True)
 class Flow:
-    """The readings of one connection.
-
-    Attributes:
-        local_port: Of the server's side.
-        control: Congestion control at the last reading.
-        samples: The readings, times counted from the first that found data under way.
-        last: The latest reading.
-    """
+    """Readings of one connection, counted from the first that found data under way."""
 
     local_port: int
     control: str = ""
@@ -231,12 +209,7 @@ def thinned(samples: list[Sample], step_s: float) -> list[Sample]:
 
 
 class Witness:
-    """Watches the connections with some addresses, but for the control connections, for a with block.
-
-    Args:
-        peers: Whose connections count.
-        control_ports: Ports on which servers take commands.
-    """
+    """Watches connections with some peers, but for those to control ports, for a with block."""
 
     def __init__(self, peers: frozenset[str], control_ports: frozenset[int]) -> None:
         self._peers, self._control_ports = peers, control_ports

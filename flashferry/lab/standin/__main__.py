@@ -32,11 +32,14 @@ def build_devices(settings: dict[str, Any]) -> dict[str, Device]:
     """Make the devices of a site, each with its own folder for its flash."""
     from flashferry.lab.standin.device import Device, DeviceSettings
     from flashferry.lab.standin.platform import load_platform
+    from flashferry.lab.standin.recording import load_recording, recorded_platform
 
     devices = {}
     for values in settings["devices"]:
         values = dict(values)
-        platform = load_platform(values.pop("platform"))
+        platform, recording = load_platform(values.pop("platform")), values.pop("recording")
+        if recording is not None:
+            platform = recorded_platform(platform, load_recording(Path(recording)))
         for key in ("config_lines", "refused_commands", "blocked_transports"):
             values[key] = tuple(values[key])
         values["trustpoints"] = tuple((name, pem) for name, pem in values["trustpoints"])

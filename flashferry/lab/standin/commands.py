@@ -15,8 +15,9 @@ from flashferry.lab.standin.copy_download import Copy, copy_from_server
 from flashferry.lab.standin.copy_files import RUNNING, STARTUP, copy_local
 from flashferry.lab.standin.copy_ssh import SSH_SCHEMES, SshCopy
 from flashferry.lab.standin.copy_upload import copy_to_server
-from flashferry.lab.standin.grammar import Node, variants
+from flashferry.lab.standin.grammar import Node, login_level, variants
 from flashferry.lab.standin.hardware import fields, running_release, without_away
+from flashferry.lab.standin.recording import is_engine
 from flashferry.lab.standin.routing import vrf_names
 from flashferry.lab.standin.server_url import DEFAULT_PORTS
 from flashferry.lab.standin.vty import Command, Vty
@@ -145,7 +146,7 @@ async def login(vty: Vty, _: Arguments) -> None:
     vty.terminal.write("Password: ")
     word, _ended = await vty.terminal.line(echo=False)
     if vty.device.password_fits(user, word):
-        vty.user, vty.privilege = user, vty.device.privilege_of(user)
+        vty.user, vty.privilege = user, login_level(vty.device.running, user, vty.number)
     else:
         vty.terminal.write("% Login invalid\n\n")
 
@@ -243,7 +244,19 @@ def build_trees(platform: Platform) -> tuple[Node[Command], Node[Command]]:
 
 
 def _commands(platform: Platform) -> Iterator[tuple[bool, str, Command]]:
-    """Return the commands of a platform; the later ones replace those before."""
+    """Return the commands of a platform; the later ones replace those before.
+
+    A device that is played from a recording knows what was recorded, and of the others those that the engine answers.
+    """
+    if platform.recording is not None:
+        for is_user, specification, answer in platform.recording.commands():
+            yield not is_user, specification, Command(show=functools.partial(_recorded, text=answer))
+        yield from (each for each in _engine_commands(platform) if is_engine(each[1]))
+    else:
+        yield from _engine_commands(platform)
+
+
+def _engine_commands(platform: Platform) -> Iterator[tuple[bool, str, Command]]:
     is_xe, is_switch = platform.family == "IOS-XE", bool(platform.cabled)
     has_platform = ("platform",) if "show platform" in platform.outputs else ()
     for table in ("all", "ios-xe" if is_xe else "ios", *has_platform, "switch" if is_switch else "router"):
@@ -260,6 +273,11 @@ def _commands(platform: Platform) -> Iterator[tuple[bool, str, Command]]:
         yield True, specification, Command(run=dialogue)
     for specification, text in platform.outputs.items():
         yield True, specification, Command(show=functools.partial(_fixed, text=text))
+
+
+def _recorded(_: Vty, __: Arguments, *, text: str) -> str:
+    """Print what was recorded."""
+    return text
 
 
 def _command(name: str) -> Command:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _MARK = "!@"
+HERE = "{address}"
+"""Stands for a device's own address in a configuration fresh from stock."""
 
 
 @dataclass(slots=True)
@@ -54,7 +56,20 @@ class Slot:
     def sort(self) -> None:
         """Put the lines into the order in which IOS prints them, where that is the alphabet's."""
         if self.is_sorted:
-            self.lines.sort(key=lambda each: each.text.removeprefix("no "))
+            self.lines.sort(key=_alphabet)
+
+    def in_order(self) -> bool:
+        """Return whether the lines are in the order of the alphabet."""
+        return self.lines == sorted(self.lines, key=_alphabet)
+
+    @property
+    def is_of_one_line(self) -> bool:
+        """Whether it is the place of one line that the platform's file has, and of no other."""
+        return [f"{line.text} " for line in self.lines] == [self.prefix]
+
+
+def _alphabet(line: Line) -> str:
+    return line.text.removeprefix("no ")
 
 
 @dataclass(slots=True)
@@ -82,6 +97,14 @@ class Configuration:
     def slots(self) -> list[Slot]:
         """Return the places."""
         return [item for item in self.items if isinstance(item, Slot)]
+
+    def at_address(self, address: str) -> Configuration:
+        """Return a copy in which `HERE` is an address."""
+        made = self.copy()
+        for line in made.lines():
+            for child in line.children:
+                child.text = child.text.replace(HERE, address)
+        return made
 
     def lines(self) -> list[Line]:
         """Return the top-level lines in order."""
@@ -307,7 +330,7 @@ def parse_lines(text: str) -> list[Line]:
             continue
         banner = banner_start(row)
         if banner is not None:
-            lines.append(Line(_whole_banner(banner, rows)))
+            lines.append(Line(whole_banner(banner, rows)))
         elif row[0] == " " and lines:
             lines[-1].children.append(Line(row[1:].rstrip()))
         else:
@@ -315,8 +338,8 @@ def parse_lines(text: str) -> list[Line]:
     return lines
 
 
-def _whole_banner(start: tuple[str, str, str], rows: Iterator[str]) -> str:
-    """Read a banner to its closing delimiter."""
+def whole_banner(start: tuple[str, str, str], rows: Iterator[str]) -> str:
+    """Return the whole line of a banner, read from its first row to its closing delimiter."""
     key, delimiter, text = start
     while delimiter not in text:
         row = next(rows, None)

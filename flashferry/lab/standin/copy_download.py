@@ -87,14 +87,7 @@ class NullTarget:
 
 
 class FlashTarget(NullTarget):
-    """A file on a flash.
-
-    Args:
-        vty: Whose copy it is.
-        flash: The file system.
-        name: The file's name on it.
-        verifies: The copy is verified when it is there, as `copy /verify` and `file verify auto` do.
-    """
+    """A file on a flash that a copy goes to; `verifies` as `copy /verify` and `file verify auto` do."""
 
     keeps_nothing = False
 
@@ -207,15 +200,9 @@ _SYSLOG = "%LINEPROTO-5-UPDOWN: Line protocol on Interface Tunnel0, changed stat
 async def copy_from_server(
     vty: Vty, source: str, target: str, *, by: type[Copy], vrf: str | None = None, verify: bool | None = None
 ) -> None:  # fmt: skip
-    """`copy ftp:... FS:...` and the like of other protocols, or to a configuration.
+    """`copy URL FS:file`, or to a configuration (by its full name).
 
-    Args:
-        vty: Whose copy it is.
-        source: The URL as typed.
-        target: The destination as typed; a configuration by its full name.
-        by: How the protocol copies.
-        vrf: The VRF that the command names.
-        verify: What `/verify` and `/noverify` say; None for neither.
+    `by` is the protocol's copy, `vrf` the VRF named, `verify` what `/verify` and `/noverify` say.
     """
     url = await by.source(vty, source)
     place = await _place_of(vty, target, url, verify) if url is not None else None

@@ -273,11 +273,6 @@ class Device:
         hashed = (self.running.value(f"username {user}") or "").rpartition("secret 9 ")[2]
         return matches9(password, hashed)
 
-    def privilege_of(self, user: str) -> int:
-        """Return the privilege level a user logs in with."""
-        words = (self.running.value(f"username {user}") or "").split()
-        return int(words[1]) if words[:1] == ["privilege"] else 1
-
     def enable_fits(self, secret: str) -> bool:
         """Return whether this is the enable secret."""
         hashed = (self.running.value("enable secret") or "").rpartition("9 ")[2]
@@ -315,9 +310,12 @@ class Device:
                 raise _unknown(self.settings.name, line)
 
     def _first_lines(self) -> tuple[str, ...]:
-        own = self.settings
+        own, recording = self.settings, self.platform.recording
+        # A recorded configuration has its own name; else the prompts have it.
+        has_name = self.platform.recorded_configuration is not None and self.running.find("hostname") is not None
+        name = (recording.hostname if recording is not None else "") or own.name
         return (
-            f"hostname {own.name}",
+            *(() if has_name else (f"hostname {name}",)),
             *((f"enable secret {own.enable_secret}",) if own.enable_secret else ()),
             *((f"username {own.username} privilege {own.privilege} secret {own.password}",) if own.username else ()),
             *(line for name, pem in own.trustpoints for line in trustpoint_lines(name, pem)),

@@ -147,23 +147,18 @@ class AbortedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferRequest:
-    """Which file, as whom, and with which TCP.
+    """File, login and TCP of a copy.
 
     Attributes:
-        url: The file on the server.
-        user: As whom.
-        tcp: Window, options and patience.
         reply_timeout_s: How long a reply may take.
-        passive: The server listens for the data connection, else the device does.
-        extended_passive: EPSV is tried before PASV (RFC 2428).
-        silent_start_s: No data is read for so long, as a fault.
-        dead_control: No final reply is seen, as a fault.
-        resolved: The host's address where the URL names it; empty where the URL has the address.
-        texts: What the client prints where it fails, by name; empty for a client that has no such data.
-        clock_offset_s: By how much the device's clock is wrong.
-        trusted: The certificates (DER) of the authorities that the device trusts, for HTTPS.
-        block_bytes: Size of a block that a TFTP client asks for.
-        decrypts_bytes_per_s: How fast the device decrypts HTTPS, a model; None for as fast as the host.
+        passive: The server listens for the data connection; with `extended_passive` EPSV before PASV (RFC 2428).
+        silent_start_s: No data is read for so long, as a fault; with `dead_control` no final reply is seen.
+        resolved: The host's address where the URL names it.
+        texts: What the client prints where it fails, by name.
+        clock_offset_s: Error of the device's clock.
+        trusted: Certificates (DER) of trusted authorities, for HTTPS.
+        block_bytes: Block size that a TFTP client asks for.
+        decrypts_bytes_per_s: Rate of HTTPS decryption, a model; None for the host's.
     """
 
     url: ServerUrl
@@ -191,12 +186,9 @@ class TransferRequest:
 
 @dataclass(slots=True, kw_only=True)
 class PullHooks:
-    """What the pull reports to its device; all are called in the pull's thread.
+    """Callbacks of a pull, all in its thread.
 
-    Attributes:
-        may_begin: Called when the source is open, before the clock starts; False ends the copy.
-        open_sink: Called with the announced size, or None, when the transfer begins; may raise NoSpaceError.
-        progress: Called with the bytes so far.
+    `may_begin` returns False to end the copy; `open_sink` takes the announced size and may raise NoSpaceError.
     """
 
     may_begin: Callable[[], bool]

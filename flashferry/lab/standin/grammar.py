@@ -278,15 +278,39 @@ def is_denied(command: str, denied: tuple[str, ...]) -> bool:
 
 def exec_timeout_s(configuration: Configuration, vty: int) -> float | None:
     """Return after how many seconds without a key a vty closes; None for never."""
+    words = vty_value(configuration, vty, "exec-timeout").split()
+    return (60.0 * int(words[0]) + float((*words, "0")[1]) or None) if words else DEFAULT_EXEC_TIMEOUT_S
+
+
+def vty_value(configuration: Configuration, vty: int, key: str) -> str:
+    """Return what follows a key in the section of a vty line; empty where the line has none."""
     for line in configuration.lines():
         found = re.fullmatch(r"line vty (\d+)(?: (\d+))?", line.text)
         if found and int(found[1]) <= vty <= int(found[2] or found[1]):
-            texts = [c.text.split() for c in line.children if c.text.startswith("exec-timeout ")]
-            if not texts:
-                break
-            seconds = 60.0 * int(texts[0][1]) + (float(texts[0][2]) if len(texts[0]) > 2 else 0)
-            return seconds or None
-    return DEFAULT_EXEC_TIMEOUT_S
+            return next((c.text[len(key) + 1 :] for c in line.children if c.text.startswith(f"{key} ")), "")
+    return ""
+
+
+def login_level(configuration: Configuration, user: str, vty: int) -> int:
+    """Return the privilege level that a user logs in with on a vty line.
+
+    `login local` gives the level of the username. With `aaa new-model` a method list of `aaa authorization exec` does,
+    the default one or that of the line's `authorization exec`; every server stands for the local usernames. Without
+    such a list, for the methods `none` and `if-authenticated`, and for a user without a level, the line's `privilege
+    level` counts, which is 1 by default (Cisco IOS Security Configuration Guide, "Configuring Authorization").
+    """
+    own = re.match(r"privilege (\d+)", configuration.value(f"username {user}") or "")
+    line = int(vty_value(configuration, vty, "privilege level") or 1)
+    if configuration.find("aaa new-model") is not None and not _authorizes_exec(configuration, vty):
+        return line
+    return int(own[1]) if own else line
+
+
+def _authorizes_exec(configuration: Configuration, vty: int) -> bool:
+    """Return whether a method of the line's list knows levels."""
+    named = vty_value(configuration, vty, "authorization exec") or "default"
+    methods = (configuration.value(f"aaa authorization exec {named}") or "").split()
+    return methods[:1] not in ([], ["none"], ["if-authenticated"])
 
 
 AUTHORIZATION_FAILED = "Command authorization failed.\n\n"

@@ -65,14 +65,7 @@ class TlsError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """What decides about a handshake.
-
-    Attributes:
-        trusted: Certificates of authorities, in DER.
-        host: The name or address in the URL.
-        now: What the device takes the time to be.
-        pace: How fast it decrypts; None for as fast as the host.
-    """
+    """What decides a handshake: trusted authorities (DER), the URL's host, the device's time, decryption pace."""
 
     trusted: tuple[bytes, ...]
     host: str
@@ -81,11 +74,7 @@ class TlsSettings:
 
 
 class TlsStream:
-    """A TLS connection; `recv` and `sendall` are those of a socket.
-
-    Args:
-        connection: Open, with a patience of its own.
-        settings: Whom to trust.
+    """A TLS connection over an open socket, with `recv` and `sendall`.
 
     Raises:
         TlsError: The server is not trusted, or there was no handshake.

@@ -18,6 +18,8 @@ from flashferry.lab.standin.ssh_client.settings import SshFigures, load_figures,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from flashferry.lab.standin.recording import Recording
+
 _PACKAGE = "flashferry.lab.standin.platforms"
 
 
@@ -121,6 +123,8 @@ class Platform:
         configuration_text: The configuration fresh from stock.
         http_texts: What its HTTP client prints where it fails.
         ssh_texts: What `copy scp:` and `copy sftp:` print where they fail.
+        recording: What a device answered that is played instead of the platform's own `show` commands.
+        recorded_configuration: Its configuration, in place of the stock one.
     """
 
     name: str
@@ -152,6 +156,8 @@ class Platform:
     configuration_text: str
     http_texts: Mapping[str, Wording]
     ssh_texts: Mapping[str, Wording]
+    recording: Recording | None = None
+    recorded_configuration: Configuration | None = None
 
     def texts_of(self, scheme: str) -> Mapping[str, Wording]:
         """Return what the client of a protocol prints where it fails; empty where that is no data."""
@@ -169,6 +175,8 @@ class Platform:
 
     def configuration(self, **values: str) -> Configuration:
         """Return the configuration of a device fresh from stock; ``{serial}``, ``{address}``, ``{image}`` filled in."""
+        if self.recorded_configuration is not None:
+            return self.recorded_configuration.at_address(values["address"])
         return parse_configuration(self.configuration_text.format(image=self.image, **values))
 
 

@@ -224,12 +224,37 @@ _ROW_CHARS = 31
 
 def vlan_brief(vty: Vty, _: Arguments) -> str:
     """`show vlan brief`."""
-    names = [short_name(interface_name(section)) for section in switch_ports(vty.device)]
-    rows = _VLAN_HEAD + tuple(
-        f"{'1    default                          active    ' if not number else ' ' * 48}{', '.join(part)}"
-        for number, part in enumerate(_in_rows(names))
-    )
-    return "".join(f"{row}\n" for row in ("", *rows, *_VLAN_OLD))
+    blocks = [_vlan_rows(vty, *one) for one in _vlans(vty)]
+    return "".join(f"{row}\n" for row in ("", *_VLAN_HEAD, *(row for rows in blocks for row in rows), *_VLAN_OLD))
+
+
+def vlan_one(vty: Vty, arguments: Arguments) -> str:
+    """`show vlan id N`, `show vlan name NAME`."""
+    found = next((one for one in _vlans(vty) if arguments[0] in (str(one[0]), one[1])), None)
+    if found is None:
+        return f"VLAN {vty.words[2]} {arguments[0]} not found in current VLAN database\n"
+    return "".join(f"{row}\n" for row in ("", *_VLAN_HEAD, *_vlan_rows(vty, *found), ""))
+
+
+def _vlans(vty: Vty) -> list[tuple[int, str]]:
+    """Return numbers and names of the VLANs."""
+    found = {1: "default"}
+    for line in vty.device.running.lines():
+        number = line.text.removeprefix("vlan ")
+        if line.text.startswith("vlan ") and number.isdecimal():
+            names = [child.text.removeprefix("name ") for child in line.children if child.text.startswith("name ")]
+            found[int(number)] = names[0] if names else f"VLAN{int(number):04d}"
+    return sorted(found.items())
+
+
+def _vlan_rows(vty: Vty, number: int, name: str) -> list[str]:
+    """Return the rows of a VLAN: its ports are those of its access lines, and for VLAN 1 those without one."""
+    ports = [
+        short_name(interface_name(section)) for section in switch_ports(vty.device)
+        if (value_of(section, "switchport access vlan") or "1") == str(number)
+    ]  # fmt: skip
+    head = f"{number:<4} {name:<32} active    "
+    return [f"{'' if at else head:<48}{', '.join(part)}" for at, part in enumerate(_in_rows(ports))]
 
 
 def _in_rows(names: list[str]) -> list[list[str]]:
@@ -309,7 +334,7 @@ def summary(vty: Vty, _: Arguments) -> str:
 
 
 def counters(vty: Vty, arguments: Arguments) -> str:
-    """`show interfaces [NAME] counters|stats|accounting`: what the device's own connections carried."""
+    """`show interfaces [NAME] counters|stats`: what the device's own connections carried."""
     rows = ["Port                     InOctets    InUcastPkts    InMcastPkts    InBcastPkts"]
     for section in _chosen(vty, arguments):
         carries = address_of(section) == vty.device.settings.address
@@ -317,6 +342,24 @@ def counters(vty: Vty, arguments: Arguments) -> str:
         name = short_name(interface_name(section))
         rows.append(f"{name:<17} {carried.bytes_in:>15} {carried.segments_in:>14} {0:>14} {0:>14}")
     return "".join(f"{row}\n" for row in ("", *rows, ""))
+
+
+def accounting(vty: Vty, arguments: Arguments) -> str:
+    """`show interfaces [NAME] accounting`: what the device's own connections carried, by protocol."""
+    rows: list[str] = []
+    for section in _chosen(vty, arguments):
+        description = value_of(section, "description")
+        rows.append(f"{interface_name(section)} {description or ''}")
+        if address_of(section) != vty.device.settings.address:
+            rows.append("No traffic sent or received on this interface.")
+            continue
+        carried = vty.device.connections.totals()
+        rows.append("                Protocol    Pkts In   Chars In   Pkts Out  Chars Out")
+        rows.append(
+            f"                      IP {carried.segments_in:>10} {carried.bytes_in:>10} {carried.segments_out:>10} "
+            f"{carried.bytes_out:>10}"
+        )
+    return "".join(f"{row}\n" for row in rows)
 
 
 def vlan_summary(vty: Vty, _: Arguments) -> str:

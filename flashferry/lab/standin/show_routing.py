@@ -190,20 +190,57 @@ def cef(vty: Vty, _: Arguments) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-def vrf(vty: Vty, _: Arguments) -> str:
-    """`show vrf`; nothing at all where there is none."""
+def _vrfs(vty: Vty) -> Iterator[tuple[str, str, tuple[str, ...], list[str]]]:
+    """Yield name, route distinguisher, protocols and interfaces of each VRF."""
     running = vty.device.running
-    rows: list[str] = []
     for line in running.lines():
         if not line.text.startswith("vrf definition "):
             continue
         name = line.text.removeprefix("vrf definition ")
         texts = [child.text for child in line.children]
         rd = next((text.removeprefix("rd ") for text in texts if text.startswith("rd ")), "<not set>")
-        protocols = ",".join(p for p in ("ipv4", "ipv6") if f"address-family {p}" in texts)
-        own = [short_name(interface_name(s)) for s in interface_lines(running) if vrf_of(s) == name] or [""]
-        rows.append(f"  {name:<32} {rd:<21} {protocols:<11} {own[0]}".rstrip())
-        rows += [f"{'':<69}{each}" for each in own[1:]]
+        protocols = tuple(p for p in ("ipv4", "ipv6") if f"address-family {p}" in texts)
+        yield (
+            name,
+            rd,
+            protocols,
+            [short_name(interface_name(s)) for s in interface_lines(running) if vrf_of(s) == name],
+        )
+
+
+def vrf_detail(vty: Vty, arguments: Arguments) -> str:
+    """`show vrf detail [NAME]`: the lines of genieparser's captures."""
+    blocks = []
+    for number, (name, rd, protocols, interfaces) in enumerate(_vrfs(vty), start=1):
+        if arguments and arguments[0] != name:
+            continue
+        rows = [f"VRF {name} (VRF Id = {number}); default RD {rd}; default VPNID <not set>",
+                "  New CLI format, supports multiple address-families", "  Flags: 0x1808"]  # fmt: skip
+        rows += ["  Interfaces:", f"    {'   '.join(interfaces)}"] if interfaces else ["  No interfaces"]
+        for family in ("ipv4", "ipv6"):
+            if family not in protocols:
+                rows.append(f"Address family {family} unicast not active")
+                continue
+            rows.append(f"Address family {family} unicast (Table ID = 0x{number:X}):")
+            rows += _VRF_FAMILY
+        rows += ["Address family ipv4 multicast not active", "Address family ipv6 multicast not active"]
+        blocks.append("".join(f"{row}\n" for row in rows))
+    return "\n".join(blocks)
+
+
+_VRF_FAMILY = (
+    "  Flags: 0x0", "  No Export VPN route-target communities", "  No Import VPN route-target communities",
+    "  No import route-map", "  No global export route-map", "  No export route-map",
+    "  VRF label distribution protocol: not configured", "  VRF label allocation mode: per-prefix",
+)  # fmt: skip
+
+
+def vrf(vty: Vty, _: Arguments) -> str:
+    """`show vrf`; nothing at all where there is none."""
+    rows: list[str] = []
+    for name, rd, protocols, interfaces in _vrfs(vty):
+        rows.append(f"  {name:<32} {rd:<21} {','.join(protocols):<11} {(*interfaces, '')[0]}".rstrip())
+        rows += [f"{'':<69}{each}" for each in interfaces[1:]]
     head = "  Name                             Default RD            Protocols   Interfaces"
     return "".join(f"{row}\n" for row in (head, *rows)) if rows else ""
 

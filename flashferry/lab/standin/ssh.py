@@ -24,7 +24,7 @@ from flashferry.lab.standin.commands import build_trees
 from flashferry.lab.standin.configuration import banner_text
 from flashferry.lab.standin.device_tcp import tcp_settings
 from flashferry.lab.standin.faults import allowed_bytes, hold
-from flashferry.lab.standin.grammar import Node
+from flashferry.lab.standin.grammar import Node, login_level
 from flashferry.lab.standin.ssh_client.settings import ssh_settings
 from flashferry.lab.standin.terminal import Terminal
 from flashferry.lab.standin.vty import Command, Vty
@@ -155,8 +155,7 @@ class DeviceFiles(asyncssh.SFTPServer):
         running = self._device.running
         if running.find("ip scp server enable") is None:
             raise asyncssh.SFTPPermissionDenied("Administratively disabled.")
-        has_exec = running.find("aaa new-model") is None or running.find("aaa authorization exec") is not None
-        if self._device.privilege_of(self._user) < 15 or not has_exec:
+        if login_level(running, self._user, int(self._own_channel.get_extra_info("vty", 0))) < 15:
             raise asyncssh.SFTPPermissionDenied("Privilege denied.")
 
 

@@ -2,9 +2,11 @@
 
 Facts (measured with netmiko 4.8, and from the captures)
 -----
-The device echoes what is typed, literally and unwrapped; Enter comes as CR, LF or CR LF and is echoed as
-CR LF; NUL is ignored (clients send it to see whether the session lives); nothing is echoed of a password.
-A line ends at a platform's limit; what is typed beyond it is answered by the bell.
+The device echoes what is typed, literally; Enter comes as CR, LF or CR LF and is echoed as CR LF; NUL is ignored
+(clients send it to see whether the session lives); nothing is echoed of a password. A line ends at a platform's limit;
+what is typed beyond it is answered by the bell. At the right margin the line moves ten characters to the left, with `$`
+for what is hidden (Cisco IOS Configuration Fundamentals); the bytes and the margin of three columns are those of the
+session of ktbyers/netmiko issue 160.
 """
 
 from __future__ import annotations
@@ -79,20 +81,31 @@ class LineEditor:
         start: What the line holds already (after help was shown).
         takes_help: Whether a question mark asks for help, and Tab for the rest of a word, instead of being typed.
         history: The lines that the cursor keys bring back.
+        columns: Width for the line; 0 for no limit.
     """
 
     def __init__(
         self, *, echo: bool = True, longest: int = 254, start: str = "", takes_help: bool = False,
-        history: tuple[str, ...] = (),
+        history: tuple[str, ...] = (), columns: int = 0,
     ) -> None:  # fmt: skip
         self.text = start
         self._at = len(start)
+        self._columns = columns
+        self._hidden = _hidden(0, len(start), columns)
         self._echo = echo
         self._longest = longest
         self._takes_help = takes_help
         self._escape = b""
         self._history = (*history, "")
         self._recalled = len(history)
+
+    @property
+    def shown(self) -> str:
+        """The part of the line that fits."""
+        if not self._columns:
+            return self.text
+        part = self.text[self._hidden : self._hidden + self._columns]
+        return f"${part[1:]}" if self._hidden else part
 
     def feed(self, byte: int) -> Step:
         """Take one byte."""
@@ -170,10 +183,12 @@ class LineEditor:
 
     def _show(self, text: str, at: int) -> Step:
         """Make the line another, and return what turns the shown one into it: back to where they differ, and on."""
-        old, old_at = self.text, self._at
+        old, old_at = self.shown, self._at - self._hidden
         self.text, self._at = text, at
         if not self._echo:
             return Step()
+        self._hidden = _hidden(self._hidden, at, self._columns)
+        text, at = self.shown, at - self._hidden
         same = next((i for i, (one, other) in enumerate(zip(old, text, strict=False)) if one != other), None)
         same = min(len(old), len(text)) if same is None else same
         if old == text:
@@ -184,6 +199,24 @@ class LineEditor:
         rest = text[same:].encode("latin-1") + b" " * max(0, len(old) - len(text))
         back = max(len(old), len(text)) - at
         return Step(echo=b"\b" * (old_at - same) + rest + b"\b" * back)
+
+
+def _hidden(hidden: int, at: int, columns: int) -> int:
+    """Return how many characters are hidden on the left once the cursor is somewhere: it moves the line by tens."""
+    while columns and at - hidden > columns:
+        hidden += _SHIFT
+    while hidden and at <= hidden:
+        hidden -= _SHIFT
+    return hidden
+
+
+_SHIFT = 10
+_MARGIN = 3
+
+
+def line_columns(columns: int, prompt: str) -> int:
+    """Return the columns for a line after a prompt on a terminal of so many columns; 0 for a width without limit."""
+    return max(2 * _SHIFT, columns - _MARGIN - len(prompt)) if columns else 0
 
 
 _ESCAPE_KEY = 0x1E  # Ctrl-Shift-6, the default escape character
@@ -261,12 +294,14 @@ class Terminal:
         return self._keys.popleft()
 
     async def line(
-        self, *, echo: bool = True, start: str = "", takes_help: bool = False, history: tuple[str, ...] = ()
-    ) -> tuple[str, Ended]:
-        """Read a line and say how it ended."""
+        self, *, echo: bool = True, start: str = "", takes_help: bool = False, history: tuple[str, ...] = (),
+        columns: int = 0,
+    ) -> tuple[str, Ended]:  # fmt: skip
+        """Read a line, of which `start` is shown, and return how it ended."""
         editor = LineEditor(
-            echo=echo, longest=self._longest_line, start=start, takes_help=takes_help, history=history
+            echo=echo, longest=self._longest_line, start=start, takes_help=takes_help, history=history, columns=columns
         )  # fmt: skip
+        self.write(editor.shown)
         while True:
             step = editor.feed(await self.key())
             if step.echo and not (self.garbles and step.ended is None and len(editor.text) % _GARBLED_EVERY == 0):

@@ -23,11 +23,12 @@ from flashferry.lab.standin.grammar import (
     allows,
     exec_timeout_s,
     is_denied,
+    login_level,
     match,
     refusal,
     walk,
 )
-from flashferry.lab.standin.terminal import DisconnectedError, Ended, History, Terminal, page
+from flashferry.lab.standin.terminal import DisconnectedError, Ended, History, Terminal, line_columns, page
 from flashferry.lab.standin.texts_data import help_lines
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class Vty:
         self.history = History()
         self.working_directory = ""
         self.words: tuple[str, ...] = ()
-        self.privilege = device.privilege_of(user)
+        self.privilege = login_level(device.running, user, number)
         self.is_over = False
         self._trees = trees
         # The login of the device's world is whom its AAA server knows; other users have its full leave.
@@ -177,12 +178,14 @@ class Vty:
             start = ""
             while not self.is_over:
                 await asyncio.sleep(self.device.faults.prompt_delay_s)
-                self.terminal.write(("" if self._in_banner else self.prompt) + start)
+                prompt = "" if self._in_banner else self.prompt
+                self.terminal.write(prompt)
                 self.terminal.garbles = self.device.faults.garble_echo
                 self.terminal.idle_s = exec_timeout_s(self.device.running, self.number)
                 line, ended = await self.terminal.line(
-                    start=start, takes_help=not self._in_banner, history=tuple(self.history.lines)
-                )
+                    start=start, takes_help=not self._in_banner, history=tuple(self.history.lines),
+                    columns=line_columns(self.columns, prompt),
+                )  # fmt: skip
                 start = await self._take(line, ended)
         except DisconnectedError:
             pass
@@ -267,6 +270,10 @@ class Vty:
         pattern = self.device.faults.refuse_exec_pattern
         if pattern is not None and re.search(pattern, line):
             self.terminal.write(AUTHORIZATION_FAILED)
+            return
+        recording = self.device.platform.recording
+        if recording is not None and (text := recording.fixed(line, is_user=self.privilege <= 1)) is not None:
+            await page(self.terminal, text, self.rows)
             return
         command, pipe = split_pipe(self._unaliased(line))
         found = self._find(command)
@@ -360,6 +367,8 @@ class Vty:
         elif words[0] in {"exit", "exi", "ex"}:
             if not session.leave_section():
                 self._leave_configuration()
+        elif (recording := self.device.platform.recording) is not None and (refused := recording.refused_line(line)):
+            self.terminal.write(refused)
         else:
             column = len(self.prompt)
             answer = session.take(line)

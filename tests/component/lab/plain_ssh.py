@@ -100,13 +100,16 @@ def plain_ssh(
         await over.wait()
         server.close()
 
+    async def end_tasks() -> None:
+        left = asyncio.all_tasks(loop) - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
     def run() -> None:
         with in_core(world):
             loop.run_until_complete(serve())
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            loop.run_until_complete(end_tasks())
             loop.close()
 
     thread = threading.Thread(target=run)

@@ -2,7 +2,8 @@
 
 pyATS is no dependency of this project (794 MB): `--python` names an interpreter that has it and ntc-templates, as the
 environment of `flashferry lab peers` does once ntc-templates is added to it. With `--installs` pyATS and pyntc
-(`--pyntc-python`, by default the same interpreter) drive upgrades instead.
+(`--pyntc-python`, by default the same interpreter) drive upgrades instead. With `--calls` every tool does its calls, by
+the interpreters that the variables of `calls.py` name.
 """
 
 from __future__ import annotations
@@ -12,8 +13,18 @@ import os
 import sys
 from pathlib import Path
 
+from tests.e2e.outsiders.calls import TOOLS, call_all, calls_table
 from tests.e2e.outsiders.installs import PYNTC_VARIABLE, drive_all, installs_table, versions_of
-from tests.e2e.outsiders.report import INSTALLS_BEGIN, INSTALLS_END, complaints, put_into_docs, table, update_docs
+from tests.e2e.outsiders.report import (
+    CALLS_BEGIN,
+    CALLS_END,
+    INSTALLS_BEGIN,
+    INSTALLS_END,
+    complaints,
+    put_into_docs,
+    table,
+    update_docs,
+)
 from tests.e2e.outsiders.visit import PYTHON_VARIABLE, visit_all
 
 
@@ -25,12 +36,15 @@ def main(arguments: list[str] | None = None) -> int:
         help=f"an interpreter with pyATS and ntc-templates (default: {PYTHON_VARIABLE}, else this one)",
     )  # fmt: skip
     parser.add_argument("--update-docs", action="store_true", help="write the table of docs/lab.md")
+    parser.add_argument("--calls", action="store_true", help="have every tool that is there do its calls")
     parser.add_argument("--installs", action="store_true", help="have pyATS and pyntc drive upgrades")
     parser.add_argument(
         "--pyntc-python", type=Path, default=os.environ.get(PYNTC_VARIABLE),
         help=f"an interpreter with pyntc (default: {PYNTC_VARIABLE}, else that of --python)",
     )  # fmt: skip
     options = parser.parse_args(arguments)
+    if options.calls:
+        return call(update_docs=options.update_docs)
     if options.installs:
         pythons = {"pyATS": Path(options.python), "pyntc": Path(options.pyntc_python or options.python)}
         return install_all(pythons, update_docs=options.update_docs)
@@ -41,6 +55,19 @@ def main(arguments: list[str] | None = None) -> int:
     if options.update_docs:
         update_docs(visited)
     return 1 if wrong else 0
+
+
+def call(*, update_docs: bool) -> int:
+    """Return 0 where every tool is there and every call does as it should, or fails for a known reason; else 1."""
+    there = {tool: found for tool in TOOLS if (found := tool.versions()) is not None}
+    called = [one for tool in there for one in call_all(tool)]
+    versions = {name: version for found in there.values() for name, version in found.items()}
+    absent = [tool.name for tool in TOOLS if tool not in there]
+    shown = calls_table(called, versions, absent)
+    sys.stdout.write(shown)
+    if update_docs:
+        put_into_docs(shown, CALLS_BEGIN, CALLS_END)
+    return 1 if absent or any(one.wrong for one in called) else 0
 
 
 def install_all(pythons: dict[str, Path], *, update_docs: bool) -> int:

@@ -99,7 +99,12 @@ class Driven:
 
 def versions_of(tool: str, python: Path) -> dict[str, str] | None:
     """Return the versions of a tool's packages; None where one is missing."""
-    asked = subprocess.run([str(python), "-c", _ASK, *PACKAGES[tool]], capture_output=True, text=True, check=False)
+    return installed(python, PACKAGES[tool])
+
+
+def installed(python: Path, packages: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the versions of packages that an interpreter has; None where one is missing."""
+    asked = subprocess.run([str(python), "-c", _ASK, *packages], capture_output=True, text=True, check=False)
     found: dict[str, str] | None = json.loads(asked.stdout) if asked.returncode == 0 else None
     return found
 

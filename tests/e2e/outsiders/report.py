@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[3] / "docs" / "lab.md"
 BEGIN, END = "<!-- outsiders: begin -->", "<!-- outsiders: end -->"
+CALLS_BEGIN, CALLS_END = "<!-- calls: begin -->", "<!-- calls: end -->"
 INSTALLS_BEGIN, INSTALLS_END = "<!-- installs: begin -->", "<!-- installs: end -->"
 REFUSED_BY_NTC = {
     "show platform": "routers: the template knows switches only",

@@ -9,7 +9,7 @@ from flashferry.lab.standin.device_tcp import OptionsGate, SynOptions, tcp_setti
 from flashferry.lab.standin.ftp_client import FtpProtocolError, ReplyReader, announced_size, passive_address
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.server_url import PullResult, ServerUrl, parse_url, result_line
-from flashferry.lab.standin.terminal import Ended, LineEditor
+from flashferry.lab.standin.terminal import Ended, LineEditor, line_columns
 from flashferry.lab.standin.vty import BadFilterError, filter_text, split_pipe
 from tests.patience import PATIENCE_S
 
@@ -211,3 +211,27 @@ def test_the_gate_never_mixes_options() -> None:
     assert written[0] == plain
     assert written[-1] == SynOptions()
     assert written.count(full) == 1
+
+
+def test_a_long_line_scrolls_as_a_router_did() -> None:
+    """The bytes are those of a router at 80 columns behind `pynet-rtr1#` (ktbyers/netmiko issue 160)."""
+    editor = LineEditor(columns=line_columns(80, "pynet-rtr1#"))
+    command = "show archive config differences flash:/candidate_config.txt system:/running-config"
+    assert _type(editor, command.encode())[0] == (
+        b"show archive config differences flash:/candidate_config.txt system"
+        + b"\b" * 66 + b"$e config differences flash:/candidate_config.txt system:" + b" " * 9 + b"\b" * 9
+        + b"/running-"
+        + b"\b" * 65 + b"ifferences flash:/candidate_config.txt system:/running-c" + b" " * 9 + b"\b" * 9
+        + b"onfig"
+    )  # fmt: skip
+    assert editor.text == command
+
+
+def test_the_hidden_part_comes_back_with_the_cursor() -> None:
+    """At the line's start its first characters are shown; what is typed there goes into the whole line."""
+    editor = LineEditor(columns=20)
+    _type(editor, b"abcdefghijklmnopqrstuvwxyz0123")
+    assert editor.shown == "$lmnopqrstuvwxyz0123"
+    _type(editor, b"\x01X")
+    assert (editor.text, editor.shown) == ("Xabcdefghijklmnopqrstuvwxyz0123", "Xabcdefghijklmnopqrs")
+    assert line_columns(0, "r1#") == 0

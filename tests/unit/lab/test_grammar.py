@@ -1,9 +1,13 @@
 """Lines are matched as the IOS parser matches them."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
+from flashferry.lab.standin import commands
 from flashferry.lab.standin.config_rules import MODES, RANGE, tree_of
-from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, walk
+from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, variants, walk
 
 TREE: Node[str] = Node()
 for _line in (
@@ -92,3 +96,13 @@ def test_every_section_has_its_commands() -> None:
 def _nodes(node: Node) -> list[Node]:
     below = [*node.keywords.values(), *node.parameters.values()]
     return [node, *(each for child in below for each in _nodes(child))]
+
+
+def test_no_row_takes_a_command_from_another() -> None:
+    """Within a table of the exec commands each form of a command has one function, so that no later row hides one."""
+    tables = tomllib.loads(Path(commands.__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+    for name, rows in tables.items():
+        seen: dict[str, str] = {}
+        for specification, function in rows.items():
+            for variant in variants(specification):
+                assert seen.setdefault(variant, function) == function, f"{name}: {variant}"

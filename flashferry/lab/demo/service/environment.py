@@ -1,13 +1,8 @@
-"""What the demo of the service stands on, and its end: stand-in routers, a depot and the service, all as in real life.
+"""The service demo's environment: stand-in routers, a depot and the service.
 
-Facts
------
-
-- The routers are reached from the core of the lab alone, a network namespace that no browser of this host is in. A
-  socket stays in the namespace in which it was made (network_namespaces(7)): one that is bound here and handed down to
-  the service makes it answer here, while it and its runs work in the core.
-- A run is a process of its own, in a session of its own, and outlives the service that began it. Here all of them have
-  to end; by SIGINT they restore every router before.
+A socket belongs to the network namespace that it was made in (network_namespaces(7)): one that is bound on the host
+and inherited by the service lets it answer there, while it and its jobs work in the lab's core. Jobs outlive the
+service; SIGINT has them restore every router.
 """
 
 from __future__ import annotations
@@ -72,15 +67,7 @@ reserve_gigabytes = 0.1
 
 @dataclass(kw_only=True)
 class Environment:
-    """A lab, a depot and a service that run.
-
-    Attributes:
-        world: The routers.
-        state: The state folder of service, depot and runs.
-        url: Where the service answers, on this host.
-        moved_from: The usual port, where that was in use.
-        programs: Depot and service.
-    """
+    """A running lab with depot and service; `moved_from` is the usual port where that was in use."""
 
     world: World
     state: Path
@@ -121,16 +108,12 @@ class Environment:
 def opened_environment(
     spec: WorldSpec, folder: Path | None, stop: threading.Event, hurry: threading.Event
 ) -> Iterator[Environment]:
-    """Yield a lab, with depot and service that are about to answer; all of it ends with the block.
+    """Yield a lab with depot and service; all of it ends with the block.
 
-    Args:
-        spec: The routers.
-        folder: A new folder for the state; None: it is gone with the lab.
-        stop: Set when all of it is to end.
-        hurry: Set when that is to be at once.
+    `folder` holds the state, None for one that goes with the lab; `stop` and `hurry` end it.
 
     Raises:
-        ConfigInvalid: The folder cannot be had.
+        ConfigInvalid: The folder cannot be used.
         LabError: The lab cannot be built here.
     """
     from flashferry.lab.world import start_world
@@ -220,14 +203,7 @@ class Refused(Broken):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A person with a local account.
-
-    Attributes:
-        name: The login.
-        roles: Roles, at every site.
-        password: Made anew with each demo.
-        display: The full name.
-    """
+    """A local account with roles at every site, and a password made for this demo."""
 
     name: str
     roles: tuple[str, ...]
@@ -251,12 +227,7 @@ def enter(state: Path, accounts: tuple[Account, ...]) -> None:
 
 
 class Person:
-    """A person who is signed in over HTTP.
-
-    Args:
-        url: Where the service answers.
-        account: Who.
-    """
+    """A person who is signed in over HTTP."""
 
     def __init__(self, url: str, account: Account) -> None:
         import httpx
@@ -276,10 +247,7 @@ class Person:
         return self._asked("GET", path)
 
     def post(self, path: str, values: dict[str, Any]) -> dict[str, Any]:
-        """Have the API do something, and return what it answers.
-
-        Raises Broken: the service refuses, or does not answer.
-        """
+        """Have the API do something and return its answer. Raises Broken: the service refuses or does not answer."""
         return self._asked("POST", path, json=values)
 
     def text(self, path: str) -> str:
@@ -287,10 +255,7 @@ class Person:
         return self._answer("GET", path).text
 
     def send_image(self, name: str, content: bytes) -> dict[str, Any]:
-        """Send an image in pieces, with its SHA-512 as its vendor would have published it; return what is held of it.
-
-        Raises Broken: the service refuses, or does not answer.
-        """
+        """Upload an image in pieces with its SHA-512; return its entry. Raises Broken: as `post`."""
         digest = hashlib.sha512(content).hexdigest()
         held = self.post("/images", {"name": name, "size_bytes": len(content), "sha512": digest})
         for offset in range(0, len(content), _PIECE_BYTES):

@@ -1,7 +1,6 @@
-"""The demo's places: folders, keys, certificates and settings of the centre and of each site, as an operator has them.
+"""The sites demo's environment: folder, keys, certificates and settings of the centre and of each site.
 
-Nothing is shared between them but what goes over the wire: each has a state folder, an inventory and secrets of its
-own.
+They share nothing but what goes over the wire.
 """
 
 from __future__ import annotations
@@ -94,11 +93,7 @@ IMAGES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A host's folder.
-
-    Attributes:
-        name: `centre`, or the site.
-    """
+    """A host's folder; `name` is `centre` or the site."""
 
     name: str
     folder: Path
@@ -131,13 +126,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """All hosts' folders, and what the images are.
-
-    Attributes:
-        sites: Those of sites with a depot, by site.
-        digests: SHA-512 of the images, by name.
-        source: The server's certificate of the centre's depot.
-    """
+    """All hosts' folders, SHA-512 of the images by name, and the certificate of the centre's depot."""
 
     centre: Place
     sites: dict[str, Place]
@@ -146,14 +135,7 @@ class Places:
 
 
 def prepare(world: World, folder: Path, authority: Authority, broker: Broker) -> Places:
-    """Write everything that is to be there before the first program starts; the broker has its port.
-
-    Args:
-        world: The routers.
-        folder: A new folder.
-        authority: Whom the broker and the centre's depot are trusted by.
-        broker: The broker.
-    """
+    """Write all files that the programs need before the first one starts."""
     from flashferry.sites.keys import PrivateKey
 
     make_private_directory(folder)
@@ -270,14 +252,7 @@ SLOW_FLASH_BYTES_PER_S = 400_000
 
 @dataclass(kw_only=True)
 class Environment:
-    """A lab, a centre and agents that run.
-
-    Attributes:
-        world: The routers.
-        places: Folders and settings of the centre and of each site.
-        programs: What runs.
-        before: The routers' configurations as they were, seen from behind their backs.
-    """
+    """A running lab with centre and agents; `before` has the routers' configurations at the start."""
 
     world: World
     places: Places
@@ -335,14 +310,9 @@ class Environment:
 
 @contextmanager
 def opened(spec: WorldSpec, stop: threading.Event, hurry: threading.Event) -> Iterator[Environment]:
-    """Yield a lab with a centre and agents that are about to answer; all of it ends with the block.
+    """Yield a lab with centre and agents; all of it ends with the block, or by `stop` and `hurry`.
 
-    Args:
-        spec: The routers.
-        stop: Set when all of it is to end.
-        hurry: Set when that is to be at once.
-
-    Raises LabError: the lab or the broker cannot be had here.
+    Raises LabError: the lab or the broker cannot be started here.
     """
     from flashferry.lab.authority import Authority
     from flashferry.lab.broker import PORT, Broker, broker_tls, missing_broker, running_broker

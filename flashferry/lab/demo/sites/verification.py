@@ -39,13 +39,7 @@ def print_command(words: Sequence[str]) -> None:
 
 
 class Relay:
-    """Prints in few lines what a run reports, as it comes: devices that do the same at once share a line.
-
-    Args:
-        followed: The command that is under way.
-        events: The file of its events.
-        source: From where devices copy, such as ` from their depot`; empty where a line of its own says so.
-    """
+    """Prints the run's events briefly; devices that do the same at once share a line."""
 
     def __init__(self, followed: Followed, events: Path, source: str) -> None:
         self._followed, self._events, self._source = followed, events, source
@@ -154,13 +148,9 @@ AskAgents = Callable[[], Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutSeen:
-    """What was seen while a line was cut.
+    """What was seen during a cut: its seconds, bytes on the line, and growth of the files on the site's flash.
 
-    Attributes:
-        seconds: How long it was cut.
-        carried_bytes: What the line carried meanwhile, both ways.
-        grown_bytes: By how much the files on the site's flash grew meanwhile.
-        silent_s: How long the centre had no word of the site when it was asked.
+    `silent_s` is for how long the centre had no word of the site when it was asked.
     """
 
     site: str
@@ -171,15 +161,7 @@ class CutSeen:
 
 
 class Cut:
-    """Cuts a site's line once its routers copy beside each other, and mends it some time later.
-
-    Args:
-        world: The lab.
-        site: Whose line.
-        image: What its routers copy.
-        ask: Asks the centre.
-        number: Of the step that it is.
-    """
+    """Cuts a site's line once its routers copy side by side, and mends it some time later."""
 
     def __init__(self, world: World, site: str, image: str, ask: AskAgents, number: int) -> None:
         self._world, self._site, self._image, self._ask, self._number = world, site, image, ask, number
@@ -274,12 +256,11 @@ class RouterSeen:
     """A router at the end.
 
     Attributes:
-        image: What it was to get.
-        held: SHA-512 of the file of that name on its flash, read behind its back; empty: there is none.
+        held: SHA-512 of the image on its flash, read without SSH; empty where it is not there.
         had: Whether the file was there at the start.
-        usual: From where it has its image where its record names no source.
-        changed: What of its configuration is not what it was; empty: nothing.
-        record: What its run's record says; None: there is none.
+        usual: Its source where its record names none.
+        changed: Configuration lines that differ from the start.
+        record: Its run's record, or None.
     """
 
     name: str
@@ -294,14 +275,9 @@ class RouterSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSeen:
-    """A site's line while the site was staged, by the link's own counters.
+    """Counters of a site's line during staging.
 
-    Attributes:
-        routers: How many it has.
-        by: Who brought the image there, in words.
-        image_bytes: The size of the image.
-        carried_bytes: What came over the line towards the site, heads and retransmits and all else included.
-        lan_bytes: What the LAN carried meanwhile.
+    `carried_bytes` towards the site include headers and retransmits; `by` says who brought the image.
     """
 
     site: str
@@ -319,15 +295,7 @@ class LinkSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """All that is judged.
-
-    Attributes:
-        links: The lines.
-        digests: SHA-512 of the images, by name.
-        parts: Where the run stands at each site, as `flashferry sites show` has it.
-        cut: What was seen while a line was cut; None: it never was.
-        depots: By site with a depot, SHA-512 of the image in its catalogue; empty: there is none.
-    """
+    """All that is judged; `digests` and `depots` are SHA-512 of images by name and of the sites' catalogues."""
 
     routers: Sequence[RouterSeen]
     links: Sequence[LinkSeen]

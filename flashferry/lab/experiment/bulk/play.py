@@ -93,19 +93,9 @@ def _found(name: str) -> str | None:
 
 
 class Sshd:
-    """A server of OpenSSH with a configuration, a port and keys of its own, for a with block.
+    """An OpenSSH server with configuration, port and keys of its own, for a with block.
 
-    Args:
-        folder: Where configuration and keys are made.
-        address: Where it listens.
-        port: On which port.
-        prefix: Words before its command, such as those that enter a namespace.
-        environment: What is set for it besides.
-        ciphers: What it allows; empty: all that ssh here has.
-        macs: The same.
-
-    Attributes:
-        pid: Of the listening process.
+    `prefix` stands before its command, such as what enters a namespace; empty `ciphers` and `macs` allow all.
 
     Raises LabError: it does not start.
     """
@@ -202,12 +192,7 @@ class Sshd:
 
 
 class LocalFar:
-    """The far end, where it is on this machine: its processes and files are seen directly.
-
-    Args:
-        pid: Of the listening sshd.
-        prefix: Words that enter its namespace.
-    """
+    """The far end on this machine, whose processes and files are seen directly."""
 
     sees_commands = True
 
@@ -274,12 +259,7 @@ class LocalFar:
 
 
 class Testbed:
-    """Both namespaces with the folder in memory, for a with block.
-
-    Attributes:
-        folder: In memory; gone with the block.
-        here: Words that enter the namespace of the client.
-        far: Words that enter that of the server.
+    """Both namespaces and a folder in memory, for a with block; `here` and `far` are the words that enter them.
 
     Raises LabError: it cannot be built here.
     """
@@ -376,17 +356,9 @@ _SPEEDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """Where and when copies took place.
+    """Date, machine and versions of a series, with bare TCP and `openssl speed` rates in bytes per second.
 
-    Attributes:
-        at: The day, in UTC.
-        kernel: Of Linux.
-        processors: How many.
-        ssh: Version of ssh and OpenSSL.
-        load: Load average at the beginning of each series.
-        link: Bytes per second of a bare TCP stream, before each series.
-        speeds: What `openssl speed` gave, bytes per second by our names.
-        masked_speeds: The same without AES instructions.
+    `masked_speeds` are those without AES instructions.
     """
 
     at: str
@@ -416,12 +388,7 @@ def conditions_here() -> Conditions:
 
 
 def openssl_speeds(environment: Mapping[str, str] | None = None, *, names: Sequence[str] = ()) -> dict[str, float]:
-    """Return what one processor does of each cipher and digest, bytes per second in blocks of 16 KiB; what it can.
-
-    Args:
-        environment: What is set for it besides.
-        names: Of which, by SSH's names, or OpenSSL's where SSH has none; none: all that SSH knows.
-    """
+    """Return one processor's bytes per second of ciphers and digests (SSH's names; none for all), 16 KiB blocks."""
     found: dict[str, float] = {}
     for name in names or _SPEEDS:
         called = _SPEEDS.get(name, name)
@@ -461,14 +428,7 @@ class TrialLedger(JsonLines[tuple[str, str, int], Trial]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What came of an experiment.
-
-    Attributes:
-        rows: Of each series, in the order of its methods.
-        conditions: Where and when.
-        link_bytes_per_s: Median of the bare streams; None: there was none.
-        is_whole: Whether nothing is left to do.
-    """
+    """Rows and conditions of an experiment; `link_bytes_per_s` is the median of bare TCP, None without one."""
 
     rows: Mapping[str, tuple[Row, ...]]
     conditions: Conditions

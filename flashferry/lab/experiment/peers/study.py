@@ -42,11 +42,10 @@ class Tool:
     """A tool.
 
     Attributes:
-        name: As the table calls it.
-        driver: Its script beside this file; empty for ours, which is driven by its command line.
-        packages: What must be installed in its environment.
-        needs_scp: Whether the device must accept SCP, which its operator has then configured before.
-        patience: How long it waits for a copy, in words, and whose choice that is.
+        driver: Its script beside this file; empty for ours.
+        packages: What its environment needs.
+        needs_scp: Whether the device must accept SCP beforehand.
+        patience: How long it waits for a copy, in words, and who chose that.
     """
 
     name: str
@@ -114,20 +113,16 @@ _FAULTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a tool did in a situation.
+    """Result of a tool in a situation.
 
     Attributes:
-        tool: Its name.
-        situation: One of `flashferry.lab.experiment.peers.study.SITUATIONS`.
         seconds: Until it ended, or the ceiling.
         outcome: `ok`, `failed`, `killed`, or `still waiting` at the ceiling.
-        said: What it said last, see `last_line`.
-        lines_left: Configuration lines that differ from before: added and removed.
+        said: Its last words, see `last_line`.
+        lines_left: Configuration lines that differ from before.
         recovered_lines: Those that differ after `flashferry recover`; None where it does not apply.
-        link_bytes: What went over the link towards the site.
-        is_there: Whether the image is on the flash, whole.
-        part_bytes: Size of the broken image on the flash, 0 for none.
-        processes_left: How many processes of a tool that was killed live on.
+        is_there: Whether the whole image is on the flash; `part_bytes` is the size of a broken one.
+        processes_left: Live processes of a tool that was killed.
     """
 
     tool: str
@@ -321,14 +316,7 @@ _ORDER = (("stall",), ("success", "already there"), ("unreachable",), ("kill -9"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeersPlan:
-    """How the tools are played.
-
-    Attributes:
-        python: Python of the peers' environment.
-        size_bytes: Size of the image.
-        ceiling_s: How long a tool may take.
-        parallel: How many worlds at a time.
-    """
+    """How the tools run: interpreter, image size, ceiling in seconds, worlds at a time."""
 
     python: Path | None
     size_bytes: int
@@ -466,15 +454,7 @@ def notes(found: Sequence[Found], tools: Sequence[Tool]) -> str:
 def write_peers(
     found: Sequence[Found], tools: Sequence[Tool], folder: Path, *, settings: Mapping[str, Any], heading: str
 ) -> str:
-    """Write peers.json and peers.md; return the text for people.
-
-    Args:
-        found: All results.
-        tools: The tools that are shown, in their order.
-        folder: Where to.
-        settings: What an earlier run is held against.
-        heading: The command and the conditions.
-    """
+    """Write peers.json and peers.md, compared with an earlier run; return the text for people."""
     folder.mkdir(parents=True, exist_ok=True)
     document = {"schema": SCHEMA, "settings": settings, "heading": heading, "found": [asdict(each) for each in found]}
     # Written beside and moved: a kill in between leaves the old one.

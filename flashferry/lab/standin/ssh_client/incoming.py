@@ -72,12 +72,7 @@ def refusal(text: str) -> bytes:
 
 
 class ScpSink:
-    """Takes one file.
-
-    Args:
-        answer: Sends bytes to the source.
-        events: Receives what comes.
-    """
+    """Takes one file: `answer` sends bytes to the source, `events` receives what comes."""
 
     def __init__(self, answer: Callable[[bytes], None], events: SinkEvents) -> None:
         self._answer = answer
@@ -164,15 +159,7 @@ class SinkRefusedError(Exception):
 
 
 class IncomingFile:
-    """One file of a copy; implements what `scp_sink.SinkEvents` asks for.
-
-    Args:
-        request: The copy's request.
-        hooks: The device's.
-        announce: Shows the line that the server sent of the file.
-        stop: Set where the copy is given up.
-        faults: What goes wrong.
-    """
+    """One file of a copy; implements `SinkEvents`, ends by `stop`."""
 
     def __init__(
         self, request: TransferRequest, hooks: PullHooks, announce: Callable[[str], None], stop: threading.Event,
@@ -280,15 +267,7 @@ def _string(value: bytes) -> bytes:
 
 
 class SftpReader:
-    """Fetches one file.
-
-    Args:
-        path: The file at the server.
-        answer: Sends bytes to the server.
-        events: Receives what comes; ``end`` is called when the file is closed, and its answer goes nowhere.
-        requests: How many reads are under way.
-        read_bytes: How much each asks for.
-    """
+    """Fetches one file with so many `requests` of `read_bytes` under way; `events.end` is called at its end."""
 
     def __init__(
         self, path: str, answer: Callable[[bytes], None], events: SinkEvents, *, requests: int, read_bytes: int

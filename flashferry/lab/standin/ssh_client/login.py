@@ -93,14 +93,7 @@ class KnownHosts:
 
 
 def judge(policy: HostKeyPolicy, *, is_strict: bool, known: bytes | None, seen: bytes) -> Verdict:
-    """Say what a device does about a key.
-
-    Args:
-        policy: The platform's, or that of its `stricthostkeycheck` line.
-        is_strict: `ip ssh stricthostkeycheck`: only a key that is known is taken.
-        known: The key that it remembers of the server; None for none.
-        seen: The key that the server shows.
-    """
+    """Return what a device does about a key that it sees, by its policy, `is_strict`, and the key that it knows."""
     if known == seen:
         return "take"
     if known is None:
@@ -134,16 +127,7 @@ class Operator(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Login:
-    """As whom, to whom.
-
-    Attributes:
-        user: The name at the server.
-        password: The password that the URL or the configuration has; None: the operator is asked.
-        server: Host and port.
-        known_hosts: The keys that the device has seen.
-        operator: Who is asked.
-        waited_s: How long the operator was waited for, which is not the copy's time.
-    """
+    """Login of a copy; `password` None asks the operator, and `waited_s` is how long that took."""
 
     user: str
     password: str | None = field(repr=False)

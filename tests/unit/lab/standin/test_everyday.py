@@ -324,3 +324,36 @@ def test_a_submode_takes_its_own_lines_alone(
     running = console.device.running_text()
     assert f"\n{opening}\n {taken}\n" in running
     assert wrong not in running.partition(f"\n{opening}\n")[2]
+
+
+def test_a_vlan_is_shown_alone_and_with_its_ports(make_console: Callable[..., Any]) -> None:
+    """`show vlan id` has one VLAN (NAPALM asks so), and a port stands at the VLAN of its access line."""
+    console = make_console(
+        "c9300-17.6",
+        config_lines=("vlan 20", " name cameras", "interface GigabitEthernet1/0/3", " switchport access vlan 20"),
+    )
+    one = console.show("show vlan id 20")
+    assert [line.split() for line in one.splitlines()[3:4]] == [["20", "cameras", "active", "Gi1/0/3"]]
+    assert "default" not in one
+    assert "Gi1/0/3\n" not in console.show("show vlan id 1")
+    assert "VLAN id 7 not found in current VLAN database" in console.show("show vlan id 7")
+    assert "cameras" in console.show("show vlan brief")
+
+
+def test_interfaces_have_accounts_of_their_own(console: Any) -> None:
+    """Each name stands above its protocols, as Genie reads it; an unused port carried nothing."""
+    shown = console.show("show interfaces accounting")
+    assert re.search(
+        r"^GigabitEthernet1 WAN\n +Protocol +Pkts In +Chars In +Pkts Out +Chars Out\n +IP +", shown, re.MULTILINE
+    )
+    assert "GigabitEthernet2 \nNo traffic sent or received on this interface.\n" in shown
+
+
+def test_a_vrf_in_detail(make_console: Callable[..., Any]) -> None:
+    """Its interfaces and address families, by the words that NAPALM reads; another one is left out."""
+    lines = ("vrf definition A", " rd 1:1", " address-family ipv4", "vrf definition B")
+    console = make_console(config_lines=(*lines, "interface GigabitEthernet2", " vrf forwarding A"))
+    assert console.show("show vrf detail A").startswith("VRF A (VRF Id = 1); default RD 1:1; default VPNID <not set>\n")
+    both = console.show("show vrf detail").split("\n\n")
+    assert "Interfaces:\n    Gi2\n" in both[0]
+    assert "No interfaces\n" in both[1]

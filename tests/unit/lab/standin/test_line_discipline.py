@@ -118,3 +118,30 @@ def test_controller_mode_configures_by_transaction(make_console: Callable[..., A
     assert "Commit complete." in console.type("config-transaction", "ip tcp selective-ack", "commit")
     assert "\nip tcp selective-ack\n" in console.device.running_text()
     assert "Router operating mode: Controller-Managed" in console.show("show version")
+
+
+NEW_MODEL = "aaa new-model"
+LINE = ("line vty 0 4", " privilege level 7")
+
+
+@pytest.mark.parametrize(
+    ("lines", "level"),
+    [
+        ((), 15),
+        (LINE, 15),
+        (("no username ferry", "username ferry secret w", *LINE), 7),
+        ((NEW_MODEL,), 1),
+        ((NEW_MODEL, *LINE), 7),
+        ((NEW_MODEL, "aaa authorization exec default local"), 15),
+        ((NEW_MODEL, "aaa authorization exec default group tacacs+ local"), 15),
+        ((NEW_MODEL, "aaa authorization exec default none"), 1),
+        ((NEW_MODEL, "aaa authorization exec default if-authenticated", *LINE), 7),
+        ((NEW_MODEL, "aaa authorization exec VTY local"), 1),
+        ((NEW_MODEL, "aaa authorization exec VTY local", "line vty 0 4", " authorization exec VTY"), 15),
+        (("aaa authorization exec default none",), 15),
+    ],
+)
+def test_the_login_level_is_that_of_aaa(make_console: Callable[..., Any], lines: tuple[str, ...], level: int) -> None:
+    """With `aaa new-model` exec authorization alone brings the user's level; without, the line's counts."""
+    console = make_console(config_lines=lines)
+    assert f"Current privilege level is {level}\n" in console.type("show privilege")

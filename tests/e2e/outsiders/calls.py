@@ -1,0 +1,145 @@
+"""The calls that outsiders do on stand-ins, each tool by its own script in an interpreter that has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flashferry.lab.world import DeviceSpec, WorldSpec, in_core, start_world
+from tests.e2e.outsiders.everyday import UNICON
+from tests.e2e.outsiders.installs import PYNTC_VARIABLE, installed
+from tests.e2e.outsiders.visit import PYTHON_VARIABLE
+
+if TYPE_CHECKING:
+    from flashferry.lab.world import DeviceAccess, World
+
+VARIABLE, ANSIBLE_VARIABLE = "FLASHFERRY_OUTSIDERS_PYTHON", "FLASHFERRY_ANSIBLE_PYTHON"
+_LONGEST_S = 1500
+KNOWN = {
+    ("NAPALM", "get_bgp_neighbors_detail"): "the driver raises where no BGP runs",
+}
+"""Calls that fail on a real device too, and why."""
+_LINES = ("ip scp server enable", "archive", " path {flash}archive", "boot system {flash}packages.conf")
+"""What the calls need on the device: pyntc follows the spelling of a `boot system` line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """An outsider: its packages, the variable that names an interpreter with them, and the platforms that it visits."""
+
+    name: str
+    packages: tuple[str, ...]
+    variable: str = VARIABLE
+    platforms: tuple[str, ...] = ("csr1000v-16.11", "c9300-17.6", "c8000v-17.15")
+
+    @property
+    def python(self) -> Path:
+        """The interpreter."""
+        return Path(os.environ.get(self.variable, sys.executable))
+
+    def versions(self) -> dict[str, str] | None:
+        """Return the versions of its packages; None where one is missing."""
+        return installed(self.python, self.packages)
+
+
+TOOLS = (
+    Tool(name="netmiko", packages=("netmiko", "ntc-templates")),
+    Tool(name="NAPALM", packages=("napalm", "netmiko")),
+    Tool(name="scrapli", packages=("scrapli", "paramiko", "ntc-templates"), platforms=("c9300-17.6", "c8000v-17.15")),
+    Tool(name="scrapli_cfg", packages=("scrapli", "scrapli_cfg")),
+    Tool(name="pyntc", packages=("pyntc", "netmiko"), variable=PYNTC_VARIABLE),
+    Tool(
+        name="Ansible",
+        packages=("ansible-core", "ansible", "ansible-pylibssh"),
+        variable=ANSIBLE_VARIABLE,
+        platforms=("csr1000v-16.11",),
+    ),
+    Tool(
+        name="pyATS",
+        packages=("pyats", "unicon", "genie"),
+        variable=PYTHON_VARIABLE,
+        platforms=("csr1000v-16.11", "c9300-17.6"),
+    ),
+)
+"""paramiko 5 and libssh have no SHA-1 for IOS 15, so the tools visit IOS-XE alone; pyATS visits all (`visit.py`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """What became of a tool's calls on a platform: names and answers, an empty one for what did as it should."""
+
+    tool: str
+    platform: str
+    answers: tuple[tuple[str, str], ...]
+
+    @property
+    def failed(self) -> tuple[tuple[str, str], ...]:
+        """The calls that did not."""
+        return tuple(each for each in self.answers if each[1])
+
+    @property
+    def wrong(self) -> tuple[tuple[str, str], ...]:
+        """The calls that did not, and for no known reason."""
+        return tuple(each for each in self.failed if (self.tool, each[0]) not in KNOWN)
+
+
+def call_all(tool: Tool) -> list[Called]:
+    """Have a tool do its calls on its platforms, one after the other."""
+    devices = tuple(
+        DeviceSpec(name=f"d{number}", platform=platform, config_lines=_lines(platform))
+        for number, platform in enumerate(tool.platforms)
+    )
+    with start_world(WorldSpec(profile="lan", devices=devices)) as world:
+        return [_called(world, device, tool) for device in world.devices]
+
+
+def _lines(platform: str) -> tuple[str, ...]:
+    return tuple(line.format(flash=_flash(platform)) for line in _LINES)
+
+
+def _flash(platform: str) -> str:
+    return "flash:" if platform == "c9300-17.6" else "bootflash:"
+
+
+def _called(world: World, device: DeviceAccess, tool: Tool) -> Called:
+    script = "driver_ansible.py" if tool.name == "Ansible" else "driver_calls.py"
+    system, platform = UNICON[device.platform]
+    with in_core(world), tempfile.TemporaryDirectory() as folder:
+        result = Path(folder, "answers.json")
+        asked: dict[str, Any] = {
+            "tool": tool.name, "name": device.name, "os": system, "platform": platform, "host": device.address,
+            "port": device.port, "username": device.username, "password": device.password,
+            "secret": device.enable_secret, "server": world.server_address, "flash": _flash(device.platform),
+            "result": str(result),
+        }  # fmt: skip
+        ran = subprocess.run(
+            [str(tool.python), str(Path(__file__).with_name(script))], input=json.dumps(asked), capture_output=True,
+            text=True, check=False, timeout=_LONGEST_S, cwd=folder,
+        )  # fmt: skip
+        if not result.exists():
+            raise RuntimeError(f"{tool.name} broke on {device.platform}: {ran.stderr[-2000:]}")
+        answers = tuple((name, answer) for name, answer in json.loads(result.read_text(encoding="utf-8")))
+    return Called(tool=tool.name, platform=device.platform, answers=answers)
+
+
+def calls_table(called: list[Called], versions: dict[str, str], absent: list[str]) -> str:
+    """Return the table as Markdown: a row per tool and platform; tools that were not there are named."""
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+    lines = [
+        f"Run on {datetime.now(UTC):%Y-%m-%d} with {packages}."
+        + (f" Not run: {', '.join(absent)}." if absent else ""), "",
+        "| tool | platform | calls that do as they should | others |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for each in called:
+        reasons = [(name, KNOWN.get((each.tool, name), answer)) for name, answer in each.failed]
+        others = "; ".join(f"`{name}`: {reason}" for name, reason in reasons).replace("|", "\\|")
+        good = len(each.answers) - len(each.failed)
+        lines.append(f"| {each.tool} | {each.platform} | {good} of {len(each.answers)} | {others or 'none'} |")
+    return "".join(f"{line}\n" for line in lines)
