@@ -25,7 +25,9 @@ from flashferry.devices.prompts import (
     Answer,
     AnswerReader,
     EchoGate,
+    answers_in,
     any_prompt,
+    before,
     confirmations,
     exec_prompt,
     first_prompt,
@@ -145,6 +147,10 @@ class Connection(CiscoIosSSH):
         self.prompt = self.last_prompt = ""
         self.terminal_refusals: dict[str, str] = {}
         """Terminal settings that the device refused: its error message by command."""
+        self.takes_ahead = False
+        """Whether the device takes a command that is typed before the answer to the one before has come."""
+        self.shown_privilege: str | None = None
+        """Answer to `show privilege` at login; None where it was not requested."""
         super().__init__(**options)  # opens the session
 
     def _build_ssh_client(self) -> paramiko.SSHClient:
@@ -174,10 +180,15 @@ class Connection(CiscoIosSSH):
         """Wait for a prompt, set the terminal, and learn the exact prompt.
 
         The echo of a command comes after any banner, so its answer ends with the prompt; the prompt is accepted if two
-        successive commands end with the same one.
+        successive commands end with the same one. The first command proves that the device is at its prompt; the others
+        are typed at once, and one by one where the device does not take that.
         """
         self._await_first_prompt()
-        prompts = [self._prompt_after(command) for command in TERMINAL]
+        first, *others = TERMINAL
+        is_hash_prompt = self._prompt_after(first).endswith("#")
+        prompts = self._prompts_after(*others, *((SHOW_PRIVILEGE,) if self.secret and is_hash_prompt else ()))
+        self.takes_ahead = bool(prompts)
+        prompts = prompts or [self._prompt_after(command) for command in others]
         if prompts[-1] != prompts[-2]:
             raise NoPrompt("")
         if is_config_prompt(prompts[-1]):
@@ -251,6 +262,26 @@ class Connection(CiscoIosSSH):
         self._note_setting(command, seen)
         return prompt
 
+    def _prompts_after(self, *commands: str) -> list[str]:
+        """Send harmless commands at once; return the prompt after each, none where the device does not take that."""
+        self.write_channel("".join(f"{command}\n" for command in commands))
+        started = output_at = time.monotonic()
+        seen = ""
+        while (answers := answers_in(seen, commands)) is None:
+            if time.monotonic() - output_at > QUESTION_S and prompt_line(seen) is not None:
+                return []
+            self._wait_until(started + LOGIN_LIMIT_S, seen)
+            if received := self.read_channel():
+                seen, output_at = seen + received, time.monotonic()
+            if len(seen) > MOST_ANSWER_CHARS:
+                raise EndlessAnswer(MOST_ANSWER_CHARS)
+        for command, (answer, _) in zip(commands, answers, strict=True):
+            if command == SHOW_PRIVILEGE:
+                self.shown_privilege = answer.rpartition("\n")[0].strip()
+            else:
+                self._note_setting(command, answer)
+        return [prompt for _, prompt in answers]
+
     def set_terminal(self) -> None:
         """Set the terminal again after `enable`: at a lower privilege level `terminal` may not be available.
 
@@ -308,18 +339,26 @@ class Connection(CiscoIosSSH):
         if open_question(left) is not None:
             raise NoPrompt(left)
 
-    def exchange(self, command: str, *, limit_s: float, configures: bool = False) -> Answer:
+    def exchange(
+        self, command: str, *, limit_s: float, configures: bool = False, ahead: str = "", is_typed: bool = False
+    ) -> Answer:
         """Send a command that asks no question, and return its answer.
 
-        `limit_s` is the longest time without output, in seconds; the total limit is `TOTAL_LIMITS` times as long. With
-        `configures` the prompt of a configuration mode also ends the answer.
+        Args:
+            command: The command.
+            limit_s: Longest time without output, in seconds; the total limit is `TOTAL_LIMITS` times as long.
+            configures: Whether the prompt of a configuration mode also ends the answer.
+            ahead: A harmless EXEC command that is sent along; the next exchange is for its answer.
+            is_typed: Whether the command was sent along with the one before.
 
         Raises:
             NoPrompt: No echo or no prompt came.
         """
-        reader = AnswerReader(command, any_prompt(self.prompt) if configures else exec_prompt(self.prompt))
-        self._check_nothing_is_asked()
-        self.write_channel(command + "\n")
+        prompt = any_prompt(self.prompt) if configures else exec_prompt(self.prompt)
+        reader = AnswerReader(command, prompt, before(ahead, self.prompt) if ahead else None)
+        if not is_typed:
+            self._check_nothing_is_asked()
+            self.write_channel(f"{command}\n{ahead}\n" if ahead else f"{command}\n")
         started = output_at = prompt_at = time.monotonic()
         answer, prompt_end = None, None
         while True:
@@ -335,6 +374,7 @@ class Connection(CiscoIosSSH):
                 if left_s <= 0 or answer.stands(since_s, redrawn_s=REDRAWN_S, settled_s=SETTLED_S):
                     self._check_nothing_was_asked(answer)
                     self.last_prompt = answer.prompt
+                    self._read_buffer = reader.rest + self._read_buffer
                     return answer
                 left_s = max(left_s, 0.01)
             deadline = min(time.monotonic() + left_s, started + TOTAL_LIMITS * limit_s)
@@ -480,7 +520,9 @@ class Driver(IOSDriver):
 
     def _level(self) -> int | None:
         """Return the privilege level by `show privilege`; None if the device does not show it."""
-        text = self.device.exchange(SHOW_PRIVILEGE, limit_s=LOGIN_LIMIT_S).text
+        text, self.device.shown_privilege = self.device.shown_privilege, None
+        if text is None:
+            text = self.device.exchange(SHOW_PRIVILEGE, limit_s=LOGIN_LIMIT_S).text
         found = first(Privilege, text)
         self.known_answers[SHOW_PRIVILEGE] = text
         return found.level if found is not None else None
