@@ -330,15 +330,15 @@ class _Restoring:
             if not commands:
                 break
             time.sleep(pause_s if self._sent else 0.0)
-            self._send(commands, reads_from_s=0.0)
+            self._send(commands)
             seen = read_running(self._session)
             commands = self._plan(seen).commands
             if self._refused:
                 break
         return self._checked(seen)
 
-    def _send(self, commands: tuple[str, ...], *, reads_from_s: float) -> None:
-        self._refused = refusals(self._session.configure(commands, reads_from_s=reads_from_s), commands)
+    def _send(self, commands: tuple[str, ...]) -> None:
+        self._refused = refusals(self._session.configure(commands), commands)
         self._sent += [line for line in commands if line not in self._sent]
         self._sent_at = time.monotonic()
 
@@ -349,16 +349,15 @@ class _Restoring:
             RestoreIncomplete: One of them is still there, or a line of ours is back.
         """
         closing = self._plan(seen, is_sure=True).closing
-        settled_at = self._sent_at + self._settle_s if self._sent_at is not None else 0.0
-        if closing and self._settle_s > SETTLE_S:
-            # Where the device is late, one look did not prove the lines gone.
-            _sleep_until(settled_at)
-            seen = self._still_undone(read_running(self._session)) if self._sent_at is not None else seen
+        if self._sent_at is not None:
+            time.sleep(max(0.0, self._sent_at + self._settle_s - time.monotonic()))
+            if closing and self._settle_s > SETTLE_S:
+                # Where the device is late, one look did not prove the lines gone.
+                seen = self._still_undone(read_running(self._session))
         for pause_s in LATE_PAUSES_S if self._sent or closing else ():
             if closing:
                 time.sleep(pause_s)
-                self._send(closing, reads_from_s=settled_at)
-            _sleep_until(settled_at)
+                self._send(closing)
             seen = self._still_undone(read_running(self._session))
             closing = self._plan(seen).closing
             if not closing or self._refused:
@@ -469,10 +468,6 @@ class _Restoring:
         return pending_change(self._session, seen) or archived_lines(
             self._session, self._changes, seen, frozenset(self._before.archives)
         )
-
-
-def _sleep_until(monotonic_s: float) -> None:
-    time.sleep(max(0.0, monotonic_s - time.monotonic()))
 
 
 def _lines(changes: tuple[Change, ...]) -> str:

@@ -267,7 +267,7 @@ class _Tuning:
             DeviceRefused: It is not as it was; none of these was sent.
         """
         if not self._reads_first:
-            return self._session.configure(sent, reads_from_s=0.0)
+            return self._session.configure(sent)
         found: list[str] = []
 
         def is_changed(give: Callable[[str], str]) -> bool:
@@ -277,7 +277,7 @@ class _Tuning:
                 found.extend(_changed(plan, sent, tcp_lines_of(lines, self._session.platform)))
             return bool(found)
 
-        transcript = self._session.configure(sent, unless=is_changed, reads_from_s=0.0)
+        transcript = self._session.configure(sent, unless=is_changed)
         if not found:
             return transcript
         # Those lines may stand in a banner: the whole configuration decides.
@@ -292,7 +292,7 @@ class _Tuning:
                 step=STEP,
                 hint="Stage the device again: what is there by then is what comes back afterwards",
             )
-        return self._session.configure(sent, reads_from_s=0.0)
+        return self._session.configure(sent)
 
     def _without_refused_mark(
         self, plan: TunePlan, refused: dict[str, str], seen: TcpLines

@@ -27,7 +27,6 @@ from flashferry.devices.prompts import (
     EchoGate,
     answers_in,
     any_prompt,
-    before,
     confirmations,
     exec_prompt,
     first_prompt,
@@ -147,8 +146,6 @@ class Connection(CiscoIosSSH):
         self.prompt = self.last_prompt = ""
         self.terminal_refusals: dict[str, str] = {}
         """Terminal settings that the device refused: its error message by command."""
-        self.takes_ahead = False
-        """Whether the device takes a command that is typed before the answer to the one before has come."""
         self.shown_privilege: str | None = None
         """Answer to `show privilege` at login; None where it was not requested."""
         super().__init__(**options)  # opens the session
@@ -184,10 +181,9 @@ class Connection(CiscoIosSSH):
         are typed at once, and one by one where the device does not take that.
         """
         self._await_first_prompt()
-        first, *others = TERMINAL
-        is_hash_prompt = self._prompt_after(first).endswith("#")
+        proving, *others = TERMINAL
+        is_hash_prompt = self._prompt_after(proving).endswith("#")
         prompts = self._prompts_after(*others, *((SHOW_PRIVILEGE,) if self.secret and is_hash_prompt else ()))
-        self.takes_ahead = bool(prompts)
         prompts = prompts or [self._prompt_after(command) for command in others]
         if prompts[-1] != prompts[-2]:
             raise NoPrompt("")
@@ -339,26 +335,18 @@ class Connection(CiscoIosSSH):
         if open_question(left) is not None:
             raise NoPrompt(left)
 
-    def exchange(
-        self, command: str, *, limit_s: float, configures: bool = False, ahead: str = "", is_typed: bool = False
-    ) -> Answer:
+    def exchange(self, command: str, *, limit_s: float, configures: bool = False) -> Answer:
         """Send a command that asks no question, and return its answer.
 
-        Args:
-            command: The command.
-            limit_s: Longest time without output, in seconds; the total limit is `TOTAL_LIMITS` times as long.
-            configures: Whether the prompt of a configuration mode also ends the answer.
-            ahead: A harmless EXEC command that is sent along; the next exchange is for its answer.
-            is_typed: Whether the command was sent along with the one before.
+        `limit_s` is the longest time without output, in seconds; the total limit is `TOTAL_LIMITS` times as long. With
+        `configures` the prompt of a configuration mode also ends the answer.
 
         Raises:
             NoPrompt: No echo or no prompt came.
         """
-        prompt = any_prompt(self.prompt) if configures else exec_prompt(self.prompt)
-        reader = AnswerReader(command, prompt, before(ahead, self.prompt) if ahead else None)
-        if not is_typed:
-            self._check_nothing_is_asked()
-            self.write_channel(f"{command}\n{ahead}\n" if ahead else f"{command}\n")
+        reader = AnswerReader(command, any_prompt(self.prompt) if configures else exec_prompt(self.prompt))
+        self._check_nothing_is_asked()
+        self.write_channel(command + "\n")
         started = output_at = prompt_at = time.monotonic()
         answer, prompt_end = None, None
         while True:
@@ -374,7 +362,6 @@ class Connection(CiscoIosSSH):
                 if left_s <= 0 or answer.stands(since_s, redrawn_s=REDRAWN_S, settled_s=SETTLED_S):
                     self._check_nothing_was_asked(answer)
                     self.last_prompt = answer.prompt
-                    self._read_buffer = reader.rest + self._read_buffer
                     return answer
                 left_s = max(left_s, 0.01)
             deadline = min(time.monotonic() + left_s, started + TOTAL_LIMITS * limit_s)

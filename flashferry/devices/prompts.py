@@ -112,23 +112,12 @@ class Answer:
 
 
 class AnswerReader:
-    """Collects the output after a command, and finds its answer.
+    """Collects the output after a command, and finds its answer."""
 
-    Args:
-        command: The command.
-        prompt: Pattern of the prompt that ends the answer.
-        ahead: Pattern of a prompt that the echo of the next command follows, which was typed already; see `before`.
-
-    Attributes:
-        rest: Output from the next command's echo on.
-    """
-
-    def __init__(self, command: str, prompt: re.Pattern[str], ahead: re.Pattern[str] | None = None) -> None:
+    def __init__(self, command: str, prompt: re.Pattern[str]) -> None:
         self._command = command.strip()
         self._prompt = prompt
-        self._ahead = ahead
         self._text = ""
-        self.rest = ""
         self._start: int | None = None
         self._found: tuple[int, int] | None = None
 
@@ -158,10 +147,6 @@ class AnswerReader:
             if end is None:
                 return None
             self._start = searched = end
-        if self._ahead and (followed := self._ahead.search(self._text, max(searched, self._start))) is not None:
-            self._found, self._ahead = followed.span(), None
-            self._text, self.rest = self._text[: followed.end()], self._text[followed.end() :]
-            return self._answer(self._start, *self._found)
         for match in self._prompt.finditer(self._text, max(searched, self._start)):
             self._found = match.span()
         return self._answer(self._start, *self._found) if self._found else None
@@ -280,12 +265,6 @@ def exec_prompt(prompt: str) -> re.Pattern[str]:
 def any_prompt(prompt: str) -> re.Pattern[str]:
     """Return a pattern that matches the prompt of EXEC mode or of a configuration mode, alone on a line."""
     return re.compile(rf"^[ \t]*(?:{re.escape(prompt)}|{_CONFIG_PROMPT})[ \t\r]*$", re.MULTILINE)
-
-
-@lru_cache(maxsize=8192)
-def before(command: str, prompt: str) -> re.Pattern[str]:
-    """Return a pattern that matches the prompt of EXEC mode where the echo of a command follows it."""
-    return re.compile(rf"^[ \t]*{re.escape(prompt)}[ \t]*(?={re.escape(command)})", re.MULTILINE)
 
 
 def answers_in(text: str, commands: tuple[str, ...]) -> list[tuple[str, str]] | None:

@@ -42,8 +42,6 @@ BREAK = "\x1e"
 
 SHOW_VERSION = "show version"
 
-SHOW_RUNNING = "show running-config"
-
 _NOT_NEEDED = {"show hosts": "", "show ip interface brief": ""}
 """Empty answers for commands that NAPALM sends to get the domain name and all interfaces, which we do not use."""
 
@@ -91,7 +89,6 @@ class DeviceSession:
             self.recorder.close()
             raise
         self._prompt = re.escape(str(self._driver.device.prompt))
-        self._read_along: str | None = None
         self.lines_sent = 0
 
     def close(self) -> None:
@@ -250,7 +247,7 @@ class DeviceSession:
             DeviceRefused: The user is not allowed to see it.
             OutputNotUnderstood: It is incomplete, so a comparison would prove nothing.
         """
-        return self._configuration(SHOW_RUNNING)
+        return self._configuration("show running-config")
 
     def startup_config(self) -> str:
         """Return the complete startup configuration; empty if the device has none.
@@ -290,10 +287,8 @@ class DeviceSession:
             DeviceRefused: The device does not know the command, or the user is not allowed to run it.
             OutputNotUnderstood: No prompt came within the limit.
         """
-        output, self._read_along = self._read_along, None
-        if output is None or command != SHOW_RUNNING:
-            with self._exchange(command):
-                output = str(self._driver.device.exchange(command, limit_s=limit_s).text)
+        with self._exchange(command):
+            output = str(self._driver.device.exchange(command, limit_s=limit_s).text)
         # A refusal is the whole answer, so only a short answer can be one.
         if len(output) < SHORT_ANSWER_CHARS and (refusal := refusal_in(output)) is not None:
             raise DeviceRefused(
@@ -303,13 +298,7 @@ class DeviceSession:
             )
         return output
 
-    def configure(
-        self,
-        lines: tuple[str, ...],
-        *,
-        unless: Callable[[Callable[[str], str]], bool] | None = None,
-        reads_from_s: float | None = None,
-    ) -> str:
+    def configure(self, lines: tuple[str, ...], *, unless: Callable[[Callable[[str], str]], bool] | None = None) -> str:
         """Send configuration lines and leave configuration mode; return the transcript.
 
         In the transcript each line precedes the device's answer to it, which assigns refusals to lines. A line may
@@ -319,15 +308,11 @@ class DeviceSession:
             lines: Lines to send.
             unless: Called in configuration mode before the first line, with a function that runs a command there (`do
                 show ...`) and returns its output; if it returns True, no line is sent.
-            reads_from_s: Where the caller calls `running_config` next: from this time on (`time.monotonic`) the
-                configuration may be read. If that is over when configuration mode is left, the command is sent along
-                with `end`, which saves a round trip.
 
         Raises:
             DeviceRefused: The device does not enter or leave configuration mode; the session was closed.
         """
         device = self._driver.device
-        self._read_along, is_along = None, False
         with self._exchange("configure terminal"):
             answers = [device.exchange("configure terminal", limit_s=30, configures=True)]
             if not answers[0].is_configuring:
@@ -344,18 +329,13 @@ class DeviceSession:
                 for line in lines:
                     self.lines_sent += 1
                     answers.append(device.exchange(line, limit_s=30, configures=True))
-                is_along = device.takes_ahead and reads_from_s is not None and time.monotonic() >= reads_from_s
-                along = SHOW_RUNNING if is_along else ""
-                answers.append(device.exchange("end", limit_s=30, configures=True, ahead=along))
+                answers.append(device.exchange("end", limit_s=30, configures=True))
             except BaseException:
                 # Also after an interrupt: the next command would be executed as a configuration line.
                 self.abandon()
                 raise
             if answers[-1].is_configuring:
                 raise ValueError("still in configuration mode")
-        if is_along:
-            with self._exchange(SHOW_RUNNING):
-                self._read_along = str(device.exchange(SHOW_RUNNING, limit_s=60, is_typed=True).text)
         sent = ("configure terminal", *lines, "end")
         return "\n".join(f"{line}\n{one.text}\n{one.prompt}" for line, one in zip(sent, answers, strict=True))
 
@@ -374,7 +354,6 @@ class DeviceSession:
             OutputNotUnderstood: The command was not echoed, or the output has no end; the session was closed.
         """
         gate = EchoGate(command)
-        self._read_along = None
         try:
             self._check_nothing_is_asked()
             self.send(command + "\n")

@@ -647,73 +647,31 @@ def drop_the_rest(play) -> None:
         play.channel.recv(1)
 
 
-def configured(play) -> None:
-    """Be taken into configuration mode and out of it."""
-    while play.line() != "end":
-        play.show("r1(config)#")
-
-
-def test_harmless_commands_are_typed_at_once_where_the_device_takes_that(device):
-    """One round trip for the settings after the first, and none for the reading that follows `end`."""
-    seen: list[str] = []
+def test_the_settings_after_the_first_are_typed_at_once(device):
+    """One round trip for all of them, once the first has proven the prompt; with a secret for the level as well."""
+    waiting: list[bool] = []
 
     def scene(play):
         play.show("\r\nr1#")
-        play.line()
-        assert not play.channel.recv_ready()
-        play.show("r1#")
-        for waits in (True, False):
+        for answer in ("", "", "", "Current privilege level is 15\r\n"):
             play.line()
-            seen.append(f"{play.channel.recv_ready()} {waits}")
-            play.show("r1#")
-        configured(play)
-        play.show("r1#")
-        for host in ("r1", "r2"):
-            play.line("reading")
-            play.show(WHOLE.replace("hostname r1", f"hostname {host}").replace("\n", "\r\n") + "\r\nr1#")
+            waiting.append(play.channel.recv_ready())
+            play.show(f"{answer}r1#")
+        play.line("later")
+        play.show("noon\r\nr1#")
         play.wait_for_the_end()
 
     router = device(scene)
-    session = DeviceSession(router.login)
-    assert seen == ["True True", "False False"]
-    assert "ip tcp selective-ack\n\nr1(config)#\nend" in session.configure(("ip tcp selective-ack",), reads_from_s=0.0)
-    assert [line for into, line in router.typed if into == "reading"] == ["show running-config"]
-    assert "hostname r1" in session.running_config()
-    assert "hostname r2" in session.running_config()
+    session = DeviceSession(replace(router.login, enable_secret="s3cret"))
+    assert session.ask("show clock") == "noon"
+    assert waiting == [False, True, True, False]
+    assert [line for _, line in router.typed] == [*driver.TERMINAL, "show privilege", "show clock"]
     session.abandon()
-
-
-@pytest.mark.parametrize("between", ["another command", "too early"])
-def test_a_reading_that_came_along_is_used_at_once_or_never(device, between):
-    """What was read with `end` is no later configuration; before its time nothing is typed along."""
-
-    def scene(play):
-        play.log_in()
-        configured(play)
-        play.show("r1#")
-        for _ in range(3):
-            line = play.line("reading")
-            host = "noon" if line == "show clock" else WHOLE.replace("\n", "\r\n")
-            play.show(f"{host}\r\nr1#")
-        play.wait_for_the_end()
-
-    router = device(scene)
-    session = DeviceSession(router.login)
-    is_early = between == "too early"
-    session.configure(("ip tcp selective-ack",), reads_from_s=float("inf") if is_early else 0.0)
-    if not is_early:
-        session.ask("show clock")
-    assert session.running_config() == WHOLE
-    session.abandon()
-    typed = [line for into, line in router.typed if into == "reading"]
-    assert typed == (
-        ["show running-config"] if is_early else ["show running-config", "show clock", "show running-config"]
-    )
 
 
 @pytest.mark.parametrize("fault", ["lost", "echoed before the prompt"])
 def test_a_device_that_takes_nothing_typed_ahead(device, fault):
-    """Its settings are given one by one, and no command is typed along with another from then on."""
+    """Its settings are given one by one, and what it refuses of them is known."""
 
     def scene(play):
         play.show("\r\nr1#")
@@ -731,17 +689,12 @@ def test_a_device_that_takes_nothing_typed_ahead(device, fault):
             play.line("one by one")
             assert not play.channel.recv_ready()
             play.show("r1#")
-        configured(play)
-        assert not play.channel.recv_ready()
-        play.show("r1#")
-        play.line("reading")
-        play.show(WHOLE.replace("\n", "\r\n") + "\r\nr1#")
+        play.line()
+        play.show("noon\r\nr1#")
         play.wait_for_the_end()
 
     router = device(scene)
     session = DeviceSession(router.login)
-    assert session.width_refusal is None
-    session.configure(("ip tcp selective-ack",), reads_from_s=0.0)
-    assert session.running_config() == WHOLE
-    session.abandon()
+    assert session.ask("show clock") == "noon"
     assert [line for into, line in router.typed if into == "one by one"] == list(driver.TERMINAL[1:])
+    session.abandon()

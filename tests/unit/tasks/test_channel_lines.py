@@ -81,9 +81,7 @@ class Router:
         self.configure(lines)
         self.sent.clear()
 
-    def configure(
-        self, lines: tuple[str, ...], *, unless: Callable[[Callable[[str], str]], bool] | None = None, **_: object
-    ) -> str:
+    def configure(self, lines: tuple[str, ...], *, unless: Callable[[Callable[[str], str]], bool] | None = None) -> str:
         if unless is not None and unless(lambda command: self.running_config()):
             return ""
         out = []

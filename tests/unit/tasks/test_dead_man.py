@@ -169,7 +169,7 @@ def typed_into(table_device, configured, *, shows):
     device = table_device({"show event manager policy registered": listed, "show line": ""})
     kept = []
 
-    def configure(lines, **_):
+    def configure(lines):
         begun = next((line for line in lines if line.startswith("event manager")), None)
         kept[:] = [shows(begun), *(f" {line}" for line in lines[1:])] if begun else []
         return "\n".join(lines)

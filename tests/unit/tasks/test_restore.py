@@ -52,7 +52,7 @@ class Box:
     def set(self, *lines: str) -> None:
         self.running[-1:-1] = lines
 
-    def configure(self, lines: tuple[str, ...], **_: object) -> str:
+    def configure(self, lines: tuple[str, ...]) -> str:
         if self.late_looks and self._shown is None:
             self._shown = list(self.running)
         self.visits.append(lines)
@@ -217,7 +217,7 @@ class Mangling(Box):
         super().__init__(OLD)
         self._makes, self._times = makes, times
 
-    def configure(self, lines: tuple[str, ...], **_: object) -> str:
+    def configure(self, lines: tuple[str, ...]) -> str:
         self.running = [one for one in self.running if not one.startswith("ip tcp window-size")]
         self.sent += lines
         self.set(self._makes if self._times > 0 else lines[0])
@@ -288,7 +288,7 @@ class Odd(Box):
         super().__init__(*extra)
         self._comes, self._goes = comes, goes
 
-    def configure(self, lines: tuple[str, ...], **_: object) -> str:
+    def configure(self, lines: tuple[str, ...]) -> str:
         said = super().configure(lines)
         for line in lines:
             self.running = [one for one in self.running if one != self._goes.get(line)]
@@ -417,7 +417,7 @@ def test_a_mark_of_which_the_device_keeps_the_beginning_is_ours(shown):
     short = "alias exec flashferry-20261122-1011 me@here"
     box.set(short, WINDOW, SACK)
     changes = (replace(MARKED[0], shown=shown), *CHANGES)
-    box.configure, plain = (lambda lines, **_: plain(tuple(_as_kept(line) for line in lines))), box.configure
+    box.configure, plain = (lambda lines: plain(tuple(_as_kept(line) for line in lines))), box.configure
     assert box.put_back(before, changes, needs_mark=True).is_proven
     assert tuple(box.running) == STOCK
 
@@ -464,7 +464,7 @@ def applet_on(box: Box, *, undo: tuple[str, ...] = UNDO, name: str = ARMED[0].ke
     box.set(*lines)
     plain = box.configure
 
-    def configure(typed: tuple[str, ...], **_: object) -> str:
+    def configure(typed: tuple[str, ...]) -> str:
         said = plain(typed)
         if f"no event manager applet {name}" in typed:
             box.running = [line for line in box.running if line not in lines]
@@ -770,7 +770,7 @@ def lost_at(box: Box, closing: tuple[str, ...], *, done: int) -> None:
     """Have the box lose the session in the visit that removes mark and applet, once so many of its lines were taken."""
     plain = box.configure
 
-    def configure(lines: tuple[str, ...], **_: object) -> str:
+    def configure(lines: tuple[str, ...]) -> str:
         if set(closing) & set(lines):
             box.configure = plain  # type: ignore[method-assign]
             plain(lines[:done])
@@ -815,7 +815,7 @@ def test_a_line_that_is_back_once_the_mark_is_gone_is_taken_back_too():
     box, before = marked()
     plain = box.configure
 
-    def configure(lines: tuple[str, ...], **_: object) -> str:
+    def configure(lines: tuple[str, ...]) -> str:
         said = plain(lines)
         if f"no {MARK.rpartition(' ')[0]}" in lines:
             box.configure = plain  # type: ignore[method-assign]

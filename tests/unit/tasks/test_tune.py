@@ -47,7 +47,7 @@ class Router:
         self.sent: list[tuple[str, ...]] = []
         self._refuses, self._ignores = refuses, ignores
 
-    def configure(self, lines: tuple[str, ...], *, unless: Unless | None = None, **_: object) -> str:
+    def configure(self, lines: tuple[str, ...], *, unless: Unless | None = None) -> str:
         if unless is not None and unless(self.shows_there):
             return ""
         self.sent.append(lines)
@@ -142,7 +142,7 @@ def test_a_refusal_that_belongs_to_no_line_is_never_lost():
     """A transcript without echoes: what is not there afterwards was refused, whatever line the words stand at."""
     router = Router(refuses=lambda line: "selective-ack" in line)
     with_echoes = router.configure
-    router.configure = lambda lines, **_: "\n".join(  # type: ignore[method-assign]
+    router.configure = lambda lines: "\n".join(  # type: ignore[method-assign]
         text for text in with_echoes(lines).splitlines() if "(config)#" not in text
     )
     with pytest.raises(DeviceRefused, match="does not take 'ip tcp selective-ack'"):
@@ -224,7 +224,7 @@ def test_a_default_that_is_not_shown_needs_no_line_of_ours(monkeypatch):
     router = Router(ignores=lambda line: line == "ip tcp selective-ack")
     plain = router.configure
 
-    def configure(lines: tuple[str, ...], **_: object) -> str:
+    def configure(lines: tuple[str, ...]) -> str:
         said = plain(lines)
         for line in lines:
             if line == "no ip tcp selective-ack":
@@ -252,7 +252,7 @@ def test_a_window_in_other_words_is_tied_to_ours(shown):
     router = Router()
     plain = router.configure
 
-    def configure(lines: tuple[str, ...], **_: object) -> str:
+    def configure(lines: tuple[str, ...]) -> str:
         said = plain(lines)
         if "window-size" in router.lines:
             router.lines["window-size"] = shown
@@ -432,7 +432,7 @@ def test_a_refusal_that_is_not_the_marks_does_not_have_it_forgotten():
     """Without echoes any words are put down to the first line, which is the mark: it is there all the same."""
     router = Router(refuses=lambda line: "selective-ack" in line)
     with_echoes = router.configure
-    router.configure = lambda lines, **_: "\n".join(  # type: ignore[method-assign]
+    router.configure = lambda lines: "\n".join(  # type: ignore[method-assign]
         text for text in with_echoes(lines).splitlines() if "(config)#" not in text
     )
     remembered: list[tuple[Change, ...]] = []
@@ -516,7 +516,7 @@ def test_a_tune_that_typed_no_line_is_no_tune(monkeypatch, typed, remembered):
     """Configuration mode was not reached: nothing is left to undo. One line typed is enough for the opposite."""
     session = SimpleNamespace(name="r1", lines_sent=5)
 
-    def configure(lines, **_):
+    def configure(lines):
         session.lines_sent += typed
         raise OutputNotUnderstood("no prompt")
 

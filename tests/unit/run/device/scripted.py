@@ -30,7 +30,7 @@ class Router:
     def __init__(self) -> None:
         self.lines: dict[str, str] = {}
 
-    def configure(self, lines, *, unless=None, **_):
+    def configure(self, lines, *, unless=None):
         if unless is not None and unless(lambda command: self.running_config()):
             return ""
         for line in lines:

@@ -44,7 +44,7 @@ class Router:
         self.keeps: frozenset[str] = frozenset()
         self.startup: list[str] = []
 
-    def configure(self, lines, *, unless=None, **_):
+    def configure(self, lines, *, unless=None):
         if unless is not None and unless(lambda command: self.running_config()):
             return ""
         for line in lines:
