@@ -69,6 +69,7 @@ def _pieces(plan: FleetPlan) -> Iterator[str]:
     Each device is converted alone: neither the document of 100,000 devices is ever held, nor a second copy of its text.
     """
     values = {"schema": SCHEMA} | {one.name: getattr(plan, one.name) for one in fields(plan) if one.repr}
+    values.pop("digest")
     digest = hashlib.sha256()
     texts: dict[str, tuple[str, ...]] = dict.fromkeys(["schema", "digest", *values], ())
     for number, key in enumerate(sorted(values)):

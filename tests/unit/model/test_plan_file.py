@@ -67,7 +67,7 @@ def test_what_is_read_is_what_was_written(plan: FleetPlan, tmp_path: Path, failu
 
 @pytest.mark.parametrize("devices", [0, 1, 2])
 def test_a_plan_written_in_pieces_is_the_document(plan: FleetPlan, tmp_path: Path, devices: int) -> None:
-    """Digest and all: what `--json` prints and what is written device by device are one plan, secrets masked in both."""
+    """Digest and all: what `--json` prints and what is written by devices are one plan, secrets masked."""
     keep_secret("hunter2hunter2")
     named = replace(plan.devices[1], reason="Zürich said 'hunter2hunter2'")
     plan = replace(plan, devices=(named, *plan.devices)[:devices])
