@@ -13,12 +13,12 @@ from flashferry.model.states import NOT_DONE, Phase
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.errors import NotFound
+from flashferry.service.listing import listing
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.presenters import device_row, in_order, run_board, run_row
 from flashferry.service.live.snapshot import DeviceNow, RunNow
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.jobs import job_row
-from flashferry.service.pages.listing import listing
 from flashferry.service.pages.steering import offered
 from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import job_seen, sites_of

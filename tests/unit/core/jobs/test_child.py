@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.apart import child
-from flashferry.core.apart.processes import JobFolder
+from flashferry.core.jobs import child
+from flashferry.core.jobs.processes import JobFolder
 
 
 class Executed(Exception):
