@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.procfs import descendants, rss_bytes
+from flashferry.core.jobs.child import NO_THREAD_CACHE
 from flashferry.lab.world import World
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -60,6 +61,7 @@ class Subject:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
+                env=os.environ | dict([NO_THREAD_CACHE]),
             )
         self._said: dict[str, dict[str, Any]] = {}
         self._news = threading.Condition()

@@ -104,13 +104,14 @@ _LOG = logging.getLogger("flashferry.ftpserver")
 
 
 def write_whole(
-    path: Path, text: str | bytes | Callable[[int], str], *, is_private: bool, is_durable: bool = True
+    path: Path, text: str | bytes | Iterable[str] | Callable[[int], str], *, is_private: bool, is_durable: bool = True
 ) -> None:
     """Replace a file atomically, text in UTF-8 with line ends unchanged.
 
     Args:
         path: The file; its folder must exist.
-        text: Its new content, or a function that returns it, called with the new file's inode number.
+        text: Its new content, whole or in pieces, or a function that returns it, called with the new file's inode
+            number.
         is_private: Whether only its owner can read it; otherwise it gets the default mode of this user's files.
         is_durable: Whether to wait until it is on disk.
 
@@ -121,8 +122,9 @@ def write_whole(
     fresh = Path(name)
     try:
         with os.fdopen(handle, "wb") as out:
-            content = text if isinstance(text, str | bytes) else text(os.fstat(out.fileno()).st_ino)
-            out.write(content.encode() if isinstance(content, str) else content)
+            content = text(os.fstat(out.fileno()).st_ino) if callable(text) else text
+            pieces = (content,) if isinstance(content, str | bytes) else content
+            out.writelines(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
             if is_durable:
                 out.flush()
                 os.fsync(out.fileno())

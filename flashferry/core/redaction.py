@@ -234,8 +234,9 @@ class KnownSecrets:
             self._heads |= {closed[:end] for end in range(1, len(closed))}
             return
         secret = _Secret(closed, spelling, is_random)
+        alone = (secret,)  # one tuple for nearly all pieces: each device has some fifty
         for gram in secret.grams():
-            self._by_gram[gram] = (*self._by_gram.get(gram, ()), secret)
+            self._by_gram[gram] = (*others, secret) if (others := self._by_gram.get(gram)) else alone
         self._longest = max(self._longest, len(closed))
         self._by_head[closed[:_GRAM]] = (*self._by_head.get(closed[:_GRAM], ()), closed)
         if not is_random:

@@ -26,7 +26,11 @@ KEPT_CHARS = 8192
 """Most characters kept in memory per device, besides the current answer."""
 
 KEPT_PIECES = 400
-"""Most pieces kept in memory: an echo may arrive character by character."""
+"""Most pieces kept in memory."""
+
+JOINED_CHARS, JOINED_S = 256, 0.25
+"""Longest text, and longest time, for which pieces of one line are kept as one: an echo may arrive character by
+character, and a tuple of each would take ten times its text."""
 
 HEAD_CHARS, TAIL_CHARS = 240, 1200
 """Characters kept of the current answer, at its start and at its end."""
@@ -62,7 +66,8 @@ class _Pieces:
     """Buffer of pieces up to a number of characters; `is_cut` shows whether old ones were dropped."""
 
     def __init__(self) -> None:
-        self.all: deque[Piece] = deque()
+        # A list: one of a few pieces takes a tenth of a deque.
+        self.all: list[Piece] = []
         self.chars = 0
         self.is_cut = False
 
@@ -70,7 +75,11 @@ class _Pieces:
         """Add the last `most_chars` characters of a piece, and drop old ones."""
         at_s, mark, text = piece
         kept = text[-most_chars:]
-        self.all.append((at_s, mark, kept))
+        if self.all and _continues(self.all[-1], (at_s, mark, kept)):
+            since_s, _, start = self.all[-1]
+            self.all[-1] = (since_s, mark, start + kept)
+        else:
+            self.all.append((at_s, mark, kept))
         self.chars += len(kept)
         self.is_cut = self.is_cut or len(kept) < len(text)
         self.shrink(most_chars)
@@ -78,12 +87,23 @@ class _Pieces:
     def shrink(self, most_chars: int) -> None:
         """Drop the oldest pieces beyond the limits."""
         while self.chars > most_chars or len(self.all) > KEPT_PIECES:
-            at_s, mark, text = self.all.popleft()
+            at_s, mark, text = self.all[0]
             surplus = self.chars - most_chars
-            if 0 < surplus < len(text):
-                self.all.appendleft((at_s, mark, text[surplus:]))
+            self.all[:1] = [(at_s, mark, text[surplus:])] if 0 < surplus < len(text) else []
             self.chars -= min(surplus, len(text)) if surplus > 0 else len(text)
             self.is_cut = True
+
+
+def _continues(last: Piece, piece: Piece) -> bool:
+    """Return whether a piece of output belongs, as a whole, to the line that the last one began."""
+    (since_s, last_mark, start), (at_s, mark, text) = last, piece
+    return (
+        mark is last_mark is Mark.CAME
+        and "\n" not in start
+        and "\n" not in text[:-1]
+        and len(start) < JOINED_CHARS
+        and 0.0 <= at_s - since_s <= JOINED_S
+    )
 
 
 class Recent:

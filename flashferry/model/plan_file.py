@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import BinaryIO
 
@@ -57,7 +58,42 @@ def plan_document(plan: FleetPlan) -> dict[str, object]:
 
 def plan_text(plan: FleetPlan) -> str:
     """Return a plan as the text of its file."""
-    return json_text(plan_document(plan), indent=1) + "\n"
+    return "".join(_pieces(plan))
+
+
+def _pieces(plan: FleetPlan) -> Iterator[str]:
+    """Yield the text of a plan's file, equal to `plan_document` with an indent of 1, in pieces.
+
+    Each device is converted alone: neither the document of 100,000 devices is ever held, nor a second copy of its text.
+    """
+    values = {"schema": SCHEMA} | {one.name: getattr(plan, one.name) for one in fields(plan) if one.repr}
+    values.pop("digest")
+    digest = hashlib.sha256()
+    texts: dict[str, tuple[str, ...]] = dict.fromkeys(["schema", "digest", *values], ())
+    for number, key in enumerate(sorted(values)):
+        digest.update(f"{',' if number else '{'}{json.dumps(key)}:".encode())
+        texts[key] = tuple(_texts(key, values[key], digest.update))
+    digest.update(b"}")
+    texts["digest"] = (json_text(digest.hexdigest()),)
+    for number, (key, pieces) in enumerate(texts.items()):
+        yield f"{',' if number else '{'}\n {json_text(key)}: "
+        yield from pieces
+    yield "\n}\n"
+
+
+def _texts(key: str, value: object, digest: Callable[[bytes], None]) -> Iterator[str]:
+    """Yield the text of one field of a plan, and give its digest's form to `digest`."""
+    if not isinstance(value, tuple) or not value:
+        content = redact_json(to_json(value), key, exact=_CARRIED_OUT)
+        digest(_canonical(content))
+        yield json_text(content, indent=1).replace("\n", "\n ")
+        return
+    for number, one in enumerate(value):
+        content = redact_json(to_json(one), key, exact=_CARRIED_OUT)
+        digest((b"," if number else b"[") + _canonical(content))
+        yield f"{',' if number else '['}\n  " + json_text(content, indent=1).replace("\n", "\n  ")
+    digest(b"]")
+    yield "\n ]"
 
 
 def sealed(content: dict[str, object]) -> dict[str, object]:
@@ -68,7 +104,11 @@ def sealed(content: dict[str, object]) -> dict[str, object]:
 def _digest(content: dict[str, object]) -> str:
     own = {key: value for key, value in content.items() if key == "schema" or key not in _OF_JSON_OPTION}
     own.pop("digest", None)
-    return hashlib.sha256(json.dumps(own, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(_canonical(own)).hexdigest()
+
+
+def _canonical(content: object) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
 def save_plan(plan: FleetPlan, path: Path) -> None:
@@ -78,7 +118,7 @@ def save_plan(plan: FleetPlan, path: Path) -> None:
         ConfigInvalid: It cannot be written.
     """
     try:
-        write_whole(path, plan_text(plan), is_private=True)
+        write_whole(path, _pieces(plan), is_private=True)
     except OSError as error:
         raise ConfigInvalid(
             f"plan {path}: cannot be written: {error.strerror}",

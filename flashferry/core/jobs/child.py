@@ -28,6 +28,10 @@ _ELSEWHERE = (
 )
 """Variables removed because they would make the verb send the job to a service."""
 
+NO_THREAD_CACHE = ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
+"""Variable for glibc, read at a process's start only. Its malloc keeps freed memory for each thread: 45 kB each, and a
+waiting device has two threads. Without it a run takes no more processor time (measured with 60 devices)."""
+
 
 def main(arguments: list[str]) -> NoReturn:
     """Execute the verb of a job in this process; exit with `TAKEN` if another process has the job."""
@@ -38,6 +42,7 @@ def main(arguments: list[str]) -> NoReturn:
         sys.exit(TAKEN)
     environment = {key: value for key, value in os.environ.items() if key not in (*_LOGIN, *_FORMS, *_ELSEWHERE)}
     environment |= {"FLASHFERRY_JOB": order["job"], "FLASHFERRY_ACTOR": order["actor"]}
+    environment.setdefault(*NO_THREAD_CACHE)
     with (
         open(os.devnull, "rb") as nothing,  # noqa: PTH123 -- a device, not a file
         open_private(folder.result, "ab") as result,

@@ -639,3 +639,62 @@ def test_a_whole_configuration_is_taken(device):
     session = DeviceSession(device(scene).login)
     assert session.running_config() == WHOLE
     session.abandon()
+
+
+def drop_the_rest(play) -> None:
+    """Take all that was typed, and lose it."""
+    while play.channel.recv_ready():
+        play.channel.recv(1)
+
+
+def test_the_settings_after_the_first_are_typed_at_once(device):
+    """One round trip for all of them, once the first has proven the prompt; with a secret for the level as well."""
+    waiting: list[bool] = []
+
+    def scene(play):
+        play.show("\r\nr1#")
+        for answer in ("", "", "", "Current privilege level is 15\r\n"):
+            play.line()
+            waiting.append(play.channel.recv_ready())
+            play.show(f"{answer}r1#")
+        play.line("later")
+        play.show("noon\r\nr1#")
+        play.wait_for_the_end()
+
+    router = device(scene)
+    session = DeviceSession(replace(router.login, enable_secret="s3cret"))
+    assert session.ask("show clock") == "noon"
+    assert waiting == [False, True, True, False]
+    assert [line for _, line in router.typed] == [*netmiko_driver.TERMINAL, "show privilege", "show clock"]
+    session.abandon()
+
+
+@pytest.mark.parametrize("fault", ["lost", "echoed before the prompt"])
+def test_a_device_that_takes_nothing_typed_ahead(device, fault):
+    """Its settings are given one by one, and what it refuses of them is known."""
+
+    def scene(play):
+        play.show("\r\nr1#")
+        play.line()
+        play.show("r1#")
+        play.line()
+        if fault == "lost":
+            drop_the_rest(play)
+            play.show("r1#")
+        else:
+            play.line()
+            play.show("r1#\r\nr1#")
+        play.let_pass(1.1 * netmiko_driver.QUESTION_S)
+        for _ in range(2):
+            play.line("one by one")
+            assert not play.channel.recv_ready()
+            play.show("r1#")
+        play.line()
+        play.show("noon\r\nr1#")
+        play.wait_for_the_end()
+
+    router = device(scene)
+    session = DeviceSession(router.login)
+    assert session.ask("show clock") == "noon"
+    assert [line for into, line in router.typed if into == "one by one"] == list(netmiko_driver.TERMINAL[1:])
+    session.abandon()

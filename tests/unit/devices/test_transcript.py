@@ -98,6 +98,21 @@ def test_the_last_of_it_is_bounded():
     assert recent.lines()[-1].endswith("0199\\r\\n")
 
 
+def test_an_echo_by_characters_is_kept_like_one_by_lines():
+    """As much of it, with the time of each line's beginning: a line that comes in pieces takes no more room."""
+    at_s = [1000.0]
+    by_lines, by_characters = Recent(), Recent()
+    for recent, size in ((by_lines, 100), (by_characters, 1)):
+        recorder = Recorder(recent, wall=lambda: at_s[0])
+        for n in range(60):
+            at_s[0] = 1000.0 + n
+            for start in range(0, 32, size):
+                recorder.came(f"line {n:025}\r\n"[start : start + size])
+            recorder.sent("\n")
+    assert by_characters.lines() == by_lines.lines()
+    assert by_characters.chars == by_lines.chars
+
+
 def test_what_is_cut_off_in_front_has_no_half_of_a_secret():
     """The rest of a line whose beginning is gone is not shown: nobody could tell what it is."""
     recent = Recent()

@@ -16,7 +16,7 @@ from flashferry.core.redaction import keep_secret
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Savings, SiteForecast, Supply
 from flashferry.model.limits import Limits
-from flashferry.model.plan_file import check_against, load_plan, plan_from, plan_text, save_plan, sealed
+from flashferry.model.plan_file import check_against, load_plan, plan_document, plan_from, plan_text, save_plan, sealed
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 
@@ -63,6 +63,18 @@ def test_what_is_read_is_what_was_written(plan: FleetPlan, tmp_path: Path, failu
     found = load_plan(tmp_path / "plan.json")
     assert found == plan
     assert type(found.policy.max_failures) is type(failures)
+
+
+@pytest.mark.parametrize("devices", [0, 1, 2])
+def test_a_plan_written_in_pieces_is_the_document(plan: FleetPlan, tmp_path: Path, devices: int) -> None:
+    """Digest and all: what `--json` prints and what is written by devices are one plan, secrets masked."""
+    keep_secret("hunter2hunter2")
+    named = replace(plan.devices[1], reason="Zürich said 'hunter2hunter2'")
+    plan = replace(plan, devices=(named, *plan.devices)[:devices])
+    assert plan_text(plan) == json.dumps(plan_document(plan), indent=1, ensure_ascii=False) + "\n"
+    save_plan(plan, tmp_path / "plan.json")
+    assert (tmp_path / "plan.json").read_text("utf-8") == plan_text(plan)
+    assert "hunter2" not in plan_text(plan)
 
 
 def test_the_file_is_its_owners_and_nothing_is_left_beside_it(plan: FleetPlan, tmp_path: Path) -> None:
