@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import TheActor, TheService, TheZone
 from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.stream import Place, Streams, tail
@@ -29,7 +29,7 @@ def snapshot_reader_of(request: Request) -> SnapshotReader:
 
 @router.get("/live", response_class=StreamingResponse, responses=_STREAM)
 async def live(
-    request: Request, actor: TheActor, run: Annotated[list[str] | None, Query()] = None
+    request: Request, actor: TheActor, zone: TheZone, run: Annotated[list[str] | None, Query()] = None
 ) -> StreamingResponse:
     """Stream the state of all once a second: `whole` first, then `news` (docs/service.md).
 
@@ -38,7 +38,8 @@ async def live(
     streams = request.app.state.streams
     assert isinstance(streams, Streams)
     runs = tuple(run or ())[:_MOST_RUNS]
-    return StreamingResponse(streams.listen(sites_of(actor), runs), media_type="text/event-stream", headers=_HEADERS)
+    stream = streams.listen(sites_of(actor), runs, zone=zone)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
 
 @router.get("/runs/{run_id}/events", response_class=StreamingResponse, responses=_STREAM)

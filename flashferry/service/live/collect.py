@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 from flashferry.core.apart.processes import JobFolder
@@ -39,6 +39,7 @@ class Snapshot:
     """Everything that is going on.
 
     Attributes:
+        at: When it was asked for; its time zone is that of texts about it.
         jobs: Newest job of the service, by run.
         lost: Devices left by dead runs that the journal does not know.
         trouble: Why it is out of date, such as an unreadable journal; empty: it is not.
@@ -63,6 +64,10 @@ class Snapshot:
     def run(self, run_id: str) -> RunNow | None:
         """Return a run, or None if it is not included."""
         return next((one for one in self.runs if one.run_id == run_id), None)
+
+    def in_zone(self, zone: tzinfo) -> Snapshot:
+        """Return it with a time zone for texts about it."""
+        return replace(self, at=self.at.astimezone(zone))
 
     def seen_from(self, sites: frozenset[str] | None) -> Snapshot:
         """Return it limited to some sites; None: all."""

@@ -14,7 +14,7 @@ from flashferry.core.redaction import sanitize
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase
-from flashferry.reports.words import DASH
+from flashferry.reports.words import DASH, zone_word
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of
 from flashferry.service.notices import key_of_unrestored
@@ -290,8 +290,8 @@ _SITELESS = "no site"
 
 
 def clock(at: datetime, now: datetime) -> str:
-    """Return a time of day, UTC, with the weekday if it is not today."""
-    at, now = at.astimezone(UTC), now.astimezone(UTC)
+    """Return a time of day in the time zone of `now`, with the weekday if it is not today."""
+    at = at.astimezone(now.tzinfo)
     return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %H:%M}"
 
 
@@ -591,7 +591,7 @@ def device_path(run_id: str, host: str) -> str:
 
 def _hold_text(run: RunNow, now: datetime) -> str:
     at = time_of(run.hold_since)
-    since = f" since {clock(at, now)} UTC" if at is not None else ""
+    since = f" since {clock(at, now)} {zone_word(at.astimezone(now.tzinfo))}" if at is not None else ""
     if run.waiting_wave is not None:
         return f"Wave {run.waiting_wave} waits for approval{since}."
     words = {

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 
 from flashferry.monitor.events import Lines, lines_from
 from flashferry.service.live.collect import Snapshot, SnapshotReader
@@ -32,10 +33,11 @@ TONIGHT = "tonight"
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A channel: its subject, limited to some sites."""
+    """A channel: its subject, limited to some sites, with texts in a time zone."""
 
     sites: Sites
     name: str
+    zone: tzinfo = UTC
 
 
 @dataclass(slots=True)
@@ -95,12 +97,15 @@ class Streams:
         """Number of clients."""
         return sum(count for key, count in self._requested.items() if key.name == TONIGHT)
 
-    async def listen(self, sites: Sites, runs: tuple[str, ...] = (), *, life_s: float = LIFE_S) -> AsyncIterator[bytes]:
+    async def listen(
+        self, sites: Sites, runs: tuple[str, ...] = (), *, zone: tzinfo = UTC, life_s: float = LIFE_S
+    ) -> AsyncIterator[bytes]:
         """Yield live state as server-sent events for `life_s` seconds, about once a second.
 
-        `sites` are those that the client may see, None: all; `runs` those whose devices it wants.
+        `sites` are those that the client may see, None: all; `runs` those whose devices it wants; `zone` is
+        the time zone of texts.
         """
-        keys = [_Key(sites, TONIGHT), *(_Key(sites, run_id) for run_id in dict.fromkeys(runs))]
+        keys = [_Key(sites, name, zone) for name in dict.fromkeys((TONIGHT, *runs))]
         self._requested.update(keys)
         until_s = time.monotonic() + life_s
         events_view: dict[_Key, int] = {}
@@ -156,7 +161,7 @@ class Streams:
         self._at = moment(snapshot.at)
         self._age_s = max(0.0, (snapshot.at - snapshot.read_at).total_seconds())
         seen = {sites: snapshot.seen_from(sites) for sites in {key.sites for key in requested}}
-        boards = {key: self._board(seen[key.sites], key.name) for key in requested}
+        boards = {key: self._board(seen[key.sites].in_zone(key.zone), key.name) for key in requested}
         self._spent_s = time.thread_time() - began_s
         return boards
 
@@ -167,7 +172,7 @@ class Streams:
         return {} if run is None else run_board(run, snapshot, self._site_names)
 
     def _head(self, key: _Key) -> dict[str, object]:
-        return {"group": key.name, "at": self._at, "age_s": round(self._age_s, 1)}
+        return {"group": key.name, "at": self._at, "age_s": round(self._age_s, 1), "zone": str(key.zone)}
 
 
 STILL_HERE_S = 15.0

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 
 from flashferry.core.codec import to_json
 from flashferry.model.states import NOT_DONE, Phase
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import TheActor, TheService, TheZone
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.errors import NotFound
 from flashferry.service.live.collect import Snapshot
@@ -53,12 +53,12 @@ Words = Annotated[str, Query(max_length=200)]
 
 
 @view_page(router, "/runs", "runs.html")
-def runs(request: Request, service: TheService, actor: TheActor, page: Number = 1) -> object:
+def runs(request: Request, service: TheService, actor: TheActor, zone: TheZone, page: Number = 1) -> object:
     """Return a page of runs, the latest first."""
     reader, sites = snapshot_reader_of(request), sites_of(actor)
     ids = reader.identifiers()
     requested = ids[(page - 1) * PAGE_RUNS : page * PAGE_RUNS]
-    snapshot = reader.some(requested).seen_from(sites)
+    snapshot = reader.some(requested).seen_from(sites).in_zone(zone)
     return {
         "runs": [figures_of(one) for one in snapshot.runs],
         "shown": {one.run_id: run_row(one, snapshot) for one in snapshot.runs},
@@ -74,6 +74,7 @@ def run(
     run_id: str,
     service: TheService,
     actor: TheActor,
+    zone: TheZone,
     state: Words = "all",
     q: Words = "",
     sort: Words = "",
@@ -99,7 +100,7 @@ def run(
         "is_filtered": shown.total != len(found.devices),
         "is_whole": shown.total == len(found.devices) and shown.pages == 1 and not shown.sort,
         "is_alive": found.is_alive,
-        "shown": run_board(found, snapshot, service.settings.site_names, shown.rows),
+        "shown": run_board(found, snapshot.in_zone(zone), service.settings.site_names, shown.rows),
         "forms": FORMS,
         "offered": offered(service, actor, whole),
         "unfinished": 0 if found.is_alive or found.verb != "stage" else unfinished,
