@@ -33,7 +33,9 @@ async def live(
 ) -> StreamingResponse:
     """Stream the state of all once a second: `whole` first, then `news` (docs/service.md).
 
-    With `run=ID`, repeatable, the devices of these runs too. A stream ends after five minutes; reconnect to continue.
+    With `run=ID`, repeatable, the devices of these runs too; with `run=ID?QUERY` only those that the page of the run
+    shows with that query, such as `page=2&sort=-rate` (percent-encode it). A stream ends after five minutes; reconnect
+    to continue.
     """
     streams = request.app.state.streams
     assert isinstance(streams, Streams)

@@ -16,7 +16,7 @@ from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase
 from flashferry.reports.words import DASH, zone_word
 from flashferry.service.live.collect import Snapshot
-from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of
+from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, in_order, sum_up, sums_of
 from flashferry.service.notices import key_of_unrestored
 from flashferry.store.status import RunState
 
@@ -494,9 +494,21 @@ def _ended_at(run: RunNow, now: datetime) -> Cell:
 
 
 def run_board(
-    run: RunNow, snapshot: Snapshot, site_names: Mapping[str, str], devices: Sequence[DeviceNow] | None = None
+    run: RunNow,
+    snapshot: Snapshot,
+    site_names: Mapping[str, str],
+    devices: Sequence[DeviceNow] | None = None,
+    listed: int = 0,
 ) -> Board:
-    """Return the page of a run: its head, sites, waves, and some devices; None: all in order of importance."""
+    """Return a run: its head, sites, waves, and devices.
+
+    Args:
+        run: The run.
+        snapshot: The snapshot with it.
+        site_names: Display names of sites.
+        devices: Those of one page; None: all, in order of importance.
+        listed: The number of devices on all pages.
+    """
     end, spare = _end([run], snapshot.at)
     events_view = time_of(run.heard_at) if run.is_alive else None
     silent_s = (snapshot.at - events_view).total_seconds() if events_view is not None else None
@@ -512,6 +524,8 @@ def run_board(
         "hold": Cell(sanitize(_hold_text(run, snapshot.at)), "warn" if run.hold else ""),
         "steering": Cell("", run.hold),
     }
+    if devices is not None:
+        head["listed"] = Cell(counted(listed, "device"))
     return {
         "run": {"run": head},
         "sites": _sites([run], snapshot.at, site_names),
@@ -542,24 +556,6 @@ def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
         "under_way": Cell(str(sums.under_way)) if sums.under_way else _NONE,
         "waiting": Cell(str(sums.waiting)) if sums.waiting else _NONE,
     }
-
-
-_ORDER = (
-    Phase.FAILED,
-    Phase.REFUSED,
-    Phase.INTERRUPTED,
-    Phase.IN_PROGRESS,
-    Phase.QUEUED,
-    Phase.NOT_BEGUN,
-    Phase.DONE,
-)
-
-
-def in_order(run: RunNow) -> list[DeviceNow]:
-    """Return the devices of a run: not restored, not done, running, queued, done."""
-    unrestored = frozenset(run.unrestored)
-    order = {phase: place for place, phase in enumerate(_ORDER, start=1)}
-    return sorted(run.devices, key=lambda one: 0 if one.host in unrestored else order[one.phase])
 
 
 def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Row:

@@ -13,6 +13,7 @@ from datetime import UTC, tzinfo
 
 from flashferry.monitor.events import Lines, lines_from
 from flashferry.service.live.collect import Snapshot, SnapshotReader
+from flashferry.service.live.device_page import DeviceQuery, device_page
 from flashferry.service.live.presenters import Board, news, run_board, sse, tonight_board, whole
 from flashferry.service.run_visibility import Sites, is_visible
 from flashferry.store.reader import RunState
@@ -33,7 +34,10 @@ TONIGHT = "tonight"
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A channel: its subject, limited to some sites, with texts in a time zone."""
+    """A channel: its subject, limited to some sites, with texts in a time zone.
+
+    A subject is TONIGHT, a run, or a page of a run: `ID?page=2&sort=-rate`, which has the devices of that page alone.
+    """
 
     sites: Sites
     name: str
@@ -168,8 +172,14 @@ class Streams:
     def _board(self, snapshot: Snapshot, name: str) -> Board:
         if name == TONIGHT:
             return tonight_board(snapshot, self._site_names)
-        run = snapshot.run(name)
-        return {} if run is None else run_board(run, snapshot, self._site_names)
+        run_id, is_page, query = name.partition("?")
+        run = snapshot.run(run_id)
+        if run is None:
+            return {}
+        if not is_page:
+            return run_board(run, snapshot, self._site_names)
+        shown = device_page(run, DeviceQuery.of(query))
+        return run_board(run, snapshot, self._site_names, shown.rows, shown.total)
 
     def _head(self, key: _Key) -> dict[str, object]:
         return {"group": key.name, "at": self._at, "age_s": round(self._age_s, 1), "zone": str(key.zone)}

@@ -17,8 +17,8 @@ from flashferry.service.chosen import WITH_THE_PLAN, chosen_by_form, form_rows
 from flashferry.service.device_actions import GOLDEN, Act, act, named
 from flashferry.service.device_list import NEVER_CHECKED, ListedDevice, alive_runs, listed_devices, state_word
 from flashferry.service.images.verification import usable_images
+from flashferry.service.listing import listing
 from flashferry.service.pages.frame import link, view_page
-from flashferry.service.pages.listing import listing
 from flashferry.service.principal import Role
 from flashferry.service.run_visibility import is_visible, sites_of
 from flashferry.service.texts import FormName, FormNames, FormProse

@@ -12,8 +12,8 @@ from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.jobs.create import latest_seen, seen_job
 from flashferry.service.jobs.results import MOST_RESULT_BYTES, device_results, error_of, job_output
 from flashferry.service.jobs.steering import cancel, may_cancel
+from flashferry.service.listing import listing
 from flashferry.service.pages.frame import link, view_page
-from flashferry.service.pages.listing import listing
 from flashferry.service.texts import FormProse
 from flashferry.store.service.jobs import Job, JobKind, JobState, jobs_after
 

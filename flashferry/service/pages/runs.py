@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
@@ -14,11 +14,11 @@ from flashferry.service.api.depends import TheActor, TheService, TheZone
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.errors import NotFound
 from flashferry.service.live.collect import Snapshot
-from flashferry.service.live.presenters import device_row, in_order, run_board, run_row
-from flashferry.service.live.snapshot import DeviceNow, RunNow
-from flashferry.service.pages.frame import link, view_page
+from flashferry.service.live.device_page import DeviceQuery, channel_of, channel_of_device, device_page
+from flashferry.service.live.presenters import device_row, run_board, run_row
+from flashferry.service.live.snapshot import RunNow
+from flashferry.service.pages.frame import view_page
 from flashferry.service.pages.jobs import job_row
-from flashferry.service.pages.listing import listing
 from flashferry.service.pages.steering import offered
 from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import job_seen, sites_of
@@ -36,17 +36,6 @@ PAGE_RUNS = 30
 _STATES = ("all", "not restored", *(phase.label for phase in Phase))
 FORMS = ("html", "json", "csv", "xml")
 """Formats of a report."""
-
-_COLUMNS: Mapping[str, Callable[[DeviceNow], Any]] = {
-    "device": lambda one: one.host,
-    "site": lambda one: one.site,
-    "wave": lambda one: one.wave,
-    "state": lambda one: one.label,
-    "copied": lambda one: one.acked_bytes / one.size_bytes if one.size_bytes else 0.0,
-    "rate": lambda one: one.rate_bytes_per_s,
-    "left": lambda one: one.left_bytes / one.rate_bytes_per_s if one.rate_bytes_per_s else 0.0,
-}
-"""What each column is sorted by."""
 
 Number = Annotated[int, Query(ge=1, le=10_000)]
 Words = Annotated[str, Query(max_length=200)]
@@ -85,9 +74,7 @@ def run(
     whole = snapshot_reader_of(request).some([run_id]).run(run_id) or found
     with service.database.reading() as database:
         jobs = jobs_of_run(database, run_id)
-    chosen = [one for one in in_order(found) if _is_chosen(found, one, state, q)]
-    given = {"q": q, "state": "" if state == "all" else state}
-    shown = listing(chosen, _COLUMNS, path=link("/runs", run_id), sort=sort, page=page, given=given)
+    shown = device_page(found, DeviceQuery(state=state, words=q, sort=sort, page=page))
     unfinished = sum(one.phase in NOT_DONE for one in found.devices)
     return {
         "run": figures_of(found) | {"unrestored": list(found.unrestored)},
@@ -98,9 +85,9 @@ def run(
         "states": _STATES,
         "q": q,
         "is_filtered": shown.total != len(found.devices),
-        "is_whole": shown.total == len(found.devices) and shown.pages == 1 and not shown.sort,
+        "stream": channel_of(run_id, shown),
         "is_alive": found.is_alive,
-        "shown": run_board(found, snapshot.in_zone(zone), service.settings.site_names, shown.rows),
+        "shown": run_board(found, snapshot.in_zone(zone), service.settings.site_names, shown.rows, shown.total),
         "forms": FORMS,
         "offered": offered(service, actor, whole),
         "unfinished": 0 if found.is_alive or found.verb != "stage" else unfinished,
@@ -126,6 +113,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
     report = build_report(stored, written_at=moment(snapshot.at), written_by=report_author(), before=before)
     return {
         "run_id": run_id,
+        "stream": channel_of_device(run_id, host),
         "at": moment(snapshot.at),
         "is_alive": found.is_alive,
         "device": mine,
@@ -150,15 +138,6 @@ def figures_of(found: RunNow) -> dict[str, object]:
     assert isinstance(figures, dict)
     del figures["devices"]
     return figures
-
-
-def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
-    if state == "not restored" and one.host not in found.unrestored:
-        return False
-    if any(state in (phase, phase.label) for phase in Phase) and state not in (one.phase, one.phase.label):
-        return False
-    details = " ".join((one.host, one.site, one.label, one.step, one.text, one.verdict or "")).casefold()
-    return all(word in details for word in words.casefold().split())
 
 
 def _without_samples(report: Mapping[str, object]) -> dict[str, object]:
