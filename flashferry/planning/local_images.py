@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +48,12 @@ def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it ther
 
 
 def wanted_image(
-    path: Path, vendor: Digests | None = None, *, is_insisted: bool = False, emit: Emit = silent
+    path: Path,
+    vendor: Digests | None = None,
+    *,
+    is_insisted: bool = False,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> TargetImage:
     """Return an image file as what a device is to have: name, size, digests, and what it calls itself.
 
@@ -57,14 +62,16 @@ def wanted_image(
         vendor: What the vendor published for it, or None.
         is_insisted: Whether it is wanted also on a platform that it is not for.
         emit: Takes events about how far the image is hashed.
+        interrupted: Whether the operator wants to stop.
 
     Raises:
         ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
+        Interrupted: The operator stopped it.
     """
     # Late: who only looks for a file, as the service does, waits for no step to be imported.
     from tasks.check import TargetImage
 
-    image = hashed_image(path, emit)
+    image = hashed_image(path, emit, interrupted)
     if vendor is not None:
         check_published(image, vendor)
     return TargetImage.of(image, is_insisted=is_insisted)
