@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import duration, rough_duration, size
-from flashferry.devices.errors import Interrupted
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
 from flashferry.images.files import checked_image
@@ -49,6 +48,9 @@ class HashProgress:
     def __call__(self, done_bytes: int, size_bytes: int) -> None:
         """Take how many bytes of the image are hashed. Raises `Interrupted`."""
         if self._interrupted():
+            # Late: the service, which only looks for image files, starts without what talks to devices.
+            from flashferry.devices.errors import Interrupted
+
             raise Interrupted(f"stopped by the operator while {self._name} was hashed: no device was touched")
         now_s = self._clock()
         took_s = now_s - self._hashing_since_s
