@@ -221,7 +221,7 @@ class DepotConnection:
         return channel
 
 
-_HASH_LOOK_S = 0.25
+_HASH_POLL_S = 0.25
 
 _TICKET_S = 120.0
 
@@ -351,7 +351,7 @@ class DepotClient(ServerClient):
         pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="depot-image")
         try:
             asked = pool.submit(self._connection.ask, ReadImage(name=name), ImageFile, timeout_s=None)
-            while not wait((asked,), timeout=_HASH_LOOK_S).done:
+            while not wait((asked,), timeout=_HASH_POLL_S).done:
                 if (hashed := self._hashed.get(name)) is not None:
                     on_progress(*hashed)
             image: ImageFile = asked.result()

@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from flashferry.model.states import Phase
 from flashferry.service.listing import Listing, listing
-from flashferry.service.live.snapshot import DeviceNow, RunNow, in_order
+from flashferry.service.live.presenters import in_order
+from flashferry.service.live.snapshot import DeviceNow, RunNow
 
 _COLUMNS: Mapping[str, Callable[[DeviceNow], Any]] = {
     "device": lambda one: one.host,

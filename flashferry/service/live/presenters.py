@@ -16,7 +16,7 @@ from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase
 from flashferry.reports.words import DASH, zone_word
 from flashferry.service.live.collect import Snapshot
-from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, in_order, sum_up, sums_of
+from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of
 from flashferry.service.notices import key_of_unrestored
 from flashferry.store.status import RunState
 
@@ -556,6 +556,24 @@ def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
         "under_way": Cell(str(sums.under_way)) if sums.under_way else _NONE,
         "waiting": Cell(str(sums.waiting)) if sums.waiting else _NONE,
     }
+
+
+_ORDER = (
+    Phase.FAILED,
+    Phase.REFUSED,
+    Phase.INTERRUPTED,
+    Phase.IN_PROGRESS,
+    Phase.QUEUED,
+    Phase.NOT_BEGUN,
+    Phase.DONE,
+)
+
+
+def in_order(run: RunNow) -> list[DeviceNow]:
+    """Return the devices of a run: not restored, not done, running, queued, done."""
+    unrestored = frozenset(run.unrestored)
+    order = {phase: place for place, phase in enumerate(_ORDER, start=1)}
+    return sorted(run.devices, key=lambda one: 0 if one.host in unrestored else order[one.phase])
 
 
 def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Row:

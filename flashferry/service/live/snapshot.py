@@ -245,24 +245,6 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
     return _summed(made, forecast, now)
 
 
-_ORDER = (
-    Phase.FAILED,
-    Phase.REFUSED,
-    Phase.INTERRUPTED,
-    Phase.IN_PROGRESS,
-    Phase.QUEUED,
-    Phase.NOT_BEGUN,
-    Phase.DONE,
-)
-
-
-def in_order(run: RunNow) -> list[DeviceNow]:
-    """Return the devices of a run: not restored, not done, running, queued, done."""
-    unrestored = frozenset(run.unrestored)
-    order = {phase: place for place, phase in enumerate(_ORDER, start=1)}
-    return sorted(run.devices, key=lambda one: 0 if one.host in unrestored else order[one.phase])
-
-
 def limited_to(run: RunNow, sites: Sites, forecast: Forecast, now: datetime) -> RunNow | None:
     """Return a run limited to some sites, or None if it touches none of them; sites None: all."""
     if sites is None:
