@@ -29,7 +29,7 @@ from flashferry.fileserver import FileServer, ServerSettings, TicketRequest
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from flashferry.lab.world_spec import SiteSpec, write_inventory
 from flashferry.model.link_rates import payload_cap_bytes_per_s
-from flashferry.transports.serving import listener_at
+from flashferry.transports.listeners import listener_at
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "depot.md"
 RUNS = (("a1", "a2", "a3", "a4"), ("b1", "b2", "b3", "b4"))

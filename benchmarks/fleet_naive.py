@@ -15,7 +15,7 @@ from nornir.core.inventory import Host
 from nornir.core.task import Result, Task
 
 from benchmarks.fleet_watch import await_go, say
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 
 
 def copy(task: Task, url: str, opened: threading.Barrier, begun: threading.Barrier) -> Result:

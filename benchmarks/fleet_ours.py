@@ -16,7 +16,7 @@ from flashferry.monitor.events import Event
 from flashferry.run.request import FleetRequest
 from flashferry.run.run import RunOptions, run_waves
 from flashferry.store.journal import Journal
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 
 
 class Watcher:
@@ -60,7 +60,7 @@ class Watcher:
 def main(inventory: str, image: str, state: str, enough: str) -> None:
     """Run a fleet to its end."""
     # Their second of imports and their memory belong to no device.
-    from flashferry.devices import driver  # noqa: F401
+    from flashferry.devices import netmiko_driver  # noqa: F401
     from templates.version import parse_version
 
     with suppress(Exception):

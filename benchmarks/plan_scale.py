@@ -32,7 +32,7 @@ from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.planning.gather import Found
 from inventory.host_view import view
 from inventory.image_rules import ImageChoice
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

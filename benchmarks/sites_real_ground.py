@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.procfs import descendants
 from benchmarks.sites_broker import RedisServer
-from flashferry.core.apart.processes import read_mark
+from flashferry.core.jobs.processes import read_mark
 from flashferry.lab.authority import Authority
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DepotSpec, DeviceSpec, Site, SiteSpec, World, WorldSpec, in_core, start_world

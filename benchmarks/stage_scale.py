@@ -110,7 +110,7 @@ def stage(inventory: Path, image: Path, state: Path) -> None:
     # Imported here: only the measured process needs them, and their second belongs to no device.
     from flashferry.api import staging
     from flashferry.cli.program import run
-    from flashferry.devices import driver  # noqa: F401
+    from flashferry.devices import netmiko_driver  # noqa: F401
     from templates.version import parse_version
 
     with suppress(Exception):

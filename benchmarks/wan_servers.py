@@ -23,7 +23,7 @@ from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSetti
 from flashferry.fileserver.ticket_accounts import SshOffer
 from flashferry.lab.errors import LabError
 from flashferry.transports import transport_named
-from flashferry.transports.serving import listener_at
+from flashferry.transports.listeners import listener_at
 
 _START_S = 10.0
 _SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))

@@ -7,8 +7,8 @@ with a fixed login any image that it can name.
 from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver.fixed_login import FixedGrant
-from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.ticket_accounts import Account, Refusal, plain_address
+from flashferry.fileserver.transfer_records import EventKind, TransferState
 from ftpserver.control import TRANSPORTS, BoundedControl
 from ftpserver.listeners import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, protocol_of
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
 from flashferry.core.redaction import is_secret_key
-from flashferry.core.safe_quote import PLATFORM_WORDS, counted, described, unknown_key
 from flashferry.core.units import size
+from flashferry.core.value_description import PLATFORM_WORDS, counted, described, unknown_key
 from inventory.platforms import IOS, NAMES, platform_of
-from inventory.values import read_word
+from inventory.value_readers import read_word
 
 COLUMNS = ("name", "address", "port", "site", "platform")
 """Columns of a table, in any order; the first two are required."""

@@ -15,7 +15,7 @@ from inventory.keys import READERS
 from inventory.platforms import platform_of, wrong_platform
 from inventory.time_window import TimeWindow
 from inventory.transport_policy import CLEAR_TEXT, ORDER, TransportPolicy
-from inventory.values import INTERFACE, WORD
+from inventory.value_readers import INTERFACE, WORD
 
 if TYPE_CHECKING:
     from nornir.core.inventory import Host
@@ -198,7 +198,7 @@ def read_key(host: Host, key: str, read: Callable[[object], T], data: Mapping[st
     Args:
         host: The host.
         key: The key.
-        read: Its reader, see `inventory.values`.
+        read: Its reader, see `inventory.value_readers`.
         data: The host's merged data, if the caller has it already.
 
     Raises:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import PLATFORM_WORDS, described, described_image, is_image_name, unknown_key
+from flashferry.core.value_description import PLATFORM_WORDS, described, described_image, is_image_name, unknown_key
 from inventory.releases import VersionCondition, read_condition
-from inventory.values import at_home, read_image
+from inventory.value_readers import at_home, read_image
 from inventory.yaml_file import line_of, read_mapping
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
-from inventory import values
+from inventory import value_readers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Key:
 
     Attributes:
         name: Its name.
-        read: Reader of its value, see `inventory.values`; called with None if the key is absent.
+        read: Reader of its value, see `inventory.value_readers`; called with None if the key is absent.
         meaning: Its meaning, in Markdown, for the table of docs/inventory.md.
         values: Unit and range, for that table.
         default: Default, for that table.
@@ -34,7 +34,7 @@ class Key:
     name: str
     read: Callable[[object], Any]
     meaning: str
-    values: str
+    value_readers: str
     default: str
     note: str = ""
     example: tuple[str, ...] = ()
@@ -46,16 +46,16 @@ class Key:
 KEYS = (
     Key(
         name="site",
-        read=values.read_word,
+        read=value_readers.read_word,
         meaning="name of the site, whose link its devices share",
-        values="one word",
+        value_readers="one word",
         default="none: its link is shared with no other device",
     ),
     Key(
         name="link_rate_bps",
-        read=values.read_rate,
+        read=value_readers.read_rate,
         meaning="rate of the site's WAN link; window, cap and predicted time come from it",
-        values="bit/s, 1,000 to 10^12",
+        value_readers="bit/s, 1,000 to 10^12",
         default="unknown: no cap, copies find their pace themselves",
         note="Rate of the WAN link in bit/s. From it come the TCP window and the cap; without it copies have no cap.",
         example=("link_rate_bps: 10_000_000",),
@@ -64,10 +64,10 @@ KEYS = (
     ),
     Key(
         name="cap_share",
-        read=values.read_share,
+        read=value_readers.read_share,
         meaning="share of the link that all copies of the site may take together; stated, it holds for a learned rate "
         "too",
-        values="0.01 to 1",
+        value_readers="0.01 to 1",
         default="0.8 of a stated rate",
         note="Share of the link that copies may take together; 0.8 of a stated rate where it is not given.",
         example=("cap_share: 0.8",),
@@ -76,9 +76,9 @@ KEYS = (
     ),
     Key(
         name="max_copies",
-        read=values.read_copies,
+        read=value_readers.read_copies,
         meaning="copies over the site's link at once",
-        values="1 to 10,000",
+        value_readers="1 to 10,000",
         default="as the run has it",
         note="How many copies may run over the link at once; as the run has it where it is not given.",
         example=("max_copies: 4",),
@@ -87,9 +87,9 @@ KEYS = (
     ),
     Key(
         name="depot",
-        read=values.read_depot,
+        read=value_readers.read_depot,
         meaning="the site's depot: images go over the WAN once, to it, and the devices pull over the LAN",
-        values="host name, or URL without a login",
+        value_readers="host name, or URL without a login",
         default="none",
         note="The site's depot, host name or URL: images cross the WAN once, to it, and the routers pull over the LAN.",
         example=("depot: depot.branch1.example.net",),
@@ -97,10 +97,10 @@ KEYS = (
     ),
     Key(
         name="neighbours",
-        read=values.read_flag,
+        read=value_readers.read_flag,
         meaning="devices of the site serve each other an image that one of them has proven, see "
         "[neighbours.md](neighbours.md); a `depot` goes before it",
-        values="`true`, `false`",
+        value_readers="`true`, `false`",
         default="`false`",
         note="Where no host can stand: one router pulls over the WAN and serves the others; a depot goes before it.",
         example=("neighbours: true",),
@@ -108,9 +108,9 @@ KEYS = (
     ),
     Key(
         name="lan_rate_bps",
-        read=values.read_rate,
+        read=value_readers.read_rate,
         meaning="rate of the LAN between depot or neighbours and devices; forecasts go by it",
-        values="bit/s, 1,000 to 10^12",
+        value_readers="bit/s, 1,000 to 10^12",
         default="assumed: 100 Mbit/s, and the plan says so",
         note="Rate of the LAN between depot or neighbours and the routers in bit/s.",
         example=("lan_rate_bps: 1_000_000_000",),
@@ -119,9 +119,9 @@ KEYS = (
     ),
     Key(
         name="windows",
-        read=values.read_windows,
+        read=value_readers.read_windows,
         meaning="when the site may be worked at, see below",
-        values="list, at least one",
+        value_readers="list, at least one",
         default="at any time",
         note="When the site may be worked at; at any time where it is not given. On these days a window opens.",
         example=(
@@ -133,9 +133,9 @@ KEYS = (
     ),
     Key(
         name="server_address",
-        read=values.read_word,
+        read=value_readers.read_word,
         meaning="our address as the devices reach it",
-        values="one word",
+        value_readers="one word",
         default="near end of the SSH session",
         note="Our address as these routers reach it, where it is not the near end of the SSH session.",
         example=("server_address: 192.0.2.100",),
@@ -143,88 +143,88 @@ KEYS = (
     ),
     Key(
         name="vrf",
-        read=values.read_word,
+        read=value_readers.read_word,
         meaning="VRF through which the devices reach us",
-        values="one word",
+        value_readers="one word",
         default="none",
         note="VRF through which they reach us.",
         example=("vrf: Mgmt-intf",),
     ),
     Key(
         name="source_interface",
-        read=values.read_interface,
+        read=value_readers.read_interface,
         meaning="interface of the devices' client, whichever transport it is; set for the copy, and restored",
-        values="such as `Loopback0`",
+        value_readers="such as `Loopback0`",
         default="as the device has it",
         note="Interface that the routers' client shall use; set for the copy and restored.",
         example=("source_interface: Loopback0",),
     ),
     Key(
         name="transports",
-        read=values.read_transports,
+        read=value_readers.read_transports,
         meaning="by which protocols the devices may fetch, the preferred one first, see below",
-        values="list of `ftp`, `http`, `scp`, `https`, `sftp`, `push`",
+        value_readers="list of `ftp`, `http`, `scp`, `https`, `sftp`, `push`",
         default="all but `push`, in that order",
         note="Transports by which they may fetch, the preferred one first; without it ftp, http, scp, https, sftp.",
         example=("transports: [scp, sftp]",),
     ),
     Key(
         name="clear_text",
-        read=values.read_clear_text,
+        read=value_readers.read_clear_text,
         meaning="whether login and image may cross in clear text; `false` forbids FTP and HTTP",
-        values="`true`, `false`",
+        value_readers="`true`, `false`",
         default="`true`",
         note="Forbid those that carry login and image in clear text, FTP and HTTP.",
         example=("clear_text: false",),
     ),
     Key(
         name="image",
-        read=values.read_image,
+        read=value_readers.read_image,
         meaning="the image of this device; goes before all rules",
-        values="file name, or a path; see below",
+        value_readers="file name, or a path; see below",
         default="by the rules",
         note="The image of all of them, where no rule shall decide.",
         example=("image: c2900-universalk9-mz.SPA.158-3.M9.bin",),
     ),
     Key(
         name="console_access",
-        read=values.read_flag,
+        read=value_readers.read_flag,
         meaning="someone can reach the console should the device not come back from a restart; without it `activate` "
         "wants `--i-have-console-access`",
-        values="`true`, `false`",
+        value_readers="`true`, `false`",
         default="`false`",
         note="Someone can reach their consoles should one not come back from a restart.",
         example=("console_access: true",),
     ),
     Key(
         name="upstream",
-        read=values.read_flag,
+        read=value_readers.read_flag,
         meaning="others are reached through it: `activate` restarts it after them, one of a site at a time",
-        values="`true`, `false`",
+        value_readers="`true`, `false`",
         default="`false`",
         note="Others are reached through them: they are restarted last.",
         example=("upstream: true",),
     ),
     Key(
         name="host_keys",
-        read=values.read_policy,
+        read=value_readers.read_policy,
         meaning="a device whose SSH host key is not known: refuse, or remember the key",
-        values="`strict`, `accept-new`",
+        value_readers="`strict`, `accept-new`",
         default="`accept-new`",
     ),
     Key(
         name="known_hosts",
-        read=values.read_path,
+        read=value_readers.read_path,
         meaning="file of known SSH host keys",
-        values="path below the state folder, where a relative one starts",
+        value_readers="path below the state folder, where a relative one starts",
         default="`known_hosts` there",
         is_public=False,
     ),
     Key(
         name="enable_secret",
-        read=values.read_secret,
+        read=value_readers.read_secret,
         meaning="enable secret, better given by environment",
-        values="one line of text",
+        value_readers="one line of text",
         default="none",
         is_public=False,
     ),

@@ -2,7 +2,7 @@
 
 Only the section `inventory:` of that file is used; concurrency and logging are set by flashferry. For known plugins,
 relative file names refer to the folder of the configuration file. `groups.yaml` and `defaults.yaml` in that folder add
-values that do not fit into a cell of a flat table (see `inventory.adopt`).
+values that do not fit into a cell of a flat table (see `inventory.plugin_adapter`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunc
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.redaction import MASK, keep_secret, keep_secrets_in, masked, sanitize
-from flashferry.core.safe_quote import control_character, described, described_file, unknown_key
-from inventory.adopt import adopt
-from inventory.build import build, read_entries
-from inventory.values import at_home
+from flashferry.core.value_description import control_character, described, described_file, unknown_key
+from inventory.file_inventory import build, read_entries
+from inventory.plugin_adapter import adopt
+from inventory.value_readers import at_home
 from inventory.yaml_file import line_of, read_mapping
 
 SIMPLE = "SimpleInventory"

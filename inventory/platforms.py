@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 
-from flashferry.core.safe_quote import PLATFORM_WORDS, described
+from flashferry.core.value_description import PLATFORM_WORDS, described
 
 IOS = "ios"
 """NAPALM's name, and ours, for both Cisco IOS and IOS-XE."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import described
+from flashferry.core.value_description import described
 
 _RELEASE = re.compile(
     r"(\d+)(?:\.(\d+)(?:[.(](\d+)([a-z]*)(?::\d+)?\)?)?(?:\.?([A-Z]+)(\d*)([a-z]*))?)?",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import is_secret_key
-from flashferry.core.safe_quote import SHORTEST_SECRET
+from flashferry.core.value_description import SHORTEST_SECRET
 from inventory.host_view import OWN_KEYS, check_fault
 from inventory.keys import KEYS
 from inventory.platforms import platform_of

@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import described
+from flashferry.core.value_description import described
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 """Days of the week in the order of `date.weekday()`."""

@@ -26,7 +26,7 @@ from ruamel.yaml.reader import ReaderError
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
 from flashferry.core.redaction import keep_secrets_in
-from flashferry.core.safe_quote import described
+from flashferry.core.value_description import described
 
 _DUPLICATE = re.compile(r'found duplicate key "([\w.-]+)"')
 _IN_QUOTES = "put it in quotes"

@@ -12,12 +12,12 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import ImageCorrupt
 from flashferry.devices.session import DeviceSession, Facts
-from flashferry.images.fit import ANY_IMAGE_OPTION, Fits, ImageFit, image_fit, platform_of
 from flashferry.images.image import Image, ImageFile
+from flashferry.images.image_platform_match import ANY_IMAGE_OPTION, Fits, ImageFit, image_fit, platform_of
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, choose_window
 from flashferry.transports import PUSH
-from flashferry.transports.choice import allowed
 from flashferry.transports.transport import Transport
+from flashferry.transports.transport_selection import allowed
 from inventory.host_view import HostView, view
 from tasks.add import OlderTrain, without_add
 from tasks.applet import of_another_run

@@ -25,7 +25,7 @@ from fnmatch import fnmatchcase
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.connection import session_of
 from flashferry.devices.dialogue import Dialogue, PromptWait, Question, WaitLimits
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, FlashBusy, OutputNotUnderstood

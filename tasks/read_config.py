@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from tasks.tcp_config import TcpLines, may_be_shown, tcp_lines_of

@@ -19,7 +19,7 @@ from typing import Any
 
 from nornir.core.task import Result, Task
 
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import RestoreIncomplete
 from flashferry.devices.prompts import refusals

@@ -18,7 +18,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
 from flashferry.images.file_name import read_file_name
-from flashferry.images.fit import platform_of
+from flashferry.images.image_platform_match import platform_of
 from templates.rows import (
     AbortTimer,
     BootVariable,

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from flashferry.depot.sync.filling import SyncPhase, SyncProgress
     from flashferry.depot.sync.rsync import RsyncSource
     from flashferry.depot.sync.source import Login, Source
-    from flashferry.images.files import checked_image
+    from flashferry.images.safe_open import checked_image
     from flashferry.model.exit_codes import ExitCode, run_exit_code
     from flashferry.model.plan_file import load_plan, save_plan
     from flashferry.model.policy import ServerPlace, StagePolicy, check_resumable
@@ -215,7 +215,7 @@ _PLACES = {
         "ExitCode",
         "run_exit_code",
     ),
-    "flashferry.images.files": ("checked_image",),
+    "flashferry.images.safe_open": ("checked_image",),
     "flashferry.model.plan_file": (
         "load_plan",
         "save_plan",

@@ -15,7 +15,7 @@ from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.probe_result import SweepOptions
 from flashferry.monitor.events import Emit, silent
-from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
+from flashferry.tcp.speed_test_size import TARGET_S, TYPICAL_IMAGE_BYTES
 from inventory.transport_policy import AS_USUAL, AUTO
 
 ALL = "all"
@@ -167,7 +167,7 @@ def probe(
     """
     from flashferry.run.probe import SpeedTestOptions, SshSweepTest, TransportComparison, probe_fleet
     from flashferry.run.request import RunOptions
-    from flashferry.transports.choice import ssh_transport_names
+    from flashferry.transports.transport_selection import ssh_transport_names
 
     asked = options or ProbeOptions()
     if not (asked.as_is or asked.tuned):

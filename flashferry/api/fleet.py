@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import descriptor_of
-from inventory.access import (
+from inventory.host_key_rules import (
     HOST_KEYS,
     KNOWN_HOSTS,
     confine_known_hosts,
@@ -19,7 +19,7 @@ from inventory.access import (
     state_directory,
 )
 from inventory.selection import SAMPLE, Selection, narrowed
-from inventory.values import HostKeyPolicy
+from inventory.value_readers import HostKeyPolicy
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
@@ -132,7 +132,7 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
     Raises:
         ConfigInvalid: The inventory is wrong, the known hosts cannot be read, or no transcript can be written.
     """
-    from inventory.load import open_inventory
+    from inventory.nornir_loader import open_inventory
 
     if not options.inventory:
         raise ConfigInvalid(
@@ -248,7 +248,7 @@ def with_credentials(
 def _path(inventory: Path | str) -> Path:
     if inventory != SAMPLE:
         return Path(inventory)
-    from inventory.load import sample_directory
+    from inventory.nornir_loader import sample_directory
 
     return sample_directory()
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.images.files import checked_image
+from flashferry.images.safe_open import checked_image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow, Supply, WindowState, limited_to
 from flashferry.model.link_rates import LinkRates, pace_notice
 from flashferry.model.policy import ServerPlace, StagePolicy

@@ -16,7 +16,7 @@ from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
-from flashferry.transports.choice import NotServed, not_served_by
+from flashferry.transports.transport_selection import NotServed, not_served_by
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from flashferry.api.fleet import FleetOptions, journal_in, whole_fleet, with_cre
 from flashferry.api.jobs import INVENTORY, StageJob, pace_notices
 from flashferry.api.staging import carry_out
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.errors import Interrupted, RestoreIncomplete
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.policy import Chosen, ServerPlace, StagePolicy, check_resumable

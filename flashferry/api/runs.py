@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.fleet import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.store.control import control_request, may_approve
 from flashferry.store.reader import LATEST_RUNS, find_run, is_run_alive
 from flashferry.store.stored_run import read_run
-from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
+from flashferry.tcp.speed_test_size import TYPICAL_IMAGE_BYTES
 
 if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest

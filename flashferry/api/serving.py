@@ -36,8 +36,8 @@ from flashferry.images.errors import ImageError, ImageUnreadable
 from flashferry.images.image import ImageFile
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.transports import transport
+from flashferry.transports.listeners import HOST_KEYS, Listening, listening_error, usable_addresses
 from flashferry.transports.scp import describe_host_keys
-from flashferry.transports.serving import HOST_KEYS, Listening, listening_error, usable_addresses
 from flashferry.transports.transport import Transport
 from inventory.host_view import DEFAULT_CAP_SHARE
 

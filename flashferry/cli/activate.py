@@ -15,7 +15,7 @@ from flashferry.cli.options.shared import EventsOption, JsonOption, StateOption,
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import finish, say, typed
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.activation import LARGEST_TIMER_MIN, LEAST_TIMER_MIN, ActivationLimits
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.monitor.progress import Expected, Roster

@@ -15,7 +15,7 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import EventLines, agreed, finish, say
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 
 if TYPE_CHECKING:
     from tasks.clean import RemovableImages

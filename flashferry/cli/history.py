@@ -12,11 +12,11 @@ from flashferry.cli.command_line import Offered
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import milliseconds, short_duration
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.history import DELIVERED
-from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
+from flashferry.tcp.speed_test_size import TYPICAL_IMAGE_BYTES
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:

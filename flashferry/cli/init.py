@@ -16,7 +16,7 @@ from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.terminal.questions import PromptSource, answered
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _of_option(text: str, site: str, read: Callable[..., FirstDevice]) -> FirstD
 
 
 def _site(text: str) -> str:
-    from inventory.values import read_word
+    from inventory.value_readers import read_word
 
     try:
         return read_word(text.strip()) or ""
@@ -124,7 +124,7 @@ def _site(text: str) -> str:
 
 
 def _user(text: str | None) -> str | None:
-    from inventory.values import read_line
+    from inventory.value_readers import read_line
 
     try:
         return read_line((text or "").strip()) or None
@@ -139,7 +139,7 @@ def _check(folder: Path) -> None:
         ConfigInvalid: It would not be taken.
     """
     from inventory.host_view import view
-    from inventory.load import open_inventory
+    from inventory.nornir_loader import open_inventory
     from inventory.sites import check_addresses, sites_of
 
     hosts = open_inventory(folder).inventory.hosts.values()

@@ -27,7 +27,7 @@ from flashferry.cli.result import Watching, show
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import ServerPlace
 from flashferry.model.probe_result import COPIES, SweepOptions
-from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
+from flashferry.tcp.speed_test_size import TARGET_S, TYPICAL_IMAGE_BYTES
 
 if TYPE_CHECKING:
     from flashferry.api import ProbeOptions
@@ -169,7 +169,7 @@ def _compared(transports: str | None, *, given: Mapping[str, object]) -> str:
         ConfigInvalid: It is no transport, or something else stands there that means one alone.
     """
     # Imported here: help needs no transport.
-    from flashferry.transports.choice import check_asked
+    from flashferry.transports.transport_selection import check_asked
 
     if transports is None:
         return ""

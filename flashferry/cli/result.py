@@ -12,7 +12,7 @@ import typer
 
 from flashferry.cli.terminal.output import echo, finish, here, print_document, printed
 from flashferry.core.codec import to_json
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import command, finish
 from flashferry.cli.view.layout import console
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import size
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from flashferry import api
 from flashferry.cli.result import Result, Watching, devices_result
 from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.this_host_runs import RunsOfThisHost
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 
 if TYPE_CHECKING:
     from flashferry.api import FleetOptions, ServerPlace, StageJob

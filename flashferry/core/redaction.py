@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
-from flashferry.core.safe_quote import SHORTEST_SECRET
+from flashferry.core.value_description import SHORTEST_SECRET
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -33,7 +33,7 @@ from flashferry.fileserver import (
     Welcome,
     raise_soft_limit,
 )
-from flashferry.transports.serving import listening_error
+from flashferry.transports.listeners import listening_error
 
 if TYPE_CHECKING:
     import socket

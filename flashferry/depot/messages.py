@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 
 PRODUCT = "flashferry depot"
 STATUS = "look"

@@ -10,7 +10,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.offering.offer import PLANS, OfferFolders
 from flashferry.depot.paths import CATALOGUE, NAME
 from flashferry.fileserver import Limits, ServerSettings
-from flashferry.transports.serving import HOST_KEYS, Listening, check_files, is_certified
+from flashferry.transports.listeners import HOST_KEYS, Listening, check_files, is_certified
 
 DIGESTS = "digests.json"
 """File that keeps digests between runs, in the state folder; `flashferry serve` has the same."""

@@ -20,13 +20,14 @@ from nornir.core.task import Task
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular
-from flashferry.core.safe_quote import described
+from flashferry.core.value_description import described
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.identity import guard_of, run_of
 from flashferry.devices.login import Login
 from flashferry.devices.session import DeviceSession
 from flashferry.devices.transcript import Recent, Recorder, Transcripts
-from inventory.access import (
+from inventory.entry_checks import OPTIONAL_ARGS
+from inventory.host_key_rules import (
     ALT_KEY_FILE,
     HostKeyPolicy,
     KeyRules,
@@ -35,7 +36,6 @@ from inventory.access import (
     state_directory,
 )
 from inventory.host_view import view
-from inventory.shapes import OPTIONAL_ARGS
 
 NAME = "flashferry"
 KEY_RULES = "key_rules"

@@ -40,8 +40,8 @@ from nornir.core.inventory import Defaults, Host
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
 from flashferry.devices.connection import ENABLE_SECRET
-from inventory.shapes import OPTIONAL_ARGS
-from inventory.values import check_login, read_line
+from inventory.entry_checks import OPTIONAL_ARGS
+from inventory.value_readers import check_login, read_line
 
 PREFIX = "FLASHFERRY_"
 """Prefix of the environment variables with credentials of devices."""

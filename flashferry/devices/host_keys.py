@@ -29,7 +29,7 @@ from pathlib import Path
 from flashferry.core.files import reading
 from flashferry.core.state_folder import lock
 from flashferry.devices.errors import HostKeyRefused
-from inventory.access import HostKeyPolicy
+from inventory.host_key_rules import HostKeyPolicy
 
 _SSH_PORT = 22
 

@@ -23,10 +23,10 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import SESSION_LOST, DeviceUnreachable, LoginRefused
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.transcript import Recent, Recorder
-from inventory.values import check_login
+from inventory.value_readers import check_login
 
 if TYPE_CHECKING:
-    from flashferry.devices.driver import Driver
+    from flashferry.devices.netmiko_driver import Driver
 
 
 class Cause(StrEnum):
@@ -190,7 +190,7 @@ def open_driver(login: Login) -> Driver:
         DeviceUnreachable: No SSH session could be opened.
     """
     _check_lines(login)
-    from flashferry.devices.driver import Driver
+    from flashferry.devices.netmiko_driver import Driver
 
     driver = Driver(
         host_keys=login.host_keys,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.dialogue import Dialogue, await_echo, run_dialogue
 from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
 from flashferry.devices.login import Login, failed, hang_up, lost, open_driver, too_late
@@ -30,7 +30,7 @@ from flashferry.devices.prompts import (
     refusal_in,
 )
 from flashferry.devices.scp_source import ScpSource, open_source
-from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.tcp_info import parse_tcp_info
 from templates.config_sections import missing_of_whole
 from templates.version import SoftwareVersion, parse_version
 

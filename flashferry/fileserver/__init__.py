@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from flashferry.fileserver.host_capabilities import probe_capabilities as probe_capabilities
     from flashferry.fileserver.host_capabilities import raise_soft_limit as raise_soft_limit
     from flashferry.fileserver.pushes import PushAccount as PushAccount
-    from flashferry.fileserver.records import EventKind as EventKind
-    from flashferry.fileserver.records import LoginFailure as LoginFailure
-    from flashferry.fileserver.records import SenderReport as SenderReport
-    from flashferry.fileserver.records import ServerEvent as ServerEvent
-    from flashferry.fileserver.records import TransferProgress as TransferProgress
-    from flashferry.fileserver.records import TransferRecord as TransferRecord
-    from flashferry.fileserver.records import TransferState as TransferState
     from flashferry.fileserver.server import FileServer as FileServer
     from flashferry.fileserver.settings import Limits as Limits
     from flashferry.fileserver.settings import ListenerSettings as ListenerSettings
@@ -42,10 +35,17 @@ if TYPE_CHECKING:
     from flashferry.fileserver.ticket_accounts import SshOffer as SshOffer
     from flashferry.fileserver.ticket_accounts import Ticket as Ticket
     from flashferry.fileserver.ticket_accounts import TicketRequest as TicketRequest
+    from flashferry.fileserver.transfer_records import EventKind as EventKind
+    from flashferry.fileserver.transfer_records import LoginFailure as LoginFailure
+    from flashferry.fileserver.transfer_records import SenderReport as SenderReport
+    from flashferry.fileserver.transfer_records import ServerEvent as ServerEvent
+    from flashferry.fileserver.transfer_records import TransferProgress as TransferProgress
+    from flashferry.fileserver.transfer_records import TransferRecord as TransferRecord
+    from flashferry.fileserver.transfer_records import TransferState as TransferState
     from flashferry.fileserver.wire import Welcome as Welcome
     from flashferry.images.catalogue import Catalogue as Catalogue
-    from flashferry.images.files import FileIdentity as FileIdentity
     from flashferry.images.image import ImageFile as ImageFile
+    from flashferry.images.safe_open import FileIdentity as FileIdentity
 
 _MODULES = {
     "flashferry.fileserver.client": "ServerClient SlotReservations",
@@ -57,7 +57,7 @@ _MODULES = {
         "DESCRIPTORS_PER_SESSION CongestionControl HostCapabilities may_bind probe_capabilities raise_soft_limit"
     ),
     "flashferry.fileserver.pushes": "PushAccount",
-    "flashferry.fileserver.records": (
+    "flashferry.fileserver.transfer_records": (
         "EventKind LoginFailure SenderReport ServerEvent TransferProgress TransferRecord TransferState"
     ),
     "flashferry.fileserver.server": "FileServer",
@@ -66,7 +66,7 @@ _MODULES = {
     "flashferry.fileserver.ticket_accounts": "SshOffer Ticket TicketRequest",
     "flashferry.fileserver.wire": "Welcome",
     "flashferry.images.catalogue": "Catalogue",
-    "flashferry.images.files": "FileIdentity",
+    "flashferry.images.safe_open": "FileIdentity",
     "flashferry.images.image": "ImageFile",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from flashferry.fileserver.pushes import PushAccount, PushService
-    from flashferry.fileserver.records import LoginFailure, ServerEvent, TransferProgress
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.telemetry import Telemetry
     from flashferry.fileserver.ticket_accounts import Ticket, TicketGrant, TicketRequest
+    from flashferry.fileserver.transfer_records import LoginFailure, ServerEvent, TransferProgress
     from flashferry.fileserver.wire import Lasting, Message, Request
     from flashferry.images.image import ImageFile
 

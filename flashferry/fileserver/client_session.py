@@ -21,9 +21,9 @@ from flashferry.fileserver import sockets
 from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.host_capabilities import MOST_SESSIONS
 from flashferry.fileserver.image_stream import Retrieval
-from flashferry.fileserver.records import EventKind, TransferState
+from flashferry.fileserver.transfer_records import EventKind, TransferState
 from flashferry.images.errors import ImageUnreadable
-from flashferry.images.files import open_unchanged
+from flashferry.images.safe_open import open_unchanged
 
 if TYPE_CHECKING:
     from flashferry.fileserver.settings import ServerSettings

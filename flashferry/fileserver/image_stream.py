@@ -21,11 +21,11 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.reporting import Reporter
 from flashferry.fileserver.socket_tuning import Tuning, channel_limit, initial_pacing_piece
 from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.fileserver.transfer_monitor import Watch
-from flashferry.images.files import administration, has_content_of
+from flashferry.fileserver.transfer_reporter import Reporter
+from flashferry.images.safe_open import administration, has_content_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

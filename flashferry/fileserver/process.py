@@ -63,8 +63,8 @@ from flashferry.fileserver.wire import (
 
 if TYPE_CHECKING:
     from flashferry.fileserver.protocol import Listener, ProtocolFactory
-    from flashferry.fileserver.records import ServerEvent
     from flashferry.fileserver.ticket_accounts import TicketGrant
+    from flashferry.fileserver.transfer_records import ServerEvent
     from flashferry.fileserver.wire import Hello, Message, Request
     from flashferry.images.image import ImageFile
 

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 
 from flashferry.fileserver import sockets
 from flashferry.fileserver.rate_limits import given_cap
-from flashferry.fileserver.records import EventKind, TransferState
-from flashferry.fileserver.reporting import Reporter
 from flashferry.fileserver.socket_tuning import Tuning, channel_limit
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.transfer import Transfer, TransferStart
+from flashferry.fileserver.transfer_records import EventKind, TransferState
+from flashferry.fileserver.transfer_reporter import Reporter
 from flashferry.fileserver.wire import EventMessage, SetLoadElsewhere, SetSiteCap, SetSiteLink, SiteLoadUpdate
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flashferry.fileserver.rate_limits import Cap, SiteLoad
-    from flashferry.fileserver.records import TransferProgress
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.ticket_accounts import Account, TicketGrant
+    from flashferry.fileserver.transfer_records import TransferProgress
     from flashferry.fileserver.wire import ForSender, Message
     from flashferry.tcp.sample import ChannelReading
     from flashferry.tcp.syn import SynOptions

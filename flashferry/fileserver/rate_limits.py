@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashferry.tcp.pacing import LinkPacer, Pace, Phase
-from flashferry.tcp.pacing_figures import LEAST_BYTES_PER_S
+from flashferry.tcp.pacing_constants import LEAST_BYTES_PER_S
 from flashferry.tcp.path_estimator import BaseRtt, PathReading
 from flashferry.tcp.verdict_rules import WINDOW_FILLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flashferry.tcp.info import TcpInfo
+    from flashferry.tcp.tcp_info import TcpInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

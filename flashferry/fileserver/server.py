@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from flashferry.fileserver.host_capabilities import HostCapabilities
     from flashferry.fileserver.rate_limits import SiteLoad
-    from flashferry.fileserver.records import TransferProgress
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.ticket_accounts import TicketGrant
+    from flashferry.fileserver.transfer_records import TransferProgress
     from flashferry.fileserver.wire import Lasting, Request
     from flashferry.fileserver.workers import LocalSender
     from flashferry.images.image import ImageFile

@@ -12,7 +12,7 @@ from flashferry.fileserver.ticket_accounts import plain_address
 from flashferry.tcp.link_rate import Delivery, LearnedRate, learned_rate, sustained_bytes_per_s
 
 if TYPE_CHECKING:
-    from flashferry.fileserver.records import TransferRecord
+    from flashferry.fileserver.transfer_records import TransferRecord
 
 _MOST_SITES = 1000
 _MOST_DELIVERIES = 32

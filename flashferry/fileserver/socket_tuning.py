@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.units import coarse_rate
 from flashferry.fileserver import sockets
-from flashferry.fileserver.records import SenderReport
+from flashferry.fileserver.transfer_records import SenderReport
 from flashferry.tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
 from flashferry.tcp.pacing import Phase
 from flashferry.tcp.verdict import OwnPace
@@ -17,8 +17,8 @@ from flashferry.tcp.verdict import OwnPace
 if TYPE_CHECKING:
     from flashferry.fileserver.rate_limits import Cap, PacedCopy, SitePace
     from flashferry.fileserver.settings import SenderProfile
-    from flashferry.tcp.info import TcpInfo
     from flashferry.tcp.sample import ChannelReading
+    from flashferry.tcp.tcp_info import TcpInfo
 
 FALL_BACK_SHARE = 0.05
 """Share of retransmitted bytes above which BBR is replaced by CUBIC ..."""

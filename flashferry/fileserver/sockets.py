@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from flashferry.fileserver.errors import ServerStartFailed
-from flashferry.tcp.info import NO_PACING_LIMIT, TcpInfo, parse_tcp_info
 from flashferry.tcp.syn import SynOptions, parse_saved_syn
+from flashferry.tcp.tcp_info import NO_PACING_LIMIT, TcpInfo, parse_tcp_info
 
 BACKLOG = 1024
 """Connections that may wait to be accepted on a listening socket."""

@@ -19,13 +19,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flashferry.fileserver.errors import ServerGone, TicketUnknown
-from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.settings import LOG
+from flashferry.fileserver.transfer_records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from flashferry.fileserver.records import TicketUse
+    from flashferry.fileserver.transfer_records import TicketUse
     from flashferry.fileserver.wire import ProgressUpdate
 
 _SENDING = (TransferState.TRANSFERRING, TransferState.STALLED)

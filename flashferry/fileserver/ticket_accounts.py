@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from flashferry.core.redaction import keep_secret
 from flashferry.fileserver.errors import SettingsInvalid
-from flashferry.fileserver.records import TicketUse, TransferProgress, TransferState
+from flashferry.fileserver.transfer_records import TicketUse, TransferProgress, TransferState
 from flashferry.images.image import ImageFile
 
 if TYPE_CHECKING:

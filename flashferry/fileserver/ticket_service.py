@@ -15,14 +15,6 @@ from flashferry.fileserver.rate_limits import (
     given_cap,
     least_cap,
 )
-from flashferry.fileserver.records import (
-    EventKind,
-    LoginFailure,
-    ServerEvent,
-    TicketUse,
-    TransferProgress,
-    TransferState,
-)
 from flashferry.fileserver.site_rates import network_of
 from flashferry.fileserver.ticket_accounts import (
     Account,
@@ -34,6 +26,14 @@ from flashferry.fileserver.ticket_accounts import (
     names_source,
     password_matches,
     source_allowed,
+)
+from flashferry.fileserver.transfer_records import (
+    EventKind,
+    LoginFailure,
+    ServerEvent,
+    TicketUse,
+    TransferProgress,
+    TransferState,
 )
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ monotonic, in seconds.
 from typing import TYPE_CHECKING, Protocol
 
 from flashferry.fileserver.socket_tuning import EARLY_SAMPLES_S
-from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.tcp_info import parse_tcp_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flashferry.fileserver.protocol import Client
-    from flashferry.fileserver.reporting import Reporter
     from flashferry.fileserver.socket_tuning import Tuning
     from flashferry.fileserver.transfer import Transfer
+    from flashferry.fileserver.transfer_reporter import Reporter
     from flashferry.tcp.sample import ChannelReading
 
 _MOMENTS = 10

@@ -25,7 +25,9 @@ import msgspec
 from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.host_capabilities import HostCapabilities
 from flashferry.fileserver.rate_limits import SiteLoad
-from flashferry.fileserver.records import (
+from flashferry.fileserver.settings import ServerSettings
+from flashferry.fileserver.ticket_accounts import TicketGrant
+from flashferry.fileserver.transfer_records import (
     EventKind,
     LoginFailure,
     ServerEvent,
@@ -33,9 +35,7 @@ from flashferry.fileserver.records import (
     TransferProgress,
     TransferState,
 )
-from flashferry.fileserver.settings import ServerSettings
-from flashferry.fileserver.ticket_accounts import TicketGrant
-from flashferry.images.files import FileIdentity
+from flashferry.images.safe_open import FileIdentity
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import VerdictKind
 

@@ -16,11 +16,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flashferry.core.apart.processes import is_stopped
+from flashferry.core.jobs.processes import is_stopped
 from flashferry.fileserver.child import ENDING_TURNS, SILENT_TURNS, STOP_S, Child
 from flashferry.fileserver.errors import FileServerError, ServerGone, SettingsInvalid
 from flashferry.fileserver.rate_limits import SiteLoad, elsewhere
-from flashferry.fileserver.records import EventKind, TransferProgress
+from flashferry.fileserver.transfer_records import EventKind, TransferProgress
 from flashferry.fileserver.wire import (
     AddTicket,
     AttemptsElsewhere,
@@ -37,10 +37,10 @@ from flashferry.fileserver.wire import (
 )
 
 if TYPE_CHECKING:
-    from flashferry.fileserver.records import ServerEvent, TicketUse
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.telemetry import Telemetry
     from flashferry.fileserver.ticket_accounts import TicketGrant
+    from flashferry.fileserver.transfer_records import ServerEvent, TicketUse
     from flashferry.fileserver.wire import ForSender, Lasting, Message, Request
 
 _WATCH_S = 1.0

@@ -19,8 +19,8 @@ from flashferry.fileserver import sockets
 from flashferry.fileserver.client_session import Visitor
 from flashferry.fileserver.image_stream import Ending, ImageSending
 from flashferry.fileserver.protocol import AsyncChat, report_loop_error
-from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.ticket_accounts import Refusal, plain_address
+from flashferry.fileserver.transfer_records import EventKind, TransferState
 from flashferry.httpserver.head import (
     BadHead,
     HeadReader,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.files import JsonCache
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
-from flashferry.images.files import FileIdentity, open_in, resolve_in
 from flashferry.images.image import Digests, ImageFile
 from flashferry.images.manifest import Contents, read_contents
+from flashferry.images.safe_open import FileIdentity, open_in, resolve_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.files import FileIdentity
+from flashferry.images.safe_open import FileIdentity
 
 _DIGITS = {"MD5": 32, "SHA-512": 128}
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from flashferry.core.codec import CodecError, decode_exactly, to_json
 from flashferry.core.files import NotRegular, descriptor_of
 from flashferry.images.errors import ImageUnreadable, ManifestInvalid
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import Digests
+from flashferry.images.safe_open import FileIdentity
 
 _READ_BYTES = 1 << 20
 

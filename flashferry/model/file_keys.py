@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import control_character, described, unknown_key
-from inventory.values import WORD, at_home
+from flashferry.core.value_description import control_character, described, unknown_key
+from inventory.value_readers import WORD, at_home
 
 _LONGEST_QUOTED = 40
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.fileserver import HostCapabilities, SiteRates, TransferRecord, network_of, probe_capabilities
-from flashferry.tcp.pacing_figures import HOLD_SHARE
+from flashferry.tcp.pacing_constants import HOLD_SHARE
 from flashferry.tcp.ssh_channel_window import link_payload_bytes_per_s
 from inventory.host_view import HostView
 from inventory.sites import rate_missing

@@ -45,7 +45,7 @@ class TuneMode(StrEnum):
 
 def _transport(text: str) -> str:
     # Late: help, and verbs that take this setting alone, wait for no transport to be imported.
-    from flashferry.transports.choice import check_asked
+    from flashferry.transports.transport_selection import check_asked
 
     return check_asked(text)
 

@@ -10,7 +10,7 @@ from statistics import median
 from flashferry.core.units import exact_rate
 from flashferry.devices.session import CpuUse
 from flashferry.fileserver import SenderReport, TransferRecord
-from flashferry.tcp.probing import steady_bytes_per_s, too_short
+from flashferry.tcp.speed_test_size import steady_bytes_per_s, too_short
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.tuning_benefit import TuningDecision
 from flashferry.tcp.verdict import Verdict

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Literal, Protocol
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.setting import Subject, setting
 
 CANARY = "canary"

@@ -14,7 +14,7 @@ from pathlib import Path
 from socket import gethostname
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.nightly.backend import LabBackend, Leftover, RunningLab, UploadedImage
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.lab_notes import LabNotes, is_night_alive, is_night_locked, read_notes, why_removable

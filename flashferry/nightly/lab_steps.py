@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import link_rate
+from flashferry.core.value_description import counted
 from flashferry.nightly.backend import (
     LabBackend,
     LabNode,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from flashferry.core.errors import Kind
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
 from flashferry.nightly.backend import PlannedNode

@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import median
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import rate, rough_megabytes
+from flashferry.core.value_description import counted
 from flashferry.nightly.backend import PlannedNode, Topology
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.lab_steps import in_parallel

@@ -37,7 +37,7 @@ from flashferry.nightly.backend import LinkCondition, PlannedNode
 from flashferry.nightly.night import Fault, NightFault, StepName
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.topology.definitions import host_name
-from inventory.access import HostKeyPolicy
+from inventory.host_key_rules import HostKeyPolicy
 
 PINGS = 20
 

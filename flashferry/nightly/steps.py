@@ -14,9 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.safe_quote import counted
 from flashferry.core.state_folder import scratch_folder
-from flashferry.images.files import checked_image
+from flashferry.core.value_description import counted
+from flashferry.images.safe_open import checked_image
 from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight, Progress, RunningLab, Topology
 from flashferry.nightly.booting import BootedImage, BootImage
 from flashferry.nightly.capture import Capture

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import duration
+from flashferry.core.value_description import counted
 from flashferry.nightly.night import LINES_LEFT, Fault, Judgement, Night, NightCopy, Rating, SeriesKey
 from flashferry.nightly.trend import (
     LEAST_NIGHTS,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from flashferry.core.redaction import sanitize, sanitize_lines
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.pilot.facts import Finding, Verdict
 
 if TYPE_CHECKING:

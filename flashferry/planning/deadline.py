@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from flashferry.core.errors import Kind
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import rough_duration
+from flashferry.core.value_description import counted
 from flashferry.model.fleet_plan import MOST_WAIT_S, next_countdown_s, spoken
 from flashferry.planning.device_queue import Hold
 from inventory.host_view import HostView

@@ -28,7 +28,7 @@ from flashferry.planning.scenario import Estimate, Finish, LinkFacts, Rate
 from flashferry.store.history import History
 from flashferry.tcp.receive_window import ASSUMED_RTT_S
 from flashferry.transports import USUAL
-from flashferry.transports.choice import TransportRequest, candidates
+from flashferry.transports.transport_selection import TransportRequest, candidates
 from inventory.host_view import HostView
 from inventory.sites import Site
 from inventory.time_window import TimeWindow, next_opening

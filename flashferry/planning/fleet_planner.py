@@ -12,7 +12,7 @@ from typing import Any
 from nornir.core import Nornir
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.platforms.ios import IOS
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, Supply
@@ -31,7 +31,7 @@ from flashferry.store.history import History
 from flashferry.store.leases import leases
 from flashferry.store.staged import doubts
 from flashferry.store.status import last_add_speeds, last_flash_speeds, last_hash_speeds
-from flashferry.transports.choice import NotServed, TransportRequest, candidates, check_asked, unserved
+from flashferry.transports.transport_selection import NotServed, TransportRequest, candidates, check_asked, unserved
 from inventory.host_view import HostView, view
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import link_rate, rough_duration
+from flashferry.core.value_description import counted
 from flashferry.model.fleet_plan import DepotAdvice, Fit, Remedy, Savings, SiteForecast, Supply
 from flashferry.model.link_rates import STATED
 from flashferry.model.waves import Wave

@@ -18,7 +18,7 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import Interrupted
 from flashferry.devices.identity import identity_of
 from flashferry.devices.session import DeviceSession
-from flashferry.images.fit import ImageFit
+from flashferry.images.image_platform_match import ImageFit
 from flashferry.model.doubts import Doubted
 from flashferry.model.fleet_plan import Action, PlannedDevice
 from flashferry.model.link_rates import LinkRate, LinkRates

@@ -11,7 +11,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import duration, rough_duration, size
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
-from flashferry.images.files import checked_image
+from flashferry.images.safe_open import checked_image
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 
 if TYPE_CHECKING:

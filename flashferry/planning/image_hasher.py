@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
-from flashferry.core.safe_quote import described_image
+from flashferry.core.value_description import described_image
 from flashferry.images.image import Digests, PlannedImage
 from flashferry.monitor.events import Emit, silent
 from flashferry.planning.local_images import named_image, wanted_image

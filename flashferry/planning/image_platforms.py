@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import replace
 
-from flashferry.images.fit import ANY_IMAGE_OPTION, Fits, ImageFit
+from flashferry.images.image_platform_match import ANY_IMAGE_OPTION, Fits, ImageFit
 from flashferry.model.fleet_plan import Action
 from flashferry.planning.gather import Found
 

@@ -23,7 +23,7 @@ from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.leases import Lease, lease_by_name, lease_on, leases
 from flashferry.store.staged import doubts
-from inventory.access import state_directory
+from inventory.host_key_rules import state_directory
 from inventory.host_view import view
 from tasks.check import CheckReport, Fetching, ReturnPath, TargetImage, check_device
 from tasks.distribute import listed_file_systems

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
-from flashferry.core.safe_quote import described_image
 from flashferry.core.state_folder import scratch_folder
-from flashferry.images.files import checked_image
+from flashferry.core.value_description import described_image
 from flashferry.images.image import Digests, check_published
+from flashferry.images.safe_open import checked_image
 from flashferry.monitor.events import Emit, silent
 from flashferry.planning.hashing import hashed_image
 

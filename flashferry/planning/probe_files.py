@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flashferry.core.state_folder import scratch_folder
 from flashferry.planning.local_images import fill_randomly
-from flashferry.tcp.probing import LARGEST_BYTES, PILOT_BYTES
+from flashferry.tcp.speed_test_size import LARGEST_BYTES, PILOT_BYTES
 
 
 def _sizes() -> tuple[int, ...]:

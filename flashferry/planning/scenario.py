@@ -26,7 +26,7 @@ from flashferry.planning.local_copies import (
 )
 from flashferry.planning.simulation import Job, Link, LinkUse, Simulated, simulate
 from flashferry.tcp.ssh_channel_window import link_payload_bytes_per_s
-from flashferry.transports.choice import extra_round_trips
+from flashferry.transports.transport_selection import extra_round_trips
 from inventory.transport_policy import USUAL
 
 A_DEPOT = "a depot"

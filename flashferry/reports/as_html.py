@@ -13,7 +13,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from flashferry.core.redaction import sanitize_record
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.states import label_of
 from flashferry.reports import words
 from flashferry.reports.graphs import GRAPH_STYLE, MOST_POINTS, Limit, recorded_limit, svg, transfer_graphs
@@ -22,7 +22,7 @@ from flashferry.reports.marks import Marks, mark, pair_bars, proof_tone, proof_w
 from flashferry.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
 from flashferry.reports.words import unproven_sentence
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
-from flashferry.tcp.probing import PILOT_BYTES
+from flashferry.tcp.speed_test_size import PILOT_BYTES
 from inventory.transport_policy import USUAL
 
 _FOLDER = "templates.report"

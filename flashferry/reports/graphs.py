@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
 
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.reports.words import rates
 from flashferry.tcp.sample import Sample, intervals
 

@@ -19,7 +19,7 @@ from flashferry.core.json_access import Node
 from flashferry.reports.model import Speed, TransferReport, TransportComparedReport
 from flashferry.reports.transfers import verdict_of
 from flashferry.store.transfer_row import NULL, STAGE
-from flashferry.tcp.probing import too_short
+from flashferry.tcp.speed_test_size import too_short
 
 if TYPE_CHECKING:
     from flashferry.store.history import History, Measurement

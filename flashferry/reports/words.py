@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 
 from flashferry.core import units
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from inventory.transport_policy import USUAL
 
 NOT_MEASURED = "not measured"

@@ -38,9 +38,9 @@ from flashferry.run.server import (
 from flashferry.store.leases import Lease, leases
 from flashferry.store.staged import doubts
 from flashferry.tcp.syn import SynOptions
-from flashferry.transports.choice import allowed, ssh_offer
 from flashferry.transports.transport import ServerView, Transport
-from inventory.access import state_directory
+from flashferry.transports.transport_selection import allowed, ssh_offer
+from inventory.host_key_rules import state_directory
 from inventory.host_view import HostView, view
 from inventory.transport_policy import AS_USUAL, AUTO
 from tasks.check import CheckReport, TargetImage

@@ -20,8 +20,8 @@ from flashferry.run.neighbours.board import Neighbourhood, SiteBoard
 from flashferry.store.journal import Journal
 from flashferry.store.ssh_preferences import SshPreference
 from flashferry.transports import USUAL
-from flashferry.transports.choice import NotServed
 from flashferry.transports.transport import Transport
+from flashferry.transports.transport_selection import NotServed
 from tasks.verify import VerifyReport
 
 if TYPE_CHECKING:

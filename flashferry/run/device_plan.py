@@ -15,8 +15,8 @@ from flashferry.model.link_rates import LinkRate, copy_share
 from flashferry.model.policy import StagePolicy
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, WindowChoice, choose_window
 from flashferry.transports import PUSH, USUAL
-from flashferry.transports.choice import allowed
 from flashferry.transports.transport import Offer, Transport, offer_of, return_path_refusal, shown_command
+from flashferry.transports.transport_selection import allowed
 from inventory.host_view import HostView
 from inventory.transport_policy import AS_USUAL
 from tasks.check import CheckReport

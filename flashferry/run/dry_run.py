@@ -30,7 +30,7 @@ from flashferry.run.run import RunOptions
 from flashferry.run.server import served_for, transports_of
 from flashferry.store.leases import Lease, leases
 from flashferry.store.staged import dead_man_proven, doubts
-from flashferry.transports.serving import free_port
+from flashferry.transports.listeners import free_port
 from flashferry.transports.transport import Transport, checked_name
 from inventory.host_view import view
 from tasks.add import NOTHING_TO_ADD_TO, without_add

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nornir.core import Nornir
 
 from flashferry.core.errors import ConfigInvalid, Kind
-from flashferry.core.safe_quote import described_image
+from flashferry.core.value_description import described_image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.plan_file import check_against
 from flashferry.model.policy import StagePolicy, TuneMode
@@ -22,11 +22,11 @@ from flashferry.run.request import FleetRequest
 from flashferry.store.history import History
 from flashferry.store.journal import NewDevice
 from flashferry.store.status import last_hash_speeds
-from flashferry.transports.choice import TransportRequest, candidates
+from flashferry.transports.transport_selection import TransportRequest, candidates
 from inventory.host_view import SSH_PORT, HostView, view
 from inventory.platforms import platform_of
 from inventory.transport_policy import AUTO
-from inventory.values import at_home
+from inventory.value_readers import at_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -61,10 +61,10 @@ from flashferry.store.journal import Journal
 from flashferry.store.ssh_preferences import SshPreference, SshPreferences
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds
-from flashferry.tcp.probing import PILOT_BYTES, TARGET_S, TYPICAL_IMAGE_BYTES, TimedCopy, first_size, next_size
+from flashferry.tcp.speed_test_size import PILOT_BYTES, TARGET_S, TYPICAL_IMAGE_BYTES, TimedCopy, first_size, next_size
 from flashferry.tcp.tuning_benefit import decide_tuning, nothing_to_tune
 from flashferry.tcp.verdict_rules import VerdictKind
-from flashferry.transports.choice import profile_for, transport_request, unserved
+from flashferry.transports.transport_selection import profile_for, transport_request, unserved
 from inventory.transport_policy import AUTO
 from tasks.run_marker import is_mark
 from tasks.snapshot import Snapshot

@@ -16,7 +16,7 @@ from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.record import DeviceRecord
 from flashferry.model.waves import ALL, Wave
 from flashferry.store.journal import NewDevice
-from flashferry.transports.choice import NotServed
+from flashferry.transports.transport_selection import NotServed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

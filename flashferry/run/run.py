@@ -15,8 +15,8 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import ImageFile, raise_soft_limit
-from flashferry.images.files import checked_image
 from flashferry.images.image import check_published
+from flashferry.images.safe_open import checked_image
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.link_rates import LinkRates
 from flashferry.model.record import DeviceRecord, RunReport

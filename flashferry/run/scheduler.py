@@ -14,7 +14,7 @@ from nornir.core.state import GlobalState
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import Kind
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import FileServerError, ImageFile
 from flashferry.model.lease import JournalUnusable

@@ -25,8 +25,7 @@ from flashferry.images.errors import ImageError
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.run.request import RunOptions
 from flashferry.transports import PUSH, TRANSPORTS, USUAL
-from flashferry.transports.choice import TransportRequest, candidates, not_served_by, transport_request, unserved
-from flashferry.transports.serving import (
+from flashferry.transports.listeners import (
     HOST_KEYS,
     check_files,
     is_certified,
@@ -36,6 +35,13 @@ from flashferry.transports.serving import (
     port_notice,
 )
 from flashferry.transports.transport import ListenOptions, Transport
+from flashferry.transports.transport_selection import (
+    TransportRequest,
+    candidates,
+    not_served_by,
+    transport_request,
+    unserved,
+)
 from inventory.host_view import WORD, HostView
 from inventory.transport_policy import AS_USUAL, AUTO
 

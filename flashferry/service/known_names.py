@@ -103,7 +103,7 @@ def _inventory(service: Service) -> Inventory | None:
 def _read(given: str) -> Inventory | None:
     """Return the inventory of a folder, or None for one of another system. Raises `ConfigInvalid`."""
     if given == SAMPLE:
-        from inventory.load import sample_directory
+        from inventory.nornir_loader import sample_directory
 
         folder = sample_directory()
     else:
@@ -124,6 +124,6 @@ def _stamp(path: Path) -> tuple[int, ...]:
 @lru_cache(maxsize=4)
 def _opened(folder: Path, stamps: tuple[tuple[int, ...], ...]) -> Inventory:  # noqa: ARG001 -- part of the key
     """Return the inventory of a folder, read once per state of its files. Raises `ConfigInvalid`."""
-    from inventory.load import open_inventory
+    from inventory.nornir_loader import open_inventory
 
     return open_inventory(folder).inventory

@@ -157,7 +157,7 @@ def check_listening(settings: ServiceSettings) -> None:
 
 def _check_certificate(certificate: Path, key: Path) -> None:
     # Late: a service without a certificate starts without the transports, which ours is checked like.
-    from flashferry.transports.serving import check_files
+    from flashferry.transports.listeners import check_files
 
     check_files(certificate, key)
 

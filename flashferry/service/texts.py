@@ -15,7 +15,7 @@ from fastapi import Form
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from flashferry.core.safe_quote import control_character
+from flashferry.core.value_description import control_character
 
 LONGEST_NAME = 500
 """Characters of a name, or of another text of one line."""

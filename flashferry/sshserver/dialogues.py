@@ -11,8 +11,8 @@ from flashferry.fileserver import sockets
 from flashferry.fileserver.image_stream import Ending, ImageSending, Retrieval
 from flashferry.sshserver import scp
 from flashferry.sshserver.scp import Kind, Request, Status
-from flashferry.tcp.info import parse_tcp_info
 from flashferry.tcp.sample import ChannelReading
+from flashferry.tcp.tcp_info import parse_tcp_info
 
 if TYPE_CHECKING:
     from flashferry.fileserver.image_stream import Retrieval, SendingHost

@@ -11,7 +11,7 @@ import asyncssh
 from flashferry.fileserver import sockets
 from flashferry.fileserver.image_stream import Ending, Retrieval
 from flashferry.fileserver.protocol import report_loop_error
-from flashferry.fileserver.records import EventKind, TransferState
+from flashferry.fileserver.transfer_records import EventKind, TransferState
 from flashferry.sshserver.dialogues import (
     NAME,
     AnsweredSending,

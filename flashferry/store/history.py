@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import rate
+from flashferry.core.value_description import counted
 from flashferry.store.reader import reading
 from flashferry.store.tables import TransferRow, all_transfers, damaged_records, probe_rows
 from flashferry.store.transfer_row import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE
 from flashferry.tcp.models import predicted_seconds
-from flashferry.tcp.probing import too_short
+from flashferry.tcp.speed_test_size import too_short
 from flashferry.tcp.tuning_benefit import LEAST_GAIN, nothing_to_tune
 from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.transport_policy import CLEAR_TEXT, USUAL

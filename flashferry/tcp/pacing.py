@@ -21,7 +21,7 @@ Facts
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flashferry.tcp import pacing_figures as figures
+from flashferry.tcp import pacing_constants as figures
 from flashferry.tcp.path_estimator import PathEstimate, PathReading
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from flashferry.tcp.info import NO_PACING_LIMIT
+from flashferry.tcp.tcp_info import NO_PACING_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashferry.tcp.info import TcpInfo
+    from flashferry.tcp.tcp_info import TcpInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class ChannelReading:
 class Sample:
     """The part of a TCP_INFO reading that shows what limits a transfer.
 
-    Counters a kernel does not have are None; see `flashferry.tcp.info` for their meaning.
+    Counters a kernel does not have are None; see `flashferry.tcp.tcp_info` for their meaning.
 
     Attributes:
         at_s: Seconds since the start of the transfer.

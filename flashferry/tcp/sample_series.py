@@ -13,8 +13,8 @@ Facts
 import struct
 import zlib
 
-from flashferry.tcp.info import parse_tcp_info
 from flashferry.tcp.sample import ChannelReading, Sample
+from flashferry.tcp.tcp_info import parse_tcp_info
 
 MOST_READINGS = 48
 """Readings kept per flow: more than enough to see which cause limited it for how long."""

@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from flashferry.tcp.overview import KnownLink, Overview, OwnPace, overview
 from flashferry.tcp.sample import Interval, Sample, intervals
+from flashferry.tcp.transfer_summary import KnownLink, Overview, OwnPace, overview
 from flashferry.tcp.verdict_rules import VerdictKind, classify_interval
-from flashferry.tcp.verdict_words import advice_for, evidence_for, sentence_for
+from flashferry.tcp.verdict_text import advice_for, evidence_for, sentence_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

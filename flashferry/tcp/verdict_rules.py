@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from flashferry.tcp.models import cubic_bytes_per_s
-from flashferry.tcp.overview import Overview
+from flashferry.tcp.transfer_summary import Overview
 
 if TYPE_CHECKING:
     from flashferry.tcp.sample import Interval

@@ -276,7 +276,7 @@ class Transport(ABC):
 
     @abstractmethod
     def listener(self, options: ListenOptions) -> ListenerSettings:
-        """Return the settings of a listener for it; see `flashferry.transports.serving`.
+        """Return the settings of a listener for it; see `flashferry.transports.listeners`.
 
         Raises:
             ConfigInvalid: An option that it needs is missing.

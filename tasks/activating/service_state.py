@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.devices.connection import session_of
 from flashferry.devices.session import DeviceSession
 from tasks.file_system import HOT, READY_STATE

@@ -23,8 +23,8 @@ CONSTANTS: dict[str, Any] = {
     "flashferry.devices.dialogue.ECHO_LIMIT_S": 4.0,
     "tasks.copy.LAST_ACK_S": 4.0,
     "tasks.copy.MEASURED_AFTER_S": 5.0,
-    "flashferry.devices.driver.LOGIN_LIMIT_S": 6.0,
-    "flashferry.devices.driver.TOTAL_LIMITS": 3,
+    "flashferry.devices.netmiko_driver.LOGIN_LIMIT_S": 6.0,
+    "flashferry.devices.netmiko_driver.TOTAL_LIMITS": 3,
     "tasks.partial_file.LIMIT_S": 6.0,
     "tasks.verify.SILENCE_LIMIT_S": 4.0,
     "tasks.verify.START_LIMIT_S": 4.0,
@@ -44,7 +44,7 @@ def shorten() -> list[str]:
         "flashferry.model.limits.pause_before_retry": _of_retries,
     }
     missing += [name for name, wrap in wrapped.items() if not _wrap(name, wrap)]
-    return missing + ([] if _shorten_exchanges() else ["flashferry.devices.driver.Connection.exchange"])
+    return missing + ([] if _shorten_exchanges() else ["flashferry.devices.netmiko_driver.Connection.exchange"])
 
 
 def _found(name: str) -> tuple[Any, str, Any] | None:
@@ -99,7 +99,7 @@ def _of_retries(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shorten_exchanges() -> bool:
-    found = _found("flashferry.devices.driver.Connection")
+    found = _found("flashferry.devices.netmiko_driver.Connection")
     exchange = getattr(found[2], "exchange", None) if found else None
     if found is None or exchange is None:
         return False

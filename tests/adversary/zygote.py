@@ -36,7 +36,7 @@ _HEAVY = (
     "ntc_templates.parse",
     "flashferry.devices.credentials",
     "flashferry.run.connectivity",
-    "flashferry.devices.driver",
+    "flashferry.devices.netmiko_driver",
 )
 
 

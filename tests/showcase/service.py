@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.live_view import SITES as NIGHT_SITES
-from flashferry.core.apart.processes import JobFolder
-from flashferry.images.files import FileIdentity
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.images.image import PlannedImage
+from flashferry.images.safe_open import FileIdentity
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_text

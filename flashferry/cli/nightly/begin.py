@@ -10,7 +10,7 @@ import typer
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import echo, finish, print_error
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

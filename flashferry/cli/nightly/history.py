@@ -14,7 +14,7 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import BAD, GOOD, console, is_wide, line, show
 from flashferry.core.files import write_output
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from flashferry.cli.command_line import DEVICES, HERE, Offered
 from flashferry.cli.options.shared import TranscriptOption, carried
 from flashferry.cli.terminal.output import say
 from inventory.selection import SAMPLE, Selection
-from inventory.values import HostKeyPolicy
+from inventory.value_readers import HostKeyPolicy
 
 if TYPE_CHECKING:
     from nornir.core import Nornir

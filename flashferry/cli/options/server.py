@@ -145,7 +145,7 @@ def asked_transport(transport: str | None) -> str:
         ConfigInvalid: It is no transport.
     """
     # Late: help, and verbs that take one of these options alone, wait for no transport to be imported.
-    from flashferry.transports.choice import check_asked
+    from flashferry.transports.transport_selection import check_asked
 
     return AS_USUAL if transport is None else check_asked(transport)
 

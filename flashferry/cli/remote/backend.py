@@ -35,7 +35,7 @@ from flashferry.cli.result import Result, Watching
 from flashferry.cli.terminal.output import command, here, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.limits import parse_until
 from flashferry.service.client.client import ServiceClient, ServiceUnusable, as_agreed

@@ -15,7 +15,7 @@ from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOpti
 from flashferry.cli.service.serve import ConfigOption, opened
 from flashferry.cli.terminal.output import echo, finish, printed
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from flashferry.cli.options.shared import (
 )
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import command, finish, say
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.sites.centre.centre import Centre, open_centre, read_plan_file

@@ -15,7 +15,7 @@ from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, ReasonOption, StateOption, asker, carried
 from flashferry.cli.sites.following import RunArgument, SettingsOption, SiteOption, centre_of
 from flashferry.cli.terminal.output import finish
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.sites.runs import orders_to_send

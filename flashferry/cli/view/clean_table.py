@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, console, line, print_error, show
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.states import Outcome
 
 if TYPE_CHECKING:

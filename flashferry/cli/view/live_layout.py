@@ -25,7 +25,7 @@ from flashferry.cli.view.live_devices import (
     rate,
 )
 from flashferry.core.redaction import sanitize
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.states import NOT_DONE, Phase
 from flashferry.monitor.progress import Fleet, Tally
 

@@ -21,8 +21,8 @@ from flashferry import api
 from flashferry.cli.terminal.output import say
 from flashferry.cli.view.layout import console
 from flashferry.core.redaction import sanitize
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import coarse_rate, duration, rate, size
+from flashferry.core.value_description import counted
 
 if TYPE_CHECKING:
     from flashferry.depot.sync.syncing import Synced

@@ -46,8 +46,8 @@ from flashferry.depot.catalogue.part import (
     verified_of,
 )
 from flashferry.images.errors import ImageError
-from flashferry.images.files import FileIdentity
 from flashferry.images.manifest import CHUNK_BYTES, Manifest, Reading, is_image_name, read_manifest
+from flashferry.images.safe_open import FileIdentity
 
 _LOCK = ".lock"
 

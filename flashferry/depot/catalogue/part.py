@@ -20,8 +20,8 @@ from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
 from flashferry.core.files import write_whole
 from flashferry.core.state_folder import check_regular, open_private
 from flashferry.core.units import size
-from flashferry.images.files import FileIdentity
 from flashferry.images.manifest import Manifest, is_image_name
+from flashferry.images.safe_open import FileIdentity
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 

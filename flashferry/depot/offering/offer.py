@@ -29,7 +29,6 @@ from flashferry.depot.catalogue.part import load_proof
 from flashferry.depot.sync.filling import Interrupted, check, never
 from flashferry.images.catalogue import HashCache
 from flashferry.images.errors import ImageError
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
 from flashferry.images.manifest import (
     CATALOGUE_NAME,
@@ -42,6 +41,7 @@ from flashferry.images.manifest import (
     read_manifest,
     to_text,
 )
+from flashferry.images.safe_open import FileIdentity
 
 PLANS = "plans"
 """Folder of plans in the catalogue, `plan-DIGEST.json` each."""

@@ -26,7 +26,7 @@ from flashferry.run.probe import SpeedTestOptions, probe_fleet
 from flashferry.run.run import RunOptions, run_fleet, selected
 from flashferry.store.journal import Journal
 from flashferry.store.status import last_as_is
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from tasks.read_config import difference, fingerprint
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
 from flashferry.lab.experiment.tables import conditions, markdown
-from flashferry.tcp.overview import LINK_IS_FULL
+from flashferry.tcp.transfer_summary import LINK_IS_FULL
 from flashferry.tcp.verdict_rules import VerdictKind
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSetti
 from flashferry.lab.errors import LabError
 from flashferry.lab.helper import end_with_owner
 from flashferry.lab.namespaces import set_sysctl
-from flashferry.transports.serving import listener_at
+from flashferry.transports.listeners import listener_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

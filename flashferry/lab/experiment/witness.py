@@ -20,9 +20,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.syn import SynOptions, parse_saved_syn
+from flashferry.tcp.tcp_info import TcpInfo, parse_tcp_info
 from flashferry.tcp.verdict import KnownLink, Verdict, classify_transfer
 
 if TYPE_CHECKING:

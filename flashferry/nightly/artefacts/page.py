@@ -11,7 +11,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from flashferry.core.redaction import sanitize_record
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.nightly.artefacts.report import (
     NightReport,
     SeriesPoint,

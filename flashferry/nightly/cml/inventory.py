@@ -24,7 +24,7 @@ from nornir.core.inventory import Defaults, Group, Groups, Host, Hosts, Inventor
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import sanitize
-from flashferry.core.safe_quote import control_character, described, unknown_key
+from flashferry.core.value_description import control_character, described, unknown_key
 from flashferry.nightly.backend import LabNode, LinkCondition, NodeState
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.cml.controller import Controller, connect

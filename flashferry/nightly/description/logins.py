@@ -23,7 +23,7 @@ from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.description.values import Controller, LoginFrom, LoginSource, NightDescription
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.topology.made import made_topology
-from inventory.values import check_login
+from inventory.value_readers import check_login
 
 CML_PREFIX = "FLASHFERRY_CML_"
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import described
+from flashferry.core.value_description import described
 from flashferry.model.file_keys import Key, Place, choice, flag, present_file, read_section, text, word
 from flashferry.nightly.description.topology_keys import TOPOLOGY_SECTIONS, reach, topology
 from flashferry.nightly.description.values import (

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import described
+from flashferry.core.value_description import described
 from flashferry.model.file_keys import (
     Key,
     Place,
@@ -24,8 +24,8 @@ from flashferry.nightly.description.values import MOST_BANDWIDTH_KBPS, ArtefactR
 from flashferry.nightly.settings import PRODUCT_STEPS, NightLimits, NightWork
 from flashferry.nightly.thresholds import judges
 from flashferry.reports.thresholds import THRESHOLDS, Threshold
+from inventory.entry_checks import DATA_KEYS
 from inventory.keys import READERS
-from inventory.shapes import DATA_KEYS
 from inventory.transport_policy import AUTO, NAMES
 
 __all__ = ["WORK_SECTIONS", "artefacts", "inventory_data", "limits", "night", "thresholds"]

@@ -32,7 +32,7 @@ from flashferry.devices.login import lost
 from flashferry.devices.scp_source import ScpRefused, ScpSource, path_on
 from flashferry.devices.session import DeviceSession
 from flashferry.fileserver import ImageFile
-from flashferry.images.files import administration, has_content_of
+from flashferry.images.safe_open import administration, has_content_of
 from flashferry.model.lost_copy_rules import Decision
 from flashferry.model.states import State
 from flashferry.monitor.events import Progress

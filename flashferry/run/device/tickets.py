@@ -22,8 +22,8 @@ from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.monitor.events import TransferEnd
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.store.transfer_row import TransferEntry
-from flashferry.tcp.probing import steady_bytes_per_s
-from flashferry.transports.choice import offer_alone, ssh_offer
+from flashferry.tcp.speed_test_size import steady_bytes_per_s
+from flashferry.transports.transport_selection import offer_alone, ssh_offer
 from tasks.fetch_check import own_addresses
 
 if TYPE_CHECKING:

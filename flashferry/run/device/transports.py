@@ -23,7 +23,7 @@ from flashferry.run.device.tune import switch_lines
 from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.run.neighbours.board import ServedBy
 from flashferry.transports import NEIGHBOUR, PUSH
-from flashferry.transports.serving import check_files, is_certified
+from flashferry.transports.listeners import check_files, is_certified
 from flashferry.transports.transport import Transport
 from inventory.transport_policy import USUAL
 from tasks.copy import COPY

@@ -20,7 +20,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from flashferry.core.safe_quote import unknown_key
+from flashferry.core.value_description import unknown_key
 from flashferry.service.access import PUBLIC, Access
 from flashferry.service.api.limits import OTHERS, SIGNED_IN, Bodies, FormPieces
 from flashferry.service.errors import BadForm, Forbidden, InvalidRequest, ServiceError, Unauthenticated

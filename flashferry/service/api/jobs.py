@@ -9,8 +9,8 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import Forbidden, NotFound, Removed, invalid_from
 from flashferry.service.jobs.create import Devices, JobSpec, ask, latest_seen, once_of, seen_job
@@ -190,7 +190,7 @@ def _operated(actor: Actor) -> tuple[str, ...]:
 
 def _checked_transport(asked: str) -> str:
     # Late: the service starts without the transports and what they bring of platforms.
-    from flashferry.transports.choice import check_asked
+    from flashferry.transports.transport_selection import check_asked
 
     try:
         return check_asked(asked, option="transport")

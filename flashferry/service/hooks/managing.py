@@ -17,7 +17,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from flashferry.core.redaction import sanitize
-from flashferry.core.safe_quote import control_character
+from flashferry.core.value_description import control_character
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address

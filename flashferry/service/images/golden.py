@@ -7,7 +7,7 @@ import re
 import sqlite3
 from collections.abc import Collection, Mapping
 
-from flashferry.images.fit import Fits, Platform, image_fit
+from flashferry.images.image_platform_match import Fits, Platform, image_fit
 from flashferry.service.auditing import deciding, note
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError
 from flashferry.service.images.upload import found

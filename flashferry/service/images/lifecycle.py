@@ -17,10 +17,10 @@ from flashferry import api
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.files import NotRegular, check_regular
-from flashferry.images.files import FileIdentity
-from flashferry.images.fit import family_of_image
 from flashferry.images.image import Digests
+from flashferry.images.image_platform_match import family_of_image
 from flashferry.images.manifest import Contents
+from flashferry.images.safe_open import FileIdentity
 from flashferry.service.auditing import deciding, note, note_refusal
 from flashferry.service.background import PeriodicTask
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.files import sync_folder
-from flashferry.images.fit import family_of_image
 from flashferry.images.image import Digests
+from flashferry.images.image_platform_match import family_of_image
 from flashferry.service.errors import DiskFull, InvalidRequest
 from flashferry.service.service import Service
 from flashferry.store.service.images import ImageState, Published, StoredImage, image_of, images

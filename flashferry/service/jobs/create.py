@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.core.redaction import masked
 from flashferry.model.fleet_plan import PlanWindow, WindowState
 from flashferry.model.policy import Chosen, as_options

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from flashferry.core.apart.processes import JobFolder
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.core.json_access import Node
 from flashferry.core.state_folder import open_private
 from flashferry.core.units import exact_milliseconds, rate, size

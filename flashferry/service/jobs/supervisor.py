@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from flashferry.core.apart.processes import JobFolder, ProcessMark, claim, is_stopped, read_mark
 from flashferry.core.errors import ConfigInvalid, reason_of
+from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, is_stopped, read_mark
 from flashferry.core.redaction import sanitize
 from flashferry.core.state_folder import open_private
 from flashferry.depot.paths import AUTO, is_served, socket_of

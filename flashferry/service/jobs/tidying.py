@@ -12,7 +12,7 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
-from flashferry.core.apart.processes import JobFolder
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.service.auditing import note
 from flashferry.service.background import PeriodicTask
 from flashferry.service.principal import SYSTEM

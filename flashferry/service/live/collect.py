@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import FlashferryError, reason_of
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.core.json_access import Node
 from flashferry.service.live.follow import Follower
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, limited_to, run_now

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from flashferry.core.redaction import sanitize
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import coarse_rate, rough_duration
+from flashferry.core.value_description import counted
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase
 from flashferry.reports.words import DASH, zone_word
 from flashferry.service.live.collect import Snapshot

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from flashferry.core.redaction import keep_secret
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.service.errors import BadForm, ServiceError, Unauthenticated
 from flashferry.service.people.provisioning import MappedPerson, enter, grants_for, is_up_to_date
 from flashferry.service.principal import ANONYMOUS, Actor, Grant, Role, Via

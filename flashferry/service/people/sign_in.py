@@ -16,7 +16,7 @@ from math import ceil
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.service.auditing import note
 from flashferry.service.errors import InvalidRequest, ServiceError, TooMany, Unauthenticated, Unavailable
 from flashferry.service.notices import NoticeKind, announce

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from flashferry.core.apart.processes import JobFolder
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.core.state_folder import open_private
 from flashferry.model.fleet_plan import PlanWindow
 from flashferry.reports import words

@@ -14,8 +14,8 @@ from pathlib import Path
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular, is_below
-from flashferry.core.safe_quote import counted
 from flashferry.core.units import duration
+from flashferry.core.value_description import counted
 from flashferry.model.fleet_plan import PlanWindow, WindowState, spoken
 from flashferry.reports import words
 from flashferry.service.auditing import deciding, note, note_refusal

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.sites.agent.bench import Bench, End
 from flashferry.sites.agent.order_checks import OrderRefused
 from flashferry.sites.agent.part_run import PartRun, has_left_devices, left_held

@@ -2,7 +2,7 @@
 
 Each try is a job, `ORDER`, `ORDER.1`, `ORDER.2` ..., whose folder is there before its process is: what was tried is
 known from disk alone. The agent owns no process: killed at any moment it finds them again, or their results, and
-nothing is started twice (`flashferry.core.apart`).
+nothing is started twice (`flashferry.core.jobs`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from flashferry.core.apart.processes import JobFolder, Outcome, ProcessMark, claim, read_mark
+from flashferry.core.jobs.processes import JobFolder, Outcome, ProcessMark, claim, read_mark
 from flashferry.core.state_folder import open_private
 from flashferry.model.exit_codes import ExitCode
 
@@ -224,7 +224,7 @@ def carry_through(
 def _start(folder: JobFolder) -> subprocess.Popen[bytes]:
     with open_private(folder.stderr, "ab") as stderr:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "flashferry.core.apart.child", str(folder.path)],
+            [sys.executable, "-P", "-m", "flashferry.core.jobs.child", str(folder.path)],
             stdin=subprocess.DEVNULL,
             stdout=stderr,
             stderr=stderr,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.sites.centre.settings import CentreSettings, SiteSettings
 from flashferry.store.sites.agents import AgentState

@@ -75,7 +75,7 @@ def _run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.lab
 def test_a_world_of_ones_own_comes_up(tmp_path: Path) -> None:
     """Rung, sites, devices and a ready inventory are told; a second lab is refused; Ctrl-C takes everything away."""
-    from inventory.load import open_inventory
+    from inventory.nornir_loader import open_inventory
 
     (tmp_path / "mine.toml").write_text(WORLD)
     with _up(tmp_path, "mine.toml", "--json") as lab:

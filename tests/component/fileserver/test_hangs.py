@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.apart.processes import ProcessMark
+from flashferry.core.jobs.processes import ProcessMark
 from flashferry.fileserver import EventKind, FileServer, ServerEvent, ServerGone, ServerSettings, TicketRequest
 from flashferry.fileserver.rate_limits import SiteLoad
 from flashferry.fileserver.wire import SetLoadElsewhere

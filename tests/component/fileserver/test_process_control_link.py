@@ -7,7 +7,7 @@ import pytest
 
 from flashferry.fileserver.process import ControlLink
 from flashferry.fileserver.protocol import IOLoop
-from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.transfer_records import EventKind, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.wire import (
     LENGTH_BYTES,
     EventMessage,

@@ -16,7 +16,7 @@ from flashferry.lab.web import Web, running_web
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 from flashferry.transports import transport_named
 from flashferry.transports.transport import Offer, ServerView
-from inventory.access import HostKeyPolicy
+from inventory.host_key_rules import HostKeyPolicy
 from tasks.copy import copy_image, copy_limits
 from tasks.read_config import read_running
 from tasks.restore import restore_device

@@ -11,7 +11,7 @@ from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Login
 from flashferry.devices.session import DeviceSession
 from flashferry.lab.world import World, in_core
-from inventory.access import HostKeyPolicy
+from inventory.host_key_rules import HostKeyPolicy
 from tasks import dead_man
 from tasks.applet import applet_line, without_applet
 from tasks.tcp_config import Change

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.apart.child import TAKEN
-from flashferry.core.apart.processes import JobFolder
+from flashferry.core.jobs.child import TAKEN
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.service.jobs.create import JobSpec, request_job
 from flashferry.service.jobs.supervisor import Supervisor
 from flashferry.service.principal import SYSTEM

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import paramiko
 import pytest
 
-from flashferry.devices import driver
-from flashferry.devices.driver import Connection
+from flashferry.devices import netmiko_driver
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Login
-from inventory.access import HostKeyPolicy
+from flashferry.devices.netmiko_driver import Connection
+from inventory.host_key_rules import HostKeyPolicy
 from tests.patience import PATIENCE_S, until
 
 RSA_KEY = paramiko.RSAKey.generate(2048)
@@ -55,7 +55,7 @@ class Reader:
         self.looks = 0
         self.passed_s = 0.0
         clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.passed_s)
-        monkeypatch.setattr(driver, "time", clock)
+        monkeypatch.setattr(netmiko_driver, "time", clock)
         self.channel: paramiko.Channel | None = None
         recv, wait_for_text = paramiko.Channel.recv, Connection.wait_for_text
 

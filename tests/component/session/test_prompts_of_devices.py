@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.devices import driver
+from flashferry.devices import netmiko_driver
 from flashferry.devices.errors import DeviceUnreachable, LoginRefused
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
@@ -84,7 +84,7 @@ def test_a_prompt_line_in_the_configuration(device, name, host):
 
 def test_a_banner_without_an_end_in_front_of_the_prompt(device, monkeypatch):
     """It stands on the first prompt's line: the session learns the prompt from its first commands."""
-    monkeypatch.setattr(driver, "QUESTION_S", 0.3)
+    monkeypatch.setattr(netmiko_driver, "QUESTION_S", 0.3)
     banner, prompt = (SESSIONS / "glued_banner.session").read_text().rsplit("**", 1)
     turn = Turn(prompt=prompt, command="show clock", output="noon\r\n", after=prompt)
     session = DeviceSession(device(played([turn], greeting=f"{banner}**".replace("\n", "\r\n"))).login)
@@ -136,7 +136,7 @@ def test_a_prompt_without_an_end(device):
 
     def scene(play):
         play.show("\r\nr1:")
-        play.let_pass(driver.LOGIN_LIMIT_S)
+        play.let_pass(netmiko_driver.LOGIN_LIMIT_S)
         play.wait_for_the_end()
 
     router = device(scene)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.devices import dialogue, driver
+from flashferry.devices import dialogue, netmiko_driver
 from flashferry.devices.errors import (
     DeviceRefused,
     DeviceUnreachable,
@@ -56,7 +56,7 @@ def test_an_expired_password_gets_nothing_typed(device):
 
     def scene(play):
         play.show("\r\nYour password has expired.\r\nNew password: ")
-        play.let_pass(1.1 * driver.QUESTION_S)
+        play.let_pass(1.1 * netmiko_driver.QUESTION_S)
         play.line("New password", echo=False)
 
     router = device(scene)
@@ -70,7 +70,7 @@ def test_no_prompt_gets_nothing_typed(device):
 
     def scene(play):
         play.show("\r\nSelect a line\r\n" + "x" * 100 + " console server\r\n")
-        play.let_pass(driver.LOGIN_LIMIT_S)
+        play.let_pass(netmiko_driver.LOGIN_LIMIT_S)
         play.line("a menu")
 
     router = device(scene)
@@ -217,7 +217,7 @@ def test_a_question_that_nothing_of_ours_caused_gets_no_command(device):
 @pytest.mark.soak
 def test_output_without_end_is_bounded(device, monkeypatch, give):
     """A device that never ceases to write is given up before it fills the memory."""
-    monkeypatch.setattr(driver, "MOST_ANSWER_CHARS", 500_000)
+    monkeypatch.setattr(netmiko_driver, "MOST_ANSWER_CHARS", 500_000)
     monkeypatch.setattr(dialogue, "MOST_CHARS", 500_000)
 
     def scene(play):
@@ -302,7 +302,7 @@ def test_a_command_without_an_echo_ends_the_session(device, monkeypatch):
 
 def test_syslog_without_end_does_not_keep_an_answer(device, monkeypatch):
     """The prompt stood long enough; lines behind it do not make it younger."""
-    monkeypatch.setattr(driver, "TOTAL_LIMITS", 2)
+    monkeypatch.setattr(netmiko_driver, "TOTAL_LIMITS", 2)
 
     def scene(play):
         play.log_in()
@@ -320,7 +320,7 @@ def test_syslog_without_end_does_not_keep_an_answer(device, monkeypatch):
 
 def test_an_answer_without_end_is_given_up(device, monkeypatch):
     """A device that never falls silent ends at ten times the longest silence."""
-    monkeypatch.setattr(driver, "TOTAL_LIMITS", 2)
+    monkeypatch.setattr(netmiko_driver, "TOTAL_LIMITS", 2)
 
     def scene(play):
         play.log_in()
@@ -422,7 +422,7 @@ def test_an_enable_secret_is_typed_into_nothing_but_its_own_question(device, ask
             play.show("r1>")
         play.line()
         play.show(asked)
-        play.let_pass(driver.LOGIN_LIMIT_S)
+        play.let_pass(netmiko_driver.LOGIN_LIMIT_S)
         play.wait_for_the_end()
 
     router = device(scene)
@@ -452,7 +452,7 @@ def test_a_password_that_is_asked_for_twice_is_typed_once(device):
 
 def test_a_refusal_is_not_hidden_by_a_device_that_hangs_up(device, monkeypatch):
     """The connection may break off in the moment in which our side closes it."""
-    close = driver.Connection.paramiko_cleanup
+    close = netmiko_driver.Connection.paramiko_cleanup
 
     def broken(connection):
         close(connection)
@@ -468,7 +468,7 @@ def test_a_refusal_is_not_hidden_by_a_device_that_hangs_up(device, monkeypatch):
             play.show("Password: ")
             play.line("Password", echo=False)
 
-    monkeypatch.setattr(driver.Connection, "paramiko_cleanup", broken)
+    monkeypatch.setattr(netmiko_driver.Connection, "paramiko_cleanup", broken)
     with pytest.raises(LoginRefused, match="the enable secret was refused"):
         DeviceSession(replace(device(scene).login, enable_secret="s3cret"))
 
@@ -574,7 +574,7 @@ def test_the_terminal_is_set_again_after_enable(device):
     session = DeviceSession(replace(router.login, enable_secret="s3cret"))
     assert session.width_refusal is None
     session.abandon()
-    assert [line for into, line in router.typed if into == "enabled"] == list(driver.TERMINAL)
+    assert [line for into, line in router.typed if into == "enabled"] == list(netmiko_driver.TERMINAL)
 
 
 def test_a_width_that_is_not_taken_is_known(device):

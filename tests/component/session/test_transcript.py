@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.redaction import keep_secret
-from flashferry.devices import driver
+from flashferry.devices import netmiko_driver
 from flashferry.devices.errors import DeviceUnreachable, LoginRefused
 from flashferry.devices.session import DeviceSession
 from flashferry.devices.transcript import Recent, Recorder, Transcripts
@@ -36,7 +36,7 @@ def test_all_that_was_sent_and_came(device, tmp_path):
         play.show("Password: ")
         play.line("Password", echo=False)
         play.show("r1#")
-        for _ in driver.TERMINAL:
+        for _ in netmiko_driver.TERMINAL:
             play.line()
             play.show("r1#")
         play.line()
@@ -71,7 +71,7 @@ def test_a_device_that_hangs_up_or_asks(device):
 
     def asks(play):
         play.show("\r\nYour password has expired.\r\nNew password: ")
-        play.let_pass(1.1 * driver.QUESTION_S)
+        play.let_pass(1.1 * netmiko_driver.QUESTION_S)
         play.line("New password", echo=False)
 
     def leaves(play):

@@ -17,7 +17,7 @@ from flashferry.monitor.events import Event
 from flashferry.run.recover import recover
 from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.journal import Journal
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from tests.e2e.matrix.cells import Job, named
 from tests.e2e.matrix.faults import HTTPS, IMAGE_BYTES, SSH_TRANSPORTS
 from tests.e2e.matrix.points import BY_NAME, AtEvent, AtWrite

@@ -15,7 +15,7 @@ from flashferry.model.limits import Limits
 from flashferry.model.plan_file import save_plan
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 
 IMAGE = PlannedImage(name="x.17.09.04.SPA.bin", path="/x.17.09.04.SPA.bin", size_bytes=1, md5="m", sha512="s")
 

@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.api.fleet import FleetOptions, whole_fleet
 from flashferry.core.errors import ConfigInvalid
-from inventory.access import key_rules
+from inventory.host_key_rules import key_rules
 from inventory.host_view import view
 
 

@@ -20,7 +20,7 @@ from flashferry.model.policy import StagePolicy, TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.run.run import run_waves
 from flashferry.store.journal import Journal
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from tests.unit.conftest import take
 
 

@@ -19,7 +19,7 @@ from flashferry.run.request import RunOptions
 from flashferry.run.server import depot_for, transports_of
 from inventory.host_view import view
 from inventory.image_rules import Traits
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 
 RULES = """
 rules:

@@ -8,7 +8,7 @@ from pathlib import Path
 from flashferry.api.watching import roster_of, watchers
 from flashferry.monitor.events import Event
 from flashferry.monitor.progress import Roster
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 
 
 def event(text: str) -> Event:

@@ -10,7 +10,7 @@ import pytest
 
 from flashferry.cli.main import main
 from inventory.host_view import view
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.sites import sites_of
 
 

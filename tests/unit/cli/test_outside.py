@@ -49,8 +49,8 @@ from flashferry.core.codec import stored_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret
 from flashferry.fileserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import PlannedImage
+from flashferry.images.safe_open import FileIdentity
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
@@ -88,7 +88,7 @@ from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run, add_wish
 from flashferry.store.sites.words import PartWord, take_word
 from flashferry.store.transfer_row import TransferEntry
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.releases import VersionCondition
 from tests.patience import PATIENCE_S
 from tests.some import some

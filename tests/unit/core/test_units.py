@@ -100,10 +100,10 @@ ALLOWED = {
     "flashferry/cli/view/live_devices.py",  # how much of how much, in one unit
     "flashferry/cli/view/plan_table.py",  # sizes of a plan, none below a megabyte
     "flashferry/devices/dialogue.py",  # limits of ours
-    "flashferry/devices/driver.py",
+    "flashferry/devices/netmiko_driver.py",
     "flashferry/planning/forecast.py",  # how fast platforms hash
     "flashferry/planning/rates.py",  # a window
-    "flashferry/tcp/probing.py",  # the first copy of a speed test
+    "flashferry/tcp/speed_test_size.py",  # the first copy of a speed test
 }
 """Modules that tell a figure in a form that nobody else needs."""
 

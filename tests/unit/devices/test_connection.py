@@ -14,7 +14,7 @@ from flashferry.devices.connection import KEY_RULES, FlashferryConnection
 from flashferry.devices.errors import HostKeyRefused
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Login, open_driver
-from inventory.access import HostKeyPolicy, KeyRules
+from inventory.host_key_rules import HostKeyPolicy, KeyRules
 
 
 def test_no_log_of_what_is_typed(monkeypatch: pytest.MonkeyPatch):

@@ -22,7 +22,7 @@ from flashferry.devices.credentials import (
     apply_credentials,
     missing_login,
 )
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from tests.patience import PATIENCE_S, until
 
 NOTHING = Credentials()

@@ -11,7 +11,7 @@ import pytest
 
 from flashferry.devices.errors import HostKeyRefused, LoginRefused
 from flashferry.devices.host_keys import HostKey, HostKeys, keys_of, line_for, name_of
-from inventory.access import HostKeyPolicy
+from inventory.host_key_rules import HostKeyPolicy
 
 
 def key(text: str, kind: str = "ssh-rsa") -> HostKey:

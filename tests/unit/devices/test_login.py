@@ -14,7 +14,7 @@ from flashferry.devices.errors import DeviceUnreachable
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Cause, Login, open_driver, unreached
 from flashferry.model.record import failure_of
-from inventory.access import HostKeyPolicy
+from inventory.host_key_rules import HostKeyPolicy
 from tests.patience import PATIENCE_S
 
 

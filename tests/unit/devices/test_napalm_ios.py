@@ -13,7 +13,7 @@ def said(code: str) -> str:
     return done.stdout.strip()
 
 
-DRIVER, LOGIN = "flashferry.devices.driver", "flashferry.devices.login"
+DRIVER, LOGIN = "flashferry.devices.netmiko_driver", "flashferry.devices.login"
 
 
 def test_no_other_vendors_driver_is_imported():

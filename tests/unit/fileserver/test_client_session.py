@@ -10,12 +10,12 @@ import pytest
 
 from flashferry.fileserver.client_session import Visitor
 from flashferry.fileserver.fixed_login import FixedLogin, admit
-from flashferry.fileserver.records import EventKind, ServerEvent, TransferState
 from flashferry.fileserver.settings import Limits, ListenerSettings, ServerSettings
 from flashferry.fileserver.ticket_accounts import Refusal, TicketRequest, issue
 from flashferry.fileserver.ticket_service import TicketService
-from flashferry.images.files import FileIdentity
+from flashferry.fileserver.transfer_records import EventKind, ServerEvent, TransferState
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 
 ADDRESS = "192.0.2.1"
 

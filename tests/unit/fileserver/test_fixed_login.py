@@ -9,8 +9,8 @@ from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.fixed_login import FixedGrant, FixedLogin, FixedLogins, admit
 from flashferry.fileserver.settings import Limits
 from flashferry.fileserver.ticket_accounts import Refusal
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 
 WORD = "Bench-2026.word"
 IMAGE = ImageFile(

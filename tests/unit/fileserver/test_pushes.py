@@ -11,12 +11,12 @@ import pytest
 
 from flashferry.fileserver.pushes import PushAccount, PushService
 from flashferry.fileserver.rate_limits import SiteLoad
-from flashferry.fileserver.records import EventKind, ServerEvent, TransferState
 from flashferry.fileserver.settings import ListenerSettings, ServerSettings
 from flashferry.fileserver.ticket_accounts import TicketRequest, issue
+from flashferry.fileserver.transfer_records import EventKind, ServerEvent, TransferState
 from flashferry.fileserver.wire import EventMessage, Message, SetLoadElsewhere, SetSiteCap, SiteLoadUpdate
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 from flashferry.tcp.sample import ChannelReading
 
 _SIZE = 200_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flashferry.fileserver.rate_limits import PacedCopy, SitePace, SitePaces
-from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.pacing import Phase
+from flashferry.tcp.tcp_info import TcpInfo, parse_tcp_info
 from tests.unit.tcp.path_model import MSS_BYTES
 
 _INFO = replace(

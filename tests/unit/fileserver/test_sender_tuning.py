@@ -9,8 +9,8 @@ from flashferry.fileserver import socket_tuning as module
 from flashferry.fileserver.rate_limits import Cap, SitePace
 from flashferry.fileserver.settings import SenderProfile
 from flashferry.fileserver.socket_tuning import ChannelLimit, LossEstimate, Tuning
-from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.pacing import Phase
+from flashferry.tcp.tcp_info import TcpInfo, parse_tcp_info
 
 _CAP = Cap(bytes_per_s=5_960_000, source="site")
 _SACK, _SCALING = 2, 4

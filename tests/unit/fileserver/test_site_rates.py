@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.fileserver.records import SenderReport, TransferRecord
 from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
+from flashferry.fileserver.transfer_records import SenderReport, TransferRecord
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import Verdict, VerdictKind
 

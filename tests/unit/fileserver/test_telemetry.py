@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from flashferry.fileserver.errors import TicketUnknown
-from flashferry.fileserver.records import SenderReport, TransferProgress, TransferRecord, TransferState
 from flashferry.fileserver.telemetry import BRIEF_RECORDS, WHOLE_RECORDS, Snapshots
 from flashferry.fileserver.ticket_accounts import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
-from flashferry.images.files import FileIdentity
+from flashferry.fileserver.transfer_records import SenderReport, TransferProgress, TransferRecord, TransferState
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 
 _SENDER = SenderReport(
     congestion_control_asked="auto",

@@ -16,8 +16,8 @@ from flashferry.fileserver.ticket_accounts import (
     plain_address,
     source_allowed,
 )
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 from tests.some import some
 
 IMAGE = ImageFile(

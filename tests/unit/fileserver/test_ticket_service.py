@@ -8,7 +8,6 @@ import pytest
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.fixed_login import CommandBudget, FailureBook, FixedLogin, admit
 from flashferry.fileserver.rate_limits import Cap, SiteLoad
-from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TicketUse, TransferState
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 from flashferry.fileserver.ticket_accounts import (
     CLOSED_KEPT_S,
@@ -20,9 +19,10 @@ from flashferry.fileserver.ticket_accounts import (
     issue,
 )
 from flashferry.fileserver.ticket_service import TicketService, mask
-from flashferry.images.files import FileIdentity
+from flashferry.fileserver.transfer_records import EventKind, LoginFailure, ServerEvent, TicketUse, TransferState
 from flashferry.images.image import ImageFile
-from flashferry.tcp.info import parse_tcp_info
+from flashferry.images.safe_open import FileIdentity
+from flashferry.tcp.tcp_info import parse_tcp_info
 from flashferry.transports.transport import delivered_whole
 
 IMAGE = ImageFile(

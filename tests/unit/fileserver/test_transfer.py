@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver.records import SenderReport, TransferRecord
 from flashferry.fileserver.ticket_accounts import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
-from flashferry.images.files import FileIdentity
+from flashferry.fileserver.transfer_records import SenderReport, TransferRecord
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 from flashferry.tcp.sample import ChannelReading
 from flashferry.tcp.verdict import KnownLink, VerdictKind
 

@@ -11,7 +11,9 @@ import pytest
 from flashferry.fileserver import wire
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.rate_limits import SiteLoad
-from flashferry.fileserver.records import (
+from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
+from flashferry.fileserver.ticket_accounts import SshOffer, TicketRequest, issue
+from flashferry.fileserver.transfer_records import (
     EventKind,
     LoginFailure,
     ServerEvent,
@@ -19,10 +21,8 @@ from flashferry.fileserver.records import (
     TransferProgress,
     TransferState,
 )
-from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
-from flashferry.fileserver.ticket_accounts import SshOffer, TicketRequest, issue
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import VerdictKind

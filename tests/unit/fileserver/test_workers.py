@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from flashferry.fileserver import ListenerSettings, ServerSettings
-from flashferry.fileserver.records import EventKind, ServerEvent, TicketUse, TransferProgress, TransferState
 from flashferry.fileserver.telemetry import Telemetry
+from flashferry.fileserver.transfer_records import EventKind, ServerEvent, TicketUse, TransferProgress, TransferState
 from flashferry.fileserver.wire import (
     AttemptsElsewhere,
     AttemptUsed,

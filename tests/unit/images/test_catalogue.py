@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
-from flashferry.images.files import open_unchanged
+from flashferry.images.safe_open import open_unchanged
 
 
 def test_images_have_size_and_digests(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flashferry.images.file_name import read_file_name
-from flashferry.images.fit import FAMILIES, Fits, image_fit, platform_of
+from flashferry.images.image_platform_match import FAMILIES, Fits, image_fit, platform_of
 from templates.version import parse_version
 
 DEVICES = Path(__file__).parents[2] / "captures" / "platforms" / "devices.txt"

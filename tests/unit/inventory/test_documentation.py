@@ -10,7 +10,7 @@ import pytest
 from flashferry.devices.platforms import NAMES
 from inventory.host_view import view
 from inventory.image_rules import load_image_rules
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "inventory.md"
 

@@ -9,12 +9,12 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from inventory import first_files as module
+from inventory.entry_checks import DATA_KEYS
 from inventory.first_devices import FirstDevice
 from inventory.first_files import NAMES, texts, write
 from inventory.host_view import view
 from inventory.keys import KEYS
-from inventory.load import open_inventory
-from inventory.shapes import DATA_KEYS
+from inventory.nornir_loader import open_inventory
 from inventory.sites import sites_of
 
 DEVICES = (

@@ -10,7 +10,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms import NAMES
 from inventory.host_view import view
 from inventory.image_rules import Traits, load_image_rules
-from inventory.load import open_inventory, sample_directory
+from inventory.nornir_loader import open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
 from inventory.sites import sites_of
 from tests.some import some

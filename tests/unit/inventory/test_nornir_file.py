@@ -21,7 +21,7 @@ from nornir.core.plugins.inventory import InventoryPluginRegister
 
 from flashferry.core.errors import ConfigInvalid
 from inventory.host_view import HostView, view
-from inventory.load import open_inventory, sample_directory
+from inventory.nornir_loader import open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
 from inventory.sites import sites_of
 

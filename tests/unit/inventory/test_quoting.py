@@ -11,11 +11,11 @@ from nornir.core.plugins.inventory import InventoryPluginRegister
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms import NAMES
+from inventory.entry_checks import DATA_KEYS
 from inventory.host_view import view
 from inventory.image_rules import load_image_rules
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.selection import Selection, narrowed
-from inventory.shapes import DATA_KEYS
 
 SECRET = "Sommer-2031"
 KINDS = (

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.selection import Selection, check_known, narrowed
 
 HOSTS = """

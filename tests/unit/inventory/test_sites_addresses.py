@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.api.fleet import FleetOptions, open_fleet
 from flashferry.core.errors import ConfigInvalid
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.selection import Selection
 from inventory.sites import check_addresses
 

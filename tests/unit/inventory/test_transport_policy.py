@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from inventory.host_view import HostView, view
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.transport_policy import CLEAR_TEXT, NAMES, ORDER, PUSH, TransportPolicy
 
 

@@ -15,9 +15,9 @@ from flashferry.planning.deadline import first_opening
 from flashferry.planning.estimates import Known, decided, estimates_of, links_of
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.planning.gather import Found
-from flashferry.transports.choice import TransportRequest
+from flashferry.transports.transport_selection import TransportRequest
 from inventory.host_view import HostView
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow
 from tasks.check import TargetImage

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.images.fit import Fits, ImageFit
+from flashferry.images.image_platform_match import Fits, ImageFit
 from flashferry.model.fleet_plan import Action, PlannedDevice
 from flashferry.planning.gather import Found
 from flashferry.planning.image_platforms import HINT, GivenImages, refused_where_shared

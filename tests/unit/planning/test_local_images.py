@@ -23,7 +23,7 @@ from flashferry.planning.image_hasher import image_hasher
 from flashferry.planning.local_images import wanted_image
 from flashferry.run.make_request import request_for_image
 from inventory.image_rules import ImageRules, rules_beside
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from tests.patience import until
 
 POLICY = StagePolicy(retry=RetryPolicy(times=0))

@@ -10,7 +10,7 @@ from flashferry.depot.messages import DepotView
 from flashferry.depot.status import DepotFound
 from flashferry.run import host_check as module
 from flashferry.sshserver import load_host_keys
-from flashferry.transports.serving import HOST_KEYS
+from flashferry.transports.listeners import HOST_KEYS
 
 
 def finding(name: str, state: Path) -> module.Finding:

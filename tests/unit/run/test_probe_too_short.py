@@ -16,7 +16,7 @@ from flashferry.run import probe
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History, Measurement
 from flashferry.store.transfer_row import PROBE_AS_IS
-from flashferry.tcp.probing import PILOT_BYTES, too_short
+from flashferry.tcp.speed_test_size import PILOT_BYTES, too_short
 from flashferry.tcp.verdict import Verdict
 from flashferry.tcp.verdict_rules import VerdictKind
 

@@ -17,7 +17,7 @@ from flashferry.run import server as module
 from flashferry.run.connectivity import try_each, with_other_transports
 from flashferry.run.request import RunOptions
 from flashferry.run.server import transports_to_reach
-from flashferry.transports import choice
+from flashferry.transports import transport_selection
 from inventory.transport_policy import ORDER
 from tasks.connectivity import ConnectivityReport
 from tests.unit.run.test_device_plan import HOST
@@ -37,7 +37,7 @@ from tests.unit.transports.some_transports import named
 )
 def test_a_look_tries_what_the_inventory_names(monkeypatch, device, asked, tried):
     """Of a device of which it says nothing the usual one; what is asked for goes before."""
-    for one in (choice, module):
+    for one in (transport_selection, module):
         monkeypatch.setattr(one, "TRANSPORTS", named(*ORDER))
     found = transports_to_reach([device], RunOptions(policy=StagePolicy(transport=asked)))
     assert [one.name for one in found["r1"]] == tried

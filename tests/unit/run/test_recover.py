@@ -21,7 +21,7 @@ from flashferry.run.recover import forget, pending, recover
 from flashferry.store.journal import Journal
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from tasks.read_config import Difference, fingerprint
 from tasks.restore import RestoreReport
 from tasks.snapshot import Snapshot

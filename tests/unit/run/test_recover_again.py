@@ -7,7 +7,7 @@ import pytest
 from flashferry.model.states import State
 from flashferry.run.recover import recover
 from flashferry.store.journal import Journal
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from tests.unit.run.test_recover import Answering, left_by_a_dead_run
 
 

@@ -11,7 +11,7 @@ from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.run import server as module
 from flashferry.run.request import RunOptions
 from flashferry.run.server import served_for, transports_of
-from flashferry.transports import choice
+from flashferry.transports import transport_selection
 from inventory.transport_policy import ORDER
 from tests.unit.run.test_device_plan import HOST
 from tests.unit.transports.some_transports import named
@@ -21,7 +21,7 @@ ALL = named(*ORDER)
 
 @pytest.fixture(autouse=True)
 def all_five(monkeypatch):
-    for one in (choice, module):
+    for one in (transport_selection, module):
         monkeypatch.setattr(one, "TRANSPORTS", ALL)
 
 

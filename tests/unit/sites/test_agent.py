@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.core.codec import encode
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.depot.sync.filling import SourceUnreachable
 from flashferry.sites.agent.agent import Agent
 from flashferry.sites.agent.depot import SiteDepot

@@ -23,7 +23,7 @@ from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 from flashferry.store.upkeep.copies import copy_database
-from inventory.access import state_directory
+from inventory.host_key_rules import state_directory
 from tasks.read_config import fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
-from flashferry.images.fit import Fits
 from flashferry.images.image import Image
+from flashferry.images.image_platform_match import Fits
 from flashferry.transports import transport_named
 from inventory.transport_policy import TransportPolicy
 from tasks.check import Fetching, ProvenFile, ReturnPath, TargetImage, check_device

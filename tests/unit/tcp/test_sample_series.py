@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from flashferry.tcp.info import parse_tcp_info
 from flashferry.tcp.sample import ChannelReading, Sample
 from flashferry.tcp.sample_series import MOST_READINGS, SampleSeries
+from flashferry.tcp.tcp_info import parse_tcp_info
 
 
 def _raw(seed: int, length: int = 280) -> bytes:

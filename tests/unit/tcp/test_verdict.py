@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flashferry.tcp.info import NO_PACING_LIMIT, parse_tcp_info
 from flashferry.tcp.sample import Sample, intervals
+from flashferry.tcp.tcp_info import NO_PACING_LIMIT, parse_tcp_info
 from flashferry.tcp.verdict import OwnPace, VerdictKind, classify_transfer
 from tests.unit.tcp.flows import flow_of
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.tcp.overview import LINK_IS_FULL
 from flashferry.tcp.sample import Sample, intervals
+from flashferry.tcp.transfer_summary import LINK_IS_FULL
 from flashferry.tcp.verdict import KnownLink, OwnPace, VerdictKind, classify_transfer
 from tests.unit.tcp.flows import flow_of
 

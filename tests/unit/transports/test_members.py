@@ -10,7 +10,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.fileserver import ListenerSettings
-from flashferry.transports import TRANSPORTS, WAYS, serving, transport_named
+from flashferry.transports import TRANSPORTS, WAYS, listeners, transport_named
 from flashferry.transports.scp import SCP
 from flashferry.transports.transport import ListenOptions, Offer, copy_command, return_path_refusal, shown_command
 
@@ -107,10 +107,10 @@ def test_a_certificate_needs_its_key_and_ssh_its_folder():
 def test_ports(monkeypatch, name, usual, others):
     """The well-known one where it is to be had, else the first of ten others."""
     transport = transport_named(name)
-    monkeypatch.setattr(serving, "may_bind", lambda one: "in use" if one == usual else "")
-    assert serving.free_port(transport) == others
+    monkeypatch.setattr(listeners, "may_bind", lambda one: "in use" if one == usual else "")
+    assert listeners.free_port(transport) == others
     assert len(transport.ports.others) == 10
-    assert str(serving.port_notice(others, transport)).startswith(f"port {usual} is not to be had")
+    assert str(listeners.port_notice(others, transport)).startswith(f"port {usual} is not to be had")
 
 
 class Recorded:
@@ -128,7 +128,7 @@ def test_protocols_that_share_a_listener_have_one():
     """In the order of their first mention; a port that is given is taken, 0 as well, and else the first to be had."""
     kept: list[tuple[str, int]] = []
     named = [Recorded(name, kept) for name in ("ssh", "http", "ssh", "ftp")]
-    found = serving.listeners_at(named, ANYWHERE, ports={"http": 8080, "ftp": 0})
+    found = listeners.listeners_at(named, ANYWHERE, ports={"http": 8080, "ftp": 0})
     assert kept == [("ssh", 22), ("http", 8080), ("ftp", 0)]
     assert [(one.port, one.other_ports) for one in found] == [(22, (*range(2222, 2232), 0)), (8080, ()), (0, ())]
     assert transport_named("sftp").listener_name == transport_named("scp").listener_name

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, show
 from flashferry.core import units
-from flashferry.core.safe_quote import counted
+from flashferry.core.value_description import counted
 from flashferry.lab.demo.harness import print_checks, print_line, step
 
 if TYPE_CHECKING:

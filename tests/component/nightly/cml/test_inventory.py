@@ -13,7 +13,7 @@ from nornir.core.plugins.inventory import InventoryPluginRegister
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.cml.inventory import CMLInventory
 from inventory.host_view import view
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from tests.component.nightly.cml.standing import access, as_stranger, up, within, write_night
 
 CONDITION = {"bandwidth": 50_000, "latency": 50, "jitter": 0, "loss": 0.01, "enabled": True}

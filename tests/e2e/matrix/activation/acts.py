@@ -25,7 +25,7 @@ from flashferry.run.activation import following, recovery
 from flashferry.run.activation.fleet import ActivationRequest, activate_fleet
 from flashferry.store.journal import Journal
 from flashferry.store.status import read_status
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from tasks.check import TargetImage
 from tests.e2e.matrix.activation import points
 from tests.e2e.matrix.activation.cells import Job, named

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.depot.offering.offer import Offer, OfferFolders, Offering
-from flashferry.images.files import FileIdentity
 from flashferry.images.manifest import from_text, manifest_of
+from flashferry.images.safe_open import FileIdentity
 
 PLAN = f"plan-{'ab' * 32}.json"
 

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from flashferry.lab.experiment.witness import ESTABLISHED, Monitor, messages, parse
-from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.tcp_info import parse_tcp_info
 
 
 def _attribute(kind: int, value: bytes) -> bytes:

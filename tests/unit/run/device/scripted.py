@@ -11,7 +11,7 @@ from nornir.core.inventory import Defaults, Host
 
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.fileserver import ImageFile, Ticket, TransferState
-from flashferry.images.files import FileIdentity
+from flashferry.images.safe_open import FileIdentity
 from flashferry.model.policy import StagePolicy
 from flashferry.run.context import RunContext
 from flashferry.run.device.device_run import CopyOrder, DeviceRun

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.images.fit import Fits, ImageFit
+from flashferry.images.image_platform_match import Fits, ImageFit
 from flashferry.model.states import Outcome
 from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.device.check import decide

@@ -19,8 +19,8 @@ from flashferry.devices.errors import (
     TransferStalled,
 )
 from flashferry.devices.scp_source import ScpRefused
-from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
+from flashferry.images.safe_open import FileIdentity
 from flashferry.run.device import copy
 from tasks.copy import CopyLimits
 from tests.patience import PATIENCE_S

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.core.apart.processes import JobFolder
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.service.api import jobs, runs
 from flashferry.service.jobs.create import JobSpec, request_job
 from flashferry.service.principal import SYSTEM, Actor, Grant, Role

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.service.jobs.create import Devices, JobSpec, command_line
 from flashferry.service.settings import RunSettings
 from flashferry.store.service.jobs import JobKind

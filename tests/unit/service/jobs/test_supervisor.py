@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import pytest
 
-from flashferry.core.apart.processes import JobFolder, ProcessMark, claim, is_stopped
+from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, is_stopped
 from flashferry.service.jobs.create import JobSpec, request_job
 from flashferry.service.jobs.steering import cancel
 from flashferry.service.jobs.supervisor import Supervisor

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.service.api import jobs
 from flashferry.service.jobs.tidying import tidy
 from flashferry.store.journal import Journal

@@ -9,8 +9,8 @@ from contextlib import aclosing
 
 import pytest
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.monitor.event_log import event_line
 from flashferry.monitor.events import Event
 from flashferry.service.live.collect import SnapshotReader

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flashferry.core.apart.processes import JobFolder
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.service.jobs.create import JobSpec, ask
 from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.settings import RunSettings, ServiceSettings

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.core.apart.processes import JobFolder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.jobs.processes import JobFolder
 from flashferry.model.plan_file import plan_text
 from flashferry.service.api.plans import router
 from flashferry.service.api.problems import status_of

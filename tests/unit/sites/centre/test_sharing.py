@@ -20,7 +20,7 @@ from flashferry.sites.centre.sharing import ago, check_ready, left_out, refusals
 from flashferry.sites.keys import PrivateKey
 from flashferry.store.database import moment
 from flashferry.store.sites.agents import AgentState
-from inventory.load import open_inventory
+from inventory.nornir_loader import open_inventory
 from inventory.selection import Selection, narrowed
 from tests.unit.sites.centre.plans import device, plan
 

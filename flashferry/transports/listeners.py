@@ -10,9 +10,9 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import ListenerSettings, SenderProfile, ServerStartFailed, SettingsInvalid, may_bind
 from flashferry.transports import TRANSPORTS, USUAL
-from flashferry.transports.choice import transport_request
 from flashferry.transports.http import HTTPS
 from flashferry.transports.transport import ANY_ADDRESS, ListenOptions, Transport
+from flashferry.transports.transport_selection import transport_request
 from inventory.transport_policy import AS_USUAL
 
 HOST_KEYS = "server_host_keys"

@@ -9,7 +9,14 @@ import pytest
 
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import CatalogueInvalid, ImageUnreadable
-from flashferry.images.files import FileIdentity, administration, has_content_of, open_in, open_unchanged, resolve_in
+from flashferry.images.safe_open import (
+    FileIdentity,
+    administration,
+    has_content_of,
+    open_in,
+    open_unchanged,
+    resolve_in,
+)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_environment_secrets
-from inventory.build import build, read_entries
+from inventory.file_inventory import build, read_entries
 from inventory.selection import SAMPLE
 
 

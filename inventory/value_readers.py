@@ -12,7 +12,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret
-from flashferry.core.safe_quote import control_character, described, unknown_key
+from flashferry.core.value_description import control_character, described, unknown_key
 from inventory.time_window import DAYS, TimeWindow, check_windows
 from inventory.transport_policy import NAMES as TRANSPORT_NAMES
 

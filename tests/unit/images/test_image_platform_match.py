@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.images.fit import FAMILIES, Fits, Platform, family_of_image, family_of_model, image_fit, platform_of
+from flashferry.images.image_platform_match import (
+    FAMILIES,
+    Fits,
+    Platform,
+    family_of_image,
+    family_of_model,
+    image_fit,
+    platform_of,
+)
 
 VERSIONS = Path(__file__).parents[2] / "captures" / "show_version"
 ISR4300 = "isr4300-universalk9.16.09.08.SPA.bin"

@@ -1,6 +1,6 @@
 """How often the verdict on a transfer under way is formed."""
 
-from flashferry.fileserver.reporting import InterimVerdict
+from flashferry.fileserver.transfer_reporter import InterimVerdict
 
 
 def test_an_hour_takes_few_looks() -> None:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.units import exact_milliseconds, exact_rate, size
 from flashferry.tcp.link_rate import HEADERS_BYTES
-from flashferry.tcp.overview import LINK_IS_FULL, KnownLink, Overview
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, LARGEST_UNSCALED_BYTES, LARGEST_WINDOW_BYTES, choose_window
+from flashferry.tcp.transfer_summary import LINK_IS_FULL, KnownLink, Overview
 from flashferry.tcp.verdict_rules import VerdictKind
 
 if TYPE_CHECKING:

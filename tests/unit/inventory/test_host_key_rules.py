@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from inventory.access import HostKeyPolicy, key_rules, state_directory
-from inventory.load import open_inventory
+from inventory.host_key_rules import HostKeyPolicy, key_rules, state_directory
+from inventory.nornir_loader import open_inventory
 
 
 def rules(folder, data):

@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.fileserver import FileServer, FileServerError, ServerSettings
 from flashferry.fileserver.errors import ServerStartFailed
-from flashferry.transports import serving as module
+from flashferry.transports import listeners as module
 from flashferry.transports import transport_named
 from flashferry.transports.transport import ListenOptions
 

@@ -17,11 +17,11 @@ from nornir.core.inventory import Defaults, Host, Inventory
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
-from flashferry.core.safe_quote import described
+from flashferry.core.value_description import described
+from inventory.entry_checks import DATA_KEYS, unknown_group, unknown_key
 from inventory.host_view import set_fault
 from inventory.keys import KEYS, READERS, check_values
 from inventory.platforms import platform_of
-from inventory.shapes import DATA_KEYS, unknown_group, unknown_key
 
 CONTEXT_KEY = "flashferry"
 """Key of a config context that contains our keys."""

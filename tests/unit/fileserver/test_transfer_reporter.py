@@ -5,8 +5,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from flashferry.fileserver.records import TransferState
-from flashferry.fileserver.reporting import Reporter
+from flashferry.fileserver.transfer_records import TransferState
+from flashferry.fileserver.transfer_reporter import Reporter
 
 
 def reporter() -> tuple[Reporter, MagicMock]:

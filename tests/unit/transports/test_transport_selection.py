@@ -8,8 +8,8 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
-from flashferry.transports import TRANSPORTS, choice
-from flashferry.transports.choice import (
+from flashferry.transports import TRANSPORTS, transport_selection
+from flashferry.transports.transport_selection import (
     TransportRequest,
     allowed,
     candidates,
@@ -26,8 +26,8 @@ NO_CERTIFICATE = {"https": ("expected a certificate", "Give it with --certificat
 
 @pytest.fixture(autouse=True)
 def all_five(monkeypatch):
-    monkeypatch.setattr(choice, "TRANSPORTS", named(*ORDER))
-    monkeypatch.setattr(choice, "transport_named", lambda name: named(name)[0])
+    monkeypatch.setattr(transport_selection, "TRANSPORTS", named(*ORDER))
+    monkeypatch.setattr(transport_selection, "transport_named", lambda name: named(name)[0])
 
 
 def tried(policy: TransportPolicy, asked: str = AS_USUAL, fastest: str | None = None, **missing) -> list[str]:
@@ -109,7 +109,7 @@ def test_a_certificate_without_its_key_is_told(tmp_path):
 
 def test_ssh_without_its_library_is_told(monkeypatch):
     """With the extra to install; nothing else is missing for it."""
-    monkeypatch.setattr(choice, "_SSH_LIBRARY", "no_such_library")
+    monkeypatch.setattr(transport_selection, "_SSH_LIBRARY", "no_such_library")
     missing = transport_request(AUTO).missing
     assert {"scp", "sftp"} <= set(missing)
     assert missing["scp"][1] == extra_hint("scp")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from inventory.host_view import read_key
-from inventory.values import HostKeyPolicy, read_path, read_policy
+from inventory.value_readers import HostKeyPolicy, read_path, read_policy
 
 if TYPE_CHECKING:
     from nornir.core.inventory import Defaults, Group, Host, Inventory

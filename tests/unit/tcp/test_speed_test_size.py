@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.tcp.probing import (
+from flashferry.tcp.sample import Sample
+from flashferry.tcp.speed_test_size import (
     LARGEST_BYTES,
     PILOT_BYTES,
     TimedCopy,
@@ -15,7 +16,6 @@ from flashferry.tcp.probing import (
     steady_bytes_per_s,
     too_short,
 )
-from flashferry.tcp.sample import Sample
 
 
 def copy(

@@ -1,4 +1,4 @@
-"""Start of a job's process: `python -m flashferry.core.apart.child FOLDER`.
+"""Start of a job's process: `python -m flashferry.core.jobs.child FOLDER`.
 
 It claims the job by a file that only one process can create, redirects the verb's output into the job's folder, and
 executes the verb. So a service that was killed meanwhile, or systemd, can start a job repeatedly, and it runs once. No
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from flashferry.core.apart.processes import JobFolder, claim
+from flashferry.core.jobs.processes import JobFolder, claim
 from flashferry.core.state_folder import open_private
 
 TAKEN = 75

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import described, is_word, meant_key, unknown_key
+from flashferry.core.value_description import described, is_word, meant_key, unknown_key
 from inventory.keys import READERS, check_values
-from inventory.values import read_line
+from inventory.value_readers import read_line
 from inventory.yaml_file import line_of
 
 __all__ = ["DATA_KEYS", "OPTIONAL_ARGS", "check_entry", "unknown_group", "unknown_key"]

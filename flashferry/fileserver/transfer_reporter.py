@@ -6,7 +6,7 @@ A verdict on a transfer under way takes a millisecond or two to form, so it is f
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from flashferry.fileserver.records import EventKind, TransferState
+from flashferry.fileserver.transfer_records import EventKind, TransferState
 from flashferry.tcp.verdict import KnownLink, VerdictKind
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from nornir.core.inventory import (
 )
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.safe_quote import described
-from inventory.shapes import check_entry
+from flashferry.core.value_description import described
+from inventory.entry_checks import check_entry
 from inventory.yaml_file import line_of, read_mapping
 
 Entry = dict[str, Any]

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from flashferry.tcp.info import BASE_LENGTH_BYTES, NO_PACING_LIMIT, TcpInfo, parse_tcp_info
+from flashferry.tcp.tcp_info import BASE_LENGTH_BYTES, NO_PACING_LIMIT, TcpInfo, parse_tcp_info
 
 # The layout as one format, written down apart from the parser's table: linux/tcp.h of 6.18, 280 bytes.
 _WHOLE = "=8B24I4Q6I4Q2I2Q6I2H9I"
