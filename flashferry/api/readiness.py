@@ -103,7 +103,8 @@ def ready(
             choose = by_plan(images)
         else:
             own = (request.image.parent,) if request.image is not None else ()
-            hasher = stack.enter_context(image_hasher((*own, *request.folders), request.vendor, emit=emit))
+            folders = (*own, *request.folders)
+            hasher = stack.enter_context(image_hasher(folders, request.vendor, emit=emit, interrupted=interrupted))
             everyone = None
             if request.image is not None:
                 everyone = ImageChoice(image=request.image.name, reason="given for all", path=request.image)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -62,6 +63,7 @@ COMMANDS = {
     "More": {
         "pilot": "Try one spare router, step by step, and keep what it shows.",
         "doctor": "Show what this host grants: ports, congestion control, buffers.",
+        "docs": "Print a page of the documents.",
         "serve": "Serve images by one-time tickets until Ctrl-C.",
         "images": "List and hash a folder of images.",
         "depot": "Serve all runs of this host; look after its catalogue of images.",
@@ -83,6 +85,8 @@ VERBS = tuple(name for names in COMMANDS.values() for name in names if name not 
 
 AT_SERVICE = ("check", "probe", "plan", "stage", "recover", "status", "run", "history", "report")
 """Commands that a remote service can carry out."""
+
+_HELP_WIDTH = 79
 
 _HELP = frozenset({"--help", "-h", "--help-all", "--version"})
 
@@ -150,7 +154,8 @@ class Program(Family):
                 with formatter.section(group):
                     formatter.write_dl([(f"{name:<8}", text) for name, text in found])
             elif found:
-                formatter.write(f"\nAlso: {', '.join(name for name, _ in found)}\n")
+                more = f"Also: {', '.join(name for name, _ in found)}"
+                formatter.write(f"\n{fill(more, _HELP_WIDTH, subsequent_indent=' ' * 6)}\n")
         formatter.write("Options: --service URL, --version, -h, --help; --help-all describes all of them\n")
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

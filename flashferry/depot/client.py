@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +21,7 @@ from flashferry.fileserver.telemetry import Telemetry
 from flashferry.fileserver.wire import (
     AddTicket,
     EventMessage,
+    ImageHashed,
     OfferedPath,
     OfferImages,
     ProgressUpdates,
@@ -215,6 +217,8 @@ class DepotConnection:
         return channel
 
 
+_HASH_POLL_S = 0.25
+
 _TICKET_S = 120.0
 """Time limit for a ticket: a restarted depot may first have to hash the image."""
 
@@ -253,6 +257,7 @@ class DepotClient(ServerClient):
         self._lasting: dict[tuple[type, str], Lasting] = {}
         self._loads: dict[str, SiteLoad] = {}
         self._images: dict[str, ImageFile] = {}
+        self._hashed: dict[str, tuple[int, int]] = {}
         self._hashing = threading.Lock()
         self._connection = DepotConnection(path, purpose, self, return_s=return_s)
         # Of the depot that it found first: one that comes back has to serve the same transports.
@@ -317,8 +322,10 @@ class DepotClient(ServerClient):
         """Leave the depot: the run's tickets become invalid. Idempotent."""
         self._connection.close()
 
-    def image(self, name: str, *, on_progress: Callable[[int, int], None] | None = None) -> ImageFile:  # noqa: ARG002
-        """Return an image with size and digests, as the depot found them; hashing reports no progress.
+    def image(self, name: str, *, on_progress: Callable[[int, int], None] | None = None) -> ImageFile:
+        """Return an image with its size and digests, as the depot found them.
+
+        `on_progress` is called about once a second while the depot hashes it; an exception of its ends the waiting.
 
         Raises:
             ImageUnknown: No image of that name was offered.
@@ -326,9 +333,24 @@ class DepotClient(ServerClient):
             ServerGone: The depot is gone for good.
         """
         with self._hashing:
-            image: ImageFile = self._connection.ask(ReadImage(name=name), ImageFile, timeout_s=None)
+            image = self._read(name, on_progress or (lambda done, size: None))  # noqa: ARG005 -- the signature
             self._images[name] = image
         return image
+
+    def _read(self, name: str, on_progress: Callable[[int, int], None]) -> ImageFile:
+        self._hashed.pop(name, None)
+        pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="depot-image")
+        try:
+            asked = pool.submit(self._connection.ask, ReadImage(name=name), ImageFile, timeout_s=None)
+            while not wait((asked,), timeout=_HASH_POLL_S).done:
+                if (hashed := self._hashed.get(name)) is not None:
+                    on_progress(*hashed)
+            image: ImageFile = asked.result()
+            on_progress(image.size_bytes, image.size_bytes)
+            return image
+        finally:
+            # Where it is not waited for, it ends with the connection.
+            pool.shutdown(wait=False)
 
     def _image_of(self, request: TicketRequest) -> ImageFile:
         return self._images.get(request.image_name) or self.image(request.image_name)
@@ -358,6 +380,8 @@ class DepotClient(ServerClient):
                 self._telemetry.take_login_failure(failure)
             case TicketsInvalidated(ticket_ids, reason):
                 self._telemetry.invalidate(ticket_ids, reason)
+            case ImageHashed(name, done_bytes, size_bytes):
+                self._hashed[name] = (done_bytes, size_bytes)
             case SlotsGranted(numbers):
                 self._slots.take(numbers)
             case SetLoadElsewhere() | SetSiteCap() | SetSiteLink() if self._push_service is not None:

@@ -26,6 +26,7 @@ from flashferry.fileserver.wire import (
     ClaimSlot,
     EventMessage,
     FreeSlot,
+    ImageHashed,
     OfferImages,
     ProgressUpdate,
     ProgressUpdates,
@@ -133,6 +134,8 @@ class SendQueue:
             return self._messages.popleft()
 
 
+_HASH_REPORT_S = 1.0
+
 _HINT = "Put it where the depot can read it (a unit of systemd may not see /home and /tmp), or give --depot never"
 
 
@@ -198,7 +201,7 @@ class ClientSession:
                 if pushes:
                     self.join()
             case ReadImage(name):
-                return self._offered().image(name)
+                return self._offered().image(name, on_progress=self._hash_progress(name))
             case AddTicket(grant):
                 return shared.take_ticket(self, self._checked(grant))
             case Revoke(ticket_id):
@@ -254,6 +257,20 @@ class ClientSession:
                 hint="Let the copy to it end, then start again: its digests belong to another file",
             )
         return replace(grant, image=image)
+
+    def _hash_progress(self, name: str) -> Callable[[int, int], None]:
+        """Return what reports how far an image is hashed; a client that left needs no digests."""
+        reported_s = time.monotonic()
+
+        def report(done_bytes: int, size_bytes: int) -> None:
+            nonlocal reported_s
+            if self._is_over:
+                raise EOFError
+            if (now_s := time.monotonic()) - reported_s >= _HASH_REPORT_S:
+                reported_s = now_s
+                self.queue.send(ImageHashed(name=name, done_bytes=done_bytes, size_bytes=size_bytes))
+
+        return report
 
     # What it is sent
 

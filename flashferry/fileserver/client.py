@@ -172,7 +172,7 @@ class ServerClient(ABC):
 
         Args:
             name: Its name in the catalogue.
-            on_progress: Called with bytes hashed and size while hashing; not by a shared server.
+            on_progress: Called with bytes hashed and size while hashing; an exception of its ends that.
 
         Raises:
             ImageUnknown: No image has that name.

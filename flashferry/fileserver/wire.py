@@ -309,6 +309,14 @@ class TicketsInvalidated(_Message, frozen=True):
     reason: str
 
 
+class ImageHashed(_Message, frozen=True):
+    """How many bytes of an image are hashed; about once a second while `ReadImage` hashes."""
+
+    name: str
+    done_bytes: int
+    size_bytes: int
+
+
 class SlotsGranted(_Message, frozen=True):
     """Slots that were asked for are granted."""
 
@@ -387,6 +395,7 @@ Message: TypeAlias = (
     | Beat
     | TicketsInvalidated
     | SlotsGranted
+    | ImageHashed
     | SetSiteCap
     | SetSiteLink
     | SetLoadElsewhere

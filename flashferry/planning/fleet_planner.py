@@ -148,7 +148,7 @@ def _gathered(
         folders = (*folders, request.image.parent, request.image.resolve().parent)
     policy = request.policy
     vendor = None if request.image is None else policy.vendor
-    with image_hasher(folders, vendor, is_insisted=policy.any_image, emit=emit) as hasher:
+    with image_hasher(folders, vendor, is_insisted=policy.any_image, emit=emit, interrupted=interrupted) as hasher:
         _begin_early(hasher, everyone, request.rules, views)
         inspection = Inspection(
             rules=request.rules,

@@ -21,24 +21,37 @@ _REPORT_EVERY_S = 1.0
 
 
 class HashProgress:
-    """Emits the progress of hashing an image once a second, nothing if it takes less.
+    """Reports how far one image is hashed, once a second; of one that takes less, nothing. Ends the hashing at Ctrl-C.
 
     Args:
         emit: Receives events of the step `server`: `progress`, and `done` at the end.
         name: The image's name.
-        started_s: Start of the events' time; None for now.
-        clock: Monotonic, in seconds.
+        started_s: Since when the events' time counts; None: from now.
+        clock: Seconds, going up.
+        interrupted: Whether the operator wants to stop.
     """
 
     def __init__(
-        self, emit: Emit, name: str, started_s: float | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        emit: Emit,
+        name: str,
+        started_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._interrupted = interrupted
         self._emit, self._name, self._clock = never_failing(emit), name, clock
         self._hashing_since_s = self._reported_s = clock()
         self._started_s = self._hashing_since_s if started_s is None else started_s
 
     def __call__(self, done_bytes: int, size_bytes: int) -> None:
-        """Report the number of hashed bytes."""
+        """Take how many bytes of the image are hashed. Raises `Interrupted`."""
+        if self._interrupted():
+            # Late: the service, which only looks for image files, starts without what talks to devices.
+            from flashferry.devices.errors import Interrupted
+
+            raise Interrupted(f"stopped by the operator while {self._name} was hashed: no device was touched")
         now_s = self._clock()
         took_s = now_s - self._hashing_since_s
         if done_bytes >= size_bytes:
@@ -54,13 +67,20 @@ class HashProgress:
         self._emit(Event(host=None, step="server", status=status, text=text, at_s=now_s - self._started_s))
 
 
-def hashed_image(path: Path, emit: Emit = silent) -> ImageFile:
-    """Return an image file with its digests; `emit` receives progress events.
+def hashed_image(path: Path, emit: Emit = silent, interrupted: Callable[[], bool] = lambda: False) -> ImageFile:
+    """Return an image file with its digests.
+
+    Args:
+        path: The file.
+        emit: Takes events about how far it is hashed.
+        interrupted: Whether the operator wants to stop.
 
     Raises:
         ConfigInvalid: It is missing, empty or unreadable.
+        Interrupted: The operator stopped it.
     """
+    progress = HashProgress(emit, path.name, interrupted=interrupted)
     try:
-        return Catalogue((checked_image(path),)).image(path.name, on_progress=HashProgress(emit, path.name))
+        return Catalogue((checked_image(path),)).image(path.name, on_progress=progress)
     except ImageError as error:
         raise ConfigInvalid(error.message, hint=error.hint) from None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
@@ -25,11 +26,12 @@ class ImageHasher:
     """Image files by path. Safe to use from all threads.
 
     Args:
-        pool: Threads for hashing.
-        folders: Folders for relative image names, in order; all images must be in one of them.
-        vendor: The vendor's digests, if there is only one image.
-        is_insisted: Whether images are also accepted for platforms that they do not match.
-        emit: Receives progress events, from several threads.
+        pool: Where files are hashed.
+        folders: Where an image written without a folder is looked for, in this order; all images are in one of them.
+        vendor: What the vendor published; only where there is one image.
+        is_insisted: Whether images are wanted also on platforms that they are not for.
+        emit: Takes events about how far images are hashed; called from several threads.
+        interrupted: Whether the operator wants to stop; what is hashed then ends with `Interrupted`.
     """
 
     def __init__(
@@ -40,9 +42,10 @@ class ImageHasher:
         *,
         is_insisted: bool = False,
         emit: Emit = silent,
+        interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._pool = pool
-        self._emit = emit
+        self._emit, self._interrupted = emit, interrupted
         self._folders = tuple(folders)
         self._vendor = vendor
         self._is_insisted = is_insisted
@@ -84,10 +87,8 @@ class ImageHasher:
         path = path.absolute()
         with self._lock:
             if (known := self._by_name.get(path.name)) is None:
-                known = (
-                    path,
-                    self._pool.submit(target_image, path, self._vendor, is_insisted=self._is_insisted, emit=self._emit),
-                )
+                hashed = partial(target_image, path, self._vendor, is_insisted=self._is_insisted, emit=self._emit)
+                known = (path, self._pool.submit(hashed, interrupted=self._interrupted))
                 self._by_name[path.name] = known
         if known[0] != path:
             raise ConfigInvalid(
@@ -137,10 +138,14 @@ def image_hasher(
     *,
     is_insisted: bool = False,
     emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Iterator[ImageHasher]:
-    """Yield an image hasher; when the block ends, queued files are not hashed any more."""
+    """Yield an image hasher; what is not hashed when the block ends is not waited for."""
+    is_over = threading.Event()
     pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="hash")
     try:
-        yield ImageHasher(pool, folders, vendor, is_insisted=is_insisted, emit=emit)
+        is_stopped = lambda: is_over.is_set() or interrupted()  # noqa: E731
+        yield ImageHasher(pool, folders, vendor, is_insisted=is_insisted, emit=emit, interrupted=is_stopped)
     finally:
+        is_over.set()
         pool.shutdown(wait=True, cancel_futures=True)

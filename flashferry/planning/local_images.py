@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,23 +48,30 @@ def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it ther
 
 
 def target_image(
-    path: Path, vendor: Digests | None = None, *, is_insisted: bool = False, emit: Emit = silent
+    path: Path,
+    vendor: Digests | None = None,
+    *,
+    is_insisted: bool = False,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> TargetImage:
     """Return an image file as the target of a run: name, size, digests, and the name in its header.
 
     Args:
         path: The file.
-        vendor: The vendor's digests; None for none.
-        is_insisted: Whether it is also accepted for a platform that it does not match.
-        emit: Receives progress events.
+        vendor: What the vendor published for it, or None.
+        is_insisted: Whether it is wanted also on a platform that it is not for.
+        emit: Takes events about how far the image is hashed.
+        interrupted: Whether the operator wants to stop.
 
     Raises:
-        ConfigInvalid: It is missing, empty or unreadable, or differs from the vendor's digests.
+        ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
+        Interrupted: The operator stopped it.
     """
     # Start time: callers that only need paths, such as the service, do not load the steps.
     from tasks.check import TargetImage
 
-    image = hashed_image(path, emit)
+    image = hashed_image(path, emit, interrupted)
     if vendor is not None:
         check_published(image, vendor)
     return TargetImage.of(image, is_insisted=is_insisted)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 from flashferry.core import units
 from flashferry.core.value_description import counted
@@ -61,16 +61,22 @@ def gain(factor: float | None, missing: str = NOT_MEASURED) -> str:
     return f"{factor:.0f} times" if factor >= 99.5 else f"{factor:.1f} times"
 
 
-def moment(stamp: str | None, missing: str = NOT_MEASURED) -> str:
-    """Format a time of the journal: `2026-11-21 23:29:54 UTC`."""
+def moment(stamp: str | None, missing: str = NOT_MEASURED, zone: tzinfo = UTC) -> str:
+    """Return a time of the journal for people, to the second, with its time zone: `2026-11-21 23:29:54 UTC`."""
     if not stamp:
         return missing
     try:
         found = datetime.fromisoformat(stamp)
     except ValueError:
         return stamp
-    utc = found.astimezone(UTC) if found.tzinfo else found
-    return f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    local = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(zone)
+    return f"{local:%Y-%m-%d %H:%M:%S} {zone_word(local)}"
+
+
+def zone_word(local: datetime) -> str:
+    """Return the short name of a time's zone, or its offset where the zone has no name: `CET`, `UTC+04`."""
+    name = f"{local:%Z}"
+    return f"UTC{name}" if name[:1] in ("+", "-") else name
 
 
 def devices(count: int) -> str:

@@ -94,7 +94,10 @@ def dry_run_fleet(
     """
     policy, images = options.policy, request.images
     files = dict.fromkeys(images.values())
-    targets = {path: target_image(path, policy.vendor, is_insisted=policy.any_image, emit=emit) for path in files}
+    targets = {
+        path: target_image(path, policy.vendor, is_insisted=policy.any_image, emit=emit, interrupted=interrupted)
+        for path in files
+    }
     given = GivenImages()
     for one_image in targets.values():
         checked_name(one_image.image.name)

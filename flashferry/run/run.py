@@ -249,7 +249,7 @@ class _Run:
         ):
             if self._note:
                 self._event("server", "note", f"note: {self._note}")
-            images = self._offered(server)
+            images = self._offered(server, interrupted)
             self._set_caps(server)
             run_id = self._enter_in_journal(images)
             for notice in port_notices(server, options, served):
@@ -291,10 +291,12 @@ class _Run:
         self._journal.finish_run(resumed.run_id)
         return self._report(resumed.run_id, {}, {}, stopped=None, is_stopped=is_stopped)
 
-    def _offered(self, server: ServerClient) -> dict[str, ImageFile]:
-        """Return the hashed image of each device. Hashing takes a while; no device is touched before."""
+    def _offered(self, server: ServerClient, interrupted: Callable[[], bool]) -> dict[str, ImageFile]:
+        """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
         by_path = {
-            path: server.image(path.name, on_progress=HashProgress(self._emit, path.name, self._started))
+            path: server.image(
+                path.name, on_progress=HashProgress(self._emit, path.name, self._started, interrupted=interrupted)
+            )
             for path in self._request.files
         }
         for image in by_path.values():

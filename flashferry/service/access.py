@@ -75,6 +75,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/me/tokens"): SELF,
     ("POST", "/me/tokens/{token_id}/revoke"): SELF,
     ("POST", "/me/password"): SELF,
+    ("POST", "/me/time-zone"): SELF,
     ("POST", "/me/sessions/end"): SELF,
     ("POST", "/api/v1/login"): PUBLIC,
     ("POST", "/api/v1/logout"): SELF,

@@ -78,6 +78,18 @@ def inventory_hosts(service: Service) -> tuple[Mapping[str, tuple[str, str]], st
     }, ""  # fmt: skip
 
 
+def site_zones(service: Service) -> Mapping[str, str]:
+    """Return the time zone of each site that has windows in the inventory, by its IANA name."""
+    inventory = _inventory(service)
+    found: dict[str, str] = {}
+    for host in inventory.hosts.values() if inventory is not None else ():
+        site, windows = str(host.get(SITE) or ""), host.get("windows")
+        # All windows of a site have one time zone (`inventory.time_window.check_windows`).
+        if site not in found and isinstance(windows, list) and windows and isinstance(windows[0], dict):
+            found[site] = str(windows[0].get("timezone") or "UTC")
+    return found
+
+
 def operated_sites(service: Service, actor: Actor) -> tuple[str, ...]:
     """Return the sites of inventory and settings at which the caller is operator."""
     hosts, _ = inventory_hosts(service)

@@ -98,7 +98,11 @@ def _shut_down(connection: socket.socket) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """Answer of an HTTP server; the body is not decompressed, and empty unless the status is a success."""
+    """Answer of an HTTP server.
+
+    Attributes:
+        body: Not decompressed; empty unless the status is a success or its first bytes were asked for.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -116,10 +120,17 @@ class HttpRequest:
     form: Mapping[str, str] | None = None
 
 
-def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes: int) -> HttpAnswer:
-    """Send a request, close the client and return the answer.
+def ask(
+    client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes: int, first_bytes: int = 0
+) -> HttpAnswer:
+    """Send a request and return its answer; the client is closed.
 
-    Limits are `most_s` seconds for the whole request and `most_bytes` for the body (0: do not read it).
+    Args:
+        client: Sends it.
+        request: The request.
+        most_s: Limit for all of it, seconds.
+        most_bytes: Limit of a body; 0: none is read.
+        first_bytes: Read so much of a body instead, of any status; what breaks meanwhile is no error.
 
     Raises:
         NoAnswer: No answer in time, a longer or compressed one, or the address is not valid.
@@ -148,13 +159,16 @@ def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes
                     extensions={"trace": trace},
                 ) as answer,
             ):
-                body = _read(answer, most_bytes) if most_bytes and answer.is_success else b""
+                if first_bytes:
+                    body = _read_first(answer, first_bytes)
+                else:
+                    body = _read(answer, most_bytes) if most_bytes and answer.is_success else b""
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
             if deadline.is_over:
                 raise NoAnswer(f"no answer within {most_s:g} s") from None
             raise NoAnswer(f"no answer: {sanitize(str(error)) or type(error).__name__}") from None
-        if deadline.is_over:
-            # A body without a length ends with its connection, so a truncated one looks complete.
+        if deadline.is_over and not first_bytes:
+            # A body without a length ends with its connection, so what was cut off looks whole.
             raise NoAnswer(f"no answer within {most_s:g} s")
     return HttpAnswer(status=answer.status_code, headers=answer.headers, body=body)
 
@@ -168,6 +182,19 @@ def _read(answer: httpx.Response, most_bytes: int) -> bytes:
         if len(read) > most_bytes:
             raise NoAnswer(f"expected an answer of at most {most_bytes:,} bytes, found a longer one")
     return bytes(read)
+
+
+def _read_first(answer: httpx.Response, most_bytes: int) -> bytes:
+    import httpx
+
+    read = bytearray()
+    if answer.headers.get("content-encoding", "identity") == "identity":
+        with suppress(httpx.HTTPError, OSError):
+            for part in answer.iter_raw():
+                read += part
+                if len(read) >= most_bytes:
+                    break
+    return bytes(read[:most_bytes])
 
 
 def json_object(body: bytes) -> dict[str, object]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.extras import extra_hint
 from flashferry.fileserver import SshOffer
 from flashferry.transports import PUSH, TRANSPORTS, WAYS, transport_named
 from flashferry.transports.transport import Transport
@@ -142,7 +143,7 @@ def transport_request(
         )
     if importlib.util.find_spec(_SSH_LIBRARY) is None:
         lacking = f"expected the package {_SSH_LIBRARY}, found none"
-        missing = dict.fromkeys(_NEEDS_SSH, (lacking, "Install flashferry with its extra: flashferry[scp]")) | missing
+        missing = dict.fromkeys(_NEEDS_SSH, (lacking, extra_hint("scp"))) | missing
     return TransportRequest(asked=check_asked(asked), missing=missing)
 
 

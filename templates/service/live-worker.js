@@ -39,7 +39,7 @@ function streamHub() {
 
   function keep(said) {
     if (said.kind === "whole" || !boards[said.group]) {
-      boards[said.group] = {kind: "whole", group: said.group, at: said.at, age_s: said.age_s, tables: said.tables};
+      boards[said.group] = {kind: "whole", group: said.group, at: said.at, age_s: said.age_s, zone: said.zone, tables: said.tables};
       return;
     }
     const board = boards[said.group];

@@ -47,6 +47,8 @@
       for (const table of tables.get(said.group + " " + name) || []) patch(table, change, said.kind === "whole");
     }
     if (said.group !== "tonight") return;
+    // The person chose another time zone in another tab: headings name the old one.
+    if (said.zone !== body.dataset.zone) location.reload();
     newsAt = performance.now();
     behindS = said.age_s;
     tick();
@@ -100,7 +102,7 @@
   document.addEventListener("visibilitychange", tick);
 
   let join, leave;
-  const name = "flashferry " + (body.dataset.who || "");
+  const name = ["flashferry", body.dataset.who, body.dataset.zone].join(" ");
   if (typeof SharedWorker === "function") {
     const shared = new SharedWorker(worker, {name});
     shared.onerror = alone;

@@ -331,8 +331,8 @@ def _jobs(service: Service, runs: Runs, digest: str, now: datetime, names: Seque
         ))  # fmt: skip
     folder = JobFolder.of(service.state, job_id)
     folder.make()
-    folder.tell(folder.stderr, "osl-sw03: no answer within 10 s\n")
-    folder.tell(folder.result, json.dumps(_checked(names)))
+    folder.write(folder.stderr, "osl-sw03: no answer within 10 s\n")
+    folder.write(folder.result, json.dumps(_checked(names)))
     return job_id
 
 

@@ -81,9 +81,10 @@ def remove_hook(service: TheService, actor: TheActor, hook_id: str) -> None:
 
 @router.post("/{hook_id}/test")
 async def test_hook(service: TheService, actor: TheActor, hook_id: str) -> dict[str, object]:
-    """Send a test notice at once; report whether the receiver accepted it."""
-    failure = await service.outbound.run(managing.TRIAL, partial(managing.test_hook, service, actor, hook_id))
-    return {"is_taken": not failure, "sentence": failure or "the receiver took it"}
+    """Send a test notice at once; report whether the receiver accepted it, and what it answered by HTTP."""
+    test = await service.outbound.run(managing.TRIAL, partial(managing.test_hook, service, actor, hook_id))
+    sentence = test.failure or "the receiver took it"
+    return {"is_taken": not test.failure, "sentence": sentence, "answer": test.answer}
 
 
 @router.post("/{hook_id}/again")

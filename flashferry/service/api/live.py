@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import TheActor, TheService, TheZone
 from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.stream import Place, Streams, tail
@@ -28,16 +28,19 @@ def snapshot_reader_of(request: Request) -> SnapshotReader:
 
 @router.get("/live", response_class=StreamingResponse, responses=_STREAM)
 async def live(
-    request: Request, actor: TheActor, run: Annotated[list[str] | None, Query()] = None
+    request: Request, actor: TheActor, zone: TheZone, run: Annotated[list[str] | None, Query()] = None
 ) -> StreamingResponse:
     """Stream the live state once a second: first `whole`, then changes as `news` (docs/service.md).
 
-    `run=ID`, repeatable, adds the devices of these runs. A stream ends after five minutes; reconnect to continue.
+    With `run=ID`, repeatable, the devices of these runs too; with `run=ID?QUERY` only those that the page of the run
+    shows with that query, such as `page=2&sort=-rate` (percent-encode it). A stream ends after five minutes; reconnect
+    to continue.
     """
     streams = request.app.state.streams
     assert isinstance(streams, Streams)
     runs = tuple(run or ())[:_MOST_RUNS]
-    return StreamingResponse(streams.listen(sites_of(actor), runs), media_type="text/event-stream", headers=_HEADERS)
+    stream = streams.listen(sites_of(actor), runs, zone=zone)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
 
 @router.get("/runs/{run_id}/events", response_class=StreamingResponse, responses=_STREAM)

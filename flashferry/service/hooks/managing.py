@@ -6,6 +6,7 @@ address comes from the configuration.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import uuid
 from collections.abc import Iterator
@@ -28,8 +29,9 @@ from flashferry.store.service.audit import AuditEntry, AuditFilter, entries, las
 _MOST_NAME, _MOST_TARGET = 60, 500
 _MOST_SITES = 200
 TRIAL = "trial of a hook"
-_TESTED = "hook.tested"
 """Name of the threads in which hooks are tested."""
+
+_TESTED, _ANSWER = "hook.tested", "answer"
 
 
 class HookForm(StrEnum):
@@ -124,8 +126,21 @@ def remove_hook(service: Service, actor: Actor, hook_id: str) -> None:
         service.note(database, actor, "hook.removed", _object(hook), before=hook_json(hook))
 
 
-def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
-    """Send a test notice; return why the receiver refused it, empty if it accepted. Raises `NotFound`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookTest:
+    """A test of a hook.
+
+    Attributes:
+        failure: Why the receiver did not accept the notice; empty: it did.
+        answer: What it answered, as `send` returns it.
+    """
+
+    failure: str
+    answer: str
+
+
+def test_hook(service: Service, actor: Actor, hook_id: str) -> HookTest:
+    """Send a test notice at once. Raises `NotFound`."""
     with service.database.reading() as database:
         hook = found(database, hook_id)
     notice = Notice(
@@ -137,21 +152,28 @@ def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
         facts={"hook": hook.name},
         link=f"{service.settings.base_url}/admin/hooks",
     )
-    failure = ""
+    failure = answer = ""
     try:
-        send(service.settings, hook, Outgoing(notice_id=notice.notice_id, notice=notice), service.now())
+        outgoing = Outgoing(notice_id=notice.notice_id, notice=notice, is_test=True)
+        answer = send(service.settings, hook, outgoing, service.now())
     except NotSent as error:
-        failure = error.sentence
+        failure, answer = error.sentence, error.answer
     with service.database.writing() as database:
         outcome = "failed" if failure else "done"
-        service.note(database, actor, _TESTED, _object(hook), outcome=outcome, reason=failure)
-    return failure
+        after = {_ANSWER: answer} if answer else None
+        service.note(database, actor, _TESTED, _object(hook), outcome=outcome, reason=failure, after=after)
+    return HookTest(failure=failure, answer=answer)
 
 
 def last_test(database: sqlite3.Connection, hook: rows.HookRow) -> AuditEntry | None:
     """Return the audit entry of a hook's last test, whose reason is why it failed; None: never tested."""
     matching = AuditFilter(action=_TESTED, object=_object(hook))
     return next((one.entry for one in entries(database, matching=matching, is_newest_first=True, most=1)), None)
+
+
+def answer_of(tested: AuditEntry | None) -> str:
+    """Return what the receiver answered to a test; empty for none."""
+    return str(json.loads(tested.after)[_ANSWER]) if tested is not None and tested.after else ""
 
 
 def send_again(service: Service, actor: Actor, hook_id: str) -> int:

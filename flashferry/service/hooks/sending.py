@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.redaction import masked, sanitize
+from flashferry.core.redaction import keep_secret, masked, sanitize
 from flashferry.service.notices import Notice, NoticeKind
-from flashferry.service.outbound import Deadline, HttpRequest, NoAnswer, ask
+from flashferry.service.outbound import Deadline, HttpAnswer, HttpRequest, NoAnswer, ask
 from flashferry.service.settings import HookSettings, MailSettings, ServiceSettings, secret_of
 from flashferry.store.service.hooks import HookRow
 
@@ -183,33 +183,50 @@ MOST_UDP_BYTES = 8192
 _AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _REDIRECTS = range(300, 400)
 
+_READ_BYTES, _SHOWN_CHARACTERS = 4096, 200
+
+_SECRET_PATH = 16
+
+"""Shorter paths are words of every page, such as `/hook`."""
+
 
 class NotSent(Exception):
     """A receiver did not accept a notice; the sentence has no secrets.
 
-    `wait_s` is the wait that the receiver asks for, seconds, or None; `is_final` says that no later attempt can
-    succeed.
+    Args:
+        sentence: Why, without any secret.
+        wait_s: How long the receiver asks to wait, seconds, or None.
+        is_final: Whether no later attempt can succeed.
+        answer: What the receiver answered, as `send` returns it.
     """
 
-    def __init__(self, sentence: str, *, wait_s: float | None = None, is_final: bool = False) -> None:
+    def __init__(self, sentence: str, *, wait_s: float | None = None, is_final: bool = False, answer: str = "") -> None:
         super().__init__(masked(sentence))
         self.sentence = masked(sentence)
         self.wait_s = wait_s
         self.is_final = is_final
+        self.answer = answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A notice to be sent, with the idempotency key of all attempts."""
+    """A notice being sent, with the idempotency key of all attempts; `is_test`: the receiver's answer is read."""
 
     notice_id: str
     notice: Notice
+    is_test: bool = False
 
 
-def send(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:
-    """Send a notice to a hook's receiver once. Raises `NotSent` if it was not accepted, or that is unknown."""
+def send(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> str:
+    """Send a notice to a hook's receiver once; return its answer to a test by HTTP, else empty.
+
+    The answer is its status and the first 200 characters of its body, without secrets: `200: ok`.
+
+    Raises:
+        NotSent: It was not accepted, or that is unknown.
+    """
     try:
-        _SENDERS[hook.form](settings, hook, outgoing, now)
+        return _SENDERS[hook.form](settings, hook, outgoing, now)
     except ConfigInvalid as error:
         raise NotSent(str(error)) from None
 
@@ -235,21 +252,30 @@ def syslog_address(target: str) -> tuple[str, str, int]:
     raise ValueError(target)
 
 
-def _send_webhook(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:
-    _post(hook.target, webhook(outgoing.notice, outgoing.notice_id, secret_for(settings, hook), now))
+def _send_webhook(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> str:
+    post = webhook(outgoing.notice, outgoing.notice_id, secret_for(settings, hook), now)
+    return _post(hook.target, post, reads=outgoing.is_test)
 
 
-def _send_slack(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:  # noqa: ARG001
-    _post(secret_for(settings, hook) or "", slack(outgoing.notice))
+def _send_slack(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> str:  # noqa: ARG001
+    return _post_to_secret(settings, hook, slack(outgoing.notice), reads=outgoing.is_test)
 
 
-def _send_teams(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:  # noqa: ARG001
-    _post(secret_for(settings, hook) or "", teams(outgoing.notice))
+def _send_teams(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> str:  # noqa: ARG001
+    return _post_to_secret(settings, hook, teams(outgoing.notice), reads=outgoing.is_test)
 
 
-def _post(url: str, post: Post) -> None:
-    """Send a POST. Raises `NotSent` unless the answer is a success."""
-    # Late: httpx is slow to import.
+def _post_to_secret(settings: ServiceSettings, hook: HookRow, post: Post, *, reads: bool) -> str:
+    """Post to an address that is a secret. Raises `NotSent`."""
+    url = secret_for(settings, hook) or ""
+    # A receiver may repeat the path alone, as error pages do.
+    if len(path := urlsplit(url).path) >= _SECRET_PATH:
+        keep_secret(path)
+    return _post(url, post, reads=reads)
+
+
+def _post(url: str, post: Post, *, reads: bool) -> str:
+    """Post to an address; return the answer if it `reads` it. Raises `NotSent` unless the answer is a success."""
     import httpx
 
     headers = {
@@ -262,10 +288,19 @@ def _post(url: str, post: Post) -> None:
     client = httpx.Client(timeout=limits, trust_env=False, follow_redirects=False, verify=_trusted())
     request = HttpRequest(method="POST", url=url, headers=headers, content=post.body)
     try:
-        answer = ask(client, request, most_s=WHOLE_S, most_bytes=0)
+        answer = ask(client, request, most_s=WHOLE_S, most_bytes=0, first_bytes=_READ_BYTES if reads else 0)
     except NoAnswer as error:
         raise NotSent(error.sentence) from None
-    _check_status(answer.status, answer.headers.get("retry-after", ""))
+    shown = _shown(answer) if reads else ""
+    _check_status(answer.status, answer.headers.get("retry-after", ""), shown)
+    return shown
+
+
+def _shown(answer: HttpAnswer) -> str:
+    """Return an answer for people; masked before it is cut, so that no part of a secret remains."""
+    lines = " ".join(answer.body.decode("utf-8", "replace").split())
+    text = masked(sanitize(lines))[:_SHOWN_CHARACTERS]
+    return f"{answer.status}: {text}" if text else f"{answer.status}, without a body"
 
 
 @cache
@@ -274,20 +309,21 @@ def _trusted() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _check_status(status: int, wait: str) -> None:
+def _check_status(status: int, wait: str, answer: str) -> None:
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return
     if status in _REDIRECTS:
-        raise NotSent(f"expected an answer of 200 to 299, found {status}; redirects are not followed")
-    # Other refusals are retried: an administrator may repair the receiver meanwhile.
+        raise NotSent(f"expected an answer of 200 to 299, found {status}; redirects are not followed", answer=answer)
+    # No other refusal is final: an administrator may mend the receiver while we try on.
     raise NotSent(
         f"expected an answer of 200 to 299, found {status}",
         wait_s=float(wait) if wait.isascii() and wait.isdecimal() and status in (*_AGAIN, 503) else None,
         is_final=status == HTTPStatus.GONE,
+        answer=answer,
     )
 
 
-def _send_mail(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:  # noqa: ARG001
+def _send_mail(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> str:  # noqa: ARG001
     if settings.mail is None:
         raise NotSent("expected a server for mail in the configuration, found no [mail]")
     message = mail(outgoing.notice, outgoing.notice_id, sender=settings.mail.sender, to=hook.target)
@@ -300,6 +336,7 @@ def _send_mail(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now
         raise NotSent(f"the mail server takes none of the recipients ({codes})") from None
     except (smtplib.SMTPException, OSError) as error:
         raise NotSent(f"mail could not be handed over: {sanitize(str(error)) or type(error).__name__}") from None
+    return ""
 
 
 def _hand_over(settings: MailSettings, message: EmailMessage) -> None:
@@ -362,7 +399,7 @@ class _CountedLines:
         self._file.close()
 
 
-def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:  # noqa: ARG001
+def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> str:  # noqa: ARG001
     scheme, where, port = syslog_address(hook.target)
     is_datagram = scheme not in ("tcp", "tls")
     most = MOST_UDP_BYTES if is_datagram else None
@@ -382,6 +419,7 @@ def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, n
         raise NotSent(f"syslog at {hook.target}: its certificate is not trusted: {error.verify_message}") from None
     except OSError as error:
         raise NotSent(f"syslog at {hook.target}: {error.strerror or error}") from None
+    return ""
 
 
 def _send_datagram(host: str, port: int, line: bytes) -> None:
@@ -432,7 +470,7 @@ def _trusted_by(settings: ServiceSettings, hook: HookRow) -> ssl.SSLContext:
         raise NotSent(f"[hooks.{hook.secret_name}] ca {ca}: {error.strerror or error}") from None
 
 
-_SENDERS: dict[str, Callable[[ServiceSettings, HookRow, Outgoing, datetime], None]] = {
+_SENDERS: dict[str, Callable[[ServiceSettings, HookRow, Outgoing, datetime], str]] = {
     "webhook": _send_webhook,
     "slack": _send_slack,
     "teams": _send_teams,

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 from flashferry.core.errors import FlashferryError, reason_of
@@ -34,6 +34,7 @@ class Snapshot:
     """The live state at one time.
 
     Attributes:
+        at: When it was asked for; its time zone is that of texts about it.
         jobs: Newest job of the service, by run.
         lost: Devices left changed by killed runs that the journal does not have.
         trouble: Why the snapshot is out of date, such as an unreadable journal; empty: it is current.
@@ -58,6 +59,10 @@ class Snapshot:
     def run(self, run_id: str) -> RunNow | None:
         """Return a run, or None if the snapshot does not include it."""
         return next((one for one in self.runs if one.run_id == run_id), None)
+
+    def in_zone(self, zone: tzinfo) -> Snapshot:
+        """Return it with a time zone for texts about it."""
+        return replace(self, at=self.at.astimezone(zone))
 
     def seen_from(self, sites: frozenset[str] | None) -> Snapshot:
         """Return the snapshot limited to some sites; None: all."""

@@ -13,7 +13,7 @@ from flashferry.core.redaction import sanitize
 from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.core.value_description import counted
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase, RunState
-from flashferry.reports.words import DASH
+from flashferry.reports.words import DASH, zone_word
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of
 from flashferry.service.notices import key_of_unrestored
@@ -272,8 +272,8 @@ _SITELESS = "no site"
 
 
 def clock(at: datetime, now: datetime) -> str:
-    """Return a time of day in UTC, with the weekday if it is not today."""
-    at, now = at.astimezone(UTC), now.astimezone(UTC)
+    """Return a time of day in the time zone of `now`, with the weekday if it is not today."""
+    at = at.astimezone(now.tzinfo)
     return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %H:%M}"
 
 
@@ -479,9 +479,21 @@ def _ended_at(run: RunNow, now: datetime) -> Cell:
 
 
 def run_board(
-    run: RunNow, snapshot: Snapshot, site_names: Mapping[str, str], devices: Sequence[DeviceNow] | None = None
+    run: RunNow,
+    snapshot: Snapshot,
+    site_names: Mapping[str, str],
+    devices: Sequence[DeviceNow] | None = None,
+    listed: int = 0,
 ) -> Board:
-    """Return the page of a run: head, sites, waves, and the given devices (None: all, most important first)."""
+    """Return a run: its head, sites, waves, and devices.
+
+    Args:
+        run: The run.
+        snapshot: The snapshot with it.
+        site_names: Display names of sites.
+        devices: Those of one page; None: all, in order of importance.
+        listed: The number of devices on all pages.
+    """
     end, spare = _end([run], snapshot.at)
     events_view = time_of(run.last_event_at) if run.is_alive else None
     silent_s = (snapshot.at - events_view).total_seconds() if events_view is not None else None
@@ -497,6 +509,8 @@ def run_board(
         "hold": Cell(sanitize(_hold_text(run, snapshot.at)), "warn" if run.hold else ""),
         "steering": Cell("", run.hold),
     }
+    if devices is not None:
+        head["listed"] = Cell(counted(listed, "device"))
     return {
         "run": {"run": head},
         "sites": _sites([run], snapshot.at, site_names),
@@ -576,7 +590,7 @@ def device_path(run_id: str, host: str) -> str:
 
 def _hold_text(run: RunNow, now: datetime) -> str:
     at = time_of(run.hold_since)
-    since = f" since {clock(at, now)} UTC" if at is not None else ""
+    since = f" since {clock(at, now)} {zone_word(at.astimezone(now.tzinfo))}" if at is not None else ""
     if run.waiting_wave is not None:
         return f"Wave {run.waiting_wave} waits for approval{since}."
     words = {

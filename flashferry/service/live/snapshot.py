@@ -332,7 +332,8 @@ _LONGEST_S = 4 * 86_400.0
 def _after(now: datetime, left_bytes: int, rate_bytes_per_s: float) -> datetime | None:
     if not left_bytes or rate_bytes_per_s * _LONGEST_S < left_bytes:
         return None
-    return now + timedelta(seconds=left_bytes / rate_bytes_per_s)
+    # In UTC: in a zone whose clock is changed meanwhile, Python adds to the wall clock.
+    return now.astimezone(UTC) + timedelta(seconds=left_bytes / rate_bytes_per_s)
 
 
 def _end(run: RunNow, sites: Iterable[Totals], forecast: Forecast, now: datetime) -> tuple[datetime | None, bool]:

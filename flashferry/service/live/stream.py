@@ -9,10 +9,12 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 
 from flashferry.model.states import RunState
 from flashferry.monitor.events import Lines, lines_from
 from flashferry.service.live.collect import Snapshot, SnapshotReader
+from flashferry.service.live.device_page import DeviceQuery, device_page
 from flashferry.service.live.presenters import Board, news, run_board, sse, tonight_board, whole
 from flashferry.service.run_visibility import Sites, is_visible
 from flashferry.store.service.database import moment
@@ -27,10 +29,14 @@ TONIGHT = "tonight"
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """Key of a channel: what it shows, and the sites that it is limited to."""
+    """A channel: its subject, limited to some sites, with texts in a time zone.
+
+    A subject is TONIGHT, a run, or a page of a run: `ID?page=2&sort=-rate`, which has the devices of that page alone.
+    """
 
     sites: Sites
     name: str
+    zone: tzinfo = UTC
 
 
 @dataclass(slots=True)
@@ -86,12 +92,15 @@ class Streams:
         """Return the number of connected clients."""
         return sum(count for key, count in self._requested.items() if key.name == TONIGHT)
 
-    async def listen(self, sites: Sites, runs: tuple[str, ...] = (), *, life_s: float = LIFE_S) -> AsyncIterator[bytes]:
-        """Yield the live state as server-sent events for `life_s` seconds, about once a second.
+    async def listen(
+        self, sites: Sites, runs: tuple[str, ...] = (), *, zone: tzinfo = UTC, life_s: float = LIFE_S
+    ) -> AsyncIterator[bytes]:
+        """Yield live state as server-sent events for `life_s` seconds, about once a second.
 
-        `sites` are those that the client may see (None: all); `runs` adds the devices of these runs.
+        `sites` are those that the client may see, None: all; `runs` those whose devices it wants; `zone` is
+        the time zone of texts.
         """
-        keys = [_Key(sites, TONIGHT), *(_Key(sites, run_id) for run_id in dict.fromkeys(runs))]
+        keys = [_Key(sites, name, zone) for name in dict.fromkeys((TONIGHT, *runs))]
         self._requested.update(keys)
         until_s = time.monotonic() + life_s
         events_view: dict[_Key, int] = {}
@@ -147,18 +156,24 @@ class Streams:
         self._at = moment(snapshot.at)
         self._age_s = max(0.0, (snapshot.at - snapshot.read_at).total_seconds())
         seen = {sites: snapshot.seen_from(sites) for sites in {key.sites for key in requested}}
-        boards = {key: self._board(seen[key.sites], key.name) for key in requested}
+        boards = {key: self._board(seen[key.sites].in_zone(key.zone), key.name) for key in requested}
         self._spent_s = time.thread_time() - began_s
         return boards
 
     def _board(self, snapshot: Snapshot, name: str) -> Board:
         if name == TONIGHT:
             return tonight_board(snapshot, self._site_names)
-        run = snapshot.run(name)
-        return {} if run is None else run_board(run, snapshot, self._site_names)
+        run_id, is_page, query = name.partition("?")
+        run = snapshot.run(run_id)
+        if run is None:
+            return {}
+        if not is_page:
+            return run_board(run, snapshot, self._site_names)
+        shown = device_page(run, DeviceQuery.of(query))
+        return run_board(run, snapshot, self._site_names, shown.rows, shown.total)
 
     def _head(self, key: _Key) -> dict[str, object]:
-        return {"group": key.name, "at": self._at, "age_s": round(self._age_s, 1)}
+        return {"group": key.name, "at": self._at, "age_s": round(self._age_s, 1), "zone": str(key.zone)}
 
 
 STILL_HERE_S = 15.0

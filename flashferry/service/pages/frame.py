@@ -24,10 +24,9 @@ from starlette.types import Message
 
 from flashferry.core.redaction import sanitize
 from flashferry.model.states import label_of
-from flashferry.reports import words
 from flashferry.reports.as_html import page_templates
 from flashferry.service.access import ROUTES
-from flashferry.service.api.depends import csrf_of, service_of
+from flashferry.service.api.depends import csrf_of, local_time_of, service_of
 from flashferry.service.errors import ServiceError
 from flashferry.service.pages.assets import asset
 from flashferry.service.people.identity import auth_of, identify
@@ -195,11 +194,14 @@ class Place:
 def page(request: Request, template: str, view: object, *, status: HTTPStatus = HTTPStatus.OK) -> HTMLResponse:
     """Render a template of `templates/service` that extends `base.html`.
 
-    Template variables: `view`, `parts` (macros of `parts.html`), `csrf` (value of the hidden form field), `who`,
-    `actor` (None without a sign-in), `may(method, path)` (whether the caller can call a route at any site), `link(path,
-    *names)` (path with quoted names), and the functions that format figures of reports.
+    The template has `view`, `parts` (macros of `parts.html`), `csrf` (value of the hidden field of forms), `who`,
+    `actor`
+    (None without a sign-in), `may(method, path)` (whether the caller may call a route anywhere), `link(path, *names)`
+    (a
+    path with quoted names), and the words for figures of reports. `moment` and `site_times` show a time in the caller's
+    time zone, which is `zone`, and in that of sites; `zone_of` returns that which a time was written with.
     """
-    actor = _actor(request)
+    actor, local = _actor(request), local_time_of(request)
     text = (
         _templates()
         .get_template(template)
@@ -209,7 +211,11 @@ def page(request: Request, template: str, view: object, *, status: HTTPStatus = 
             who=actor.name if actor is not None else "",
             csrf=Markup(csrf_of(request)),  # noqa: S704 -- ours, and as a known secret it would be masked
             pages=tuple(_places(request, actor)) if actor is not None else (),
-            asked_at=words.moment(service_of(request).now().isoformat()),
+            asked_at=service_of(request).now().isoformat(),
+            zone=str(local.zone),
+            moment=local.moment,
+            site_times=local.at_sites,
+            zone_of=local.zone_of,
             has=lambda method, path: _has_route(request, method, path),
             may=lambda method, path: _has_route(request, method, path) and _may(actor, method, path),
         )

@@ -76,6 +76,7 @@ def hook(service: TheService, hook_id: str) -> object:
         "notices": notices,
         "given_up": sum(one["state"] == "given up" for one in notices),
         "tested": tested,
+        "answer": managing.answer_of(tested),
         **_choices(service.settings.hooks),
     }
 

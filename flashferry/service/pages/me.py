@@ -12,14 +12,15 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.api.depends import TheActor, TheIdentity, ThePasswordLogin, TheService
 from flashferry.service.api.people import person_json
 from flashferry.service.api.sign_in import change_own_password, me_json, token_json
+from flashferry.service.local_time import choose_time_zone, zone_names
 from flashferry.service.pages.frame import page, view_page
-from flashferry.service.people.accounts import demand_person, make_token, take_back
+from flashferry.service.people.accounts import end_other_sessions, make_token, take_back
 from flashferry.service.people.identity import Identity
 from flashferry.service.people.provisioning import grant_of
 from flashferry.service.principal import Role
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword, FormProse
-from flashferry.store.service.people import end_sessions_of, sessions_of, tokens_of
+from flashferry.store.service.people import sessions_of, tokens_of
 
 router = APIRouter(include_in_schema=False)
 _BACK = "/me"
@@ -68,14 +69,17 @@ def change_password(
     return RedirectResponse(_BACK, HTTPStatus.SEE_OTHER)
 
 
+@router.post("/me/time-zone")
+def set_time_zone(service: TheService, actor: TheActor, time_zone: FormName) -> Response:
+    """Choose the time zone in which pages show times."""
+    choose_time_zone(service, actor, time_zone)
+    return RedirectResponse(_BACK, HTTPStatus.SEE_OTHER)
+
+
 @router.post("/me/sessions/end")
 def end_others(service: TheService, identity: TheIdentity) -> Response:
     """End all other sessions of the caller."""
-    demand_person(identity.actor)
-    name = identity.actor.name
-    with service.database.writing() as database:
-        ended = end_sessions_of(database, name, but=identity.session)
-        service.note(database, identity.actor, "sessions.ended", f"user:{name}", after={"sessions": ended})
+    end_other_sessions(service, identity)
     return RedirectResponse(_BACK, HTTPStatus.SEE_OTHER)
 
 
@@ -98,6 +102,7 @@ def _view(service: Service, identity: Identity) -> dict[str, object]:
         "person": person_json(service, name),
         "tokens": tokens,
         "sessions": sessions,
+        "zones": zone_names(),
         "roles": [role.value for role in Role],
         "most_days": int(service.settings.people.token_s // 86400),
         "least_password": service.settings.people.least_password,

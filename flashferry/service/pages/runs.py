@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
 from flashferry.core.codec import to_json
 from flashferry.model.states import NOT_DONE, Phase
 from flashferry.reports.as_html import device_section
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import TheActor, TheService, TheZone
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.errors import NotFound
-from flashferry.service.listing import listing
 from flashferry.service.live.collect import Snapshot
-from flashferry.service.live.presenters import device_row, in_order, run_board, run_row
-from flashferry.service.live.snapshot import DeviceNow, RunNow
-from flashferry.service.pages.frame import link, view_page
+from flashferry.service.live.device_page import DeviceQuery, channel_of, channel_of_device, device_page
+from flashferry.service.live.presenters import device_row, run_board, run_row
+from flashferry.service.live.snapshot import RunNow
+from flashferry.service.pages.frame import view_page
 from flashferry.service.pages.jobs import job_row
 from flashferry.service.pages.steering import offered
 from flashferry.service.principal import Actor
@@ -36,27 +36,17 @@ _STATES = ("all", "not restored", *(phase.label for phase in Phase))
 FORMS = ("html", "json", "csv", "xml")
 """Formats of a report."""
 
-_COLUMNS: Mapping[str, Callable[[DeviceNow], Any]] = {
-    "device": lambda one: one.host,
-    "site": lambda one: one.site,
-    "wave": lambda one: one.wave,
-    "state": lambda one: one.label,
-    "copied": lambda one: one.acked_bytes / one.size_bytes if one.size_bytes else 0.0,
-    "rate": lambda one: one.rate_bytes_per_s,
-    "left": lambda one: one.left_bytes / one.rate_bytes_per_s if one.rate_bytes_per_s else 0.0,
-}
-"""What each column is sorted by."""
 Number = Annotated[int, Query(ge=1, le=10_000)]
 Words = Annotated[str, Query(max_length=200)]
 
 
 @view_page(router, "/runs", "runs.html")
-def runs(request: Request, service: TheService, actor: TheActor, page: Number = 1) -> object:
-    """Return a page of runs, latest first."""
+def runs(request: Request, service: TheService, actor: TheActor, zone: TheZone, page: Number = 1) -> object:
+    """Return a page of runs, the latest first."""
     reader, sites = snapshot_reader_of(request), sites_of(actor)
     ids = reader.identifiers()
     requested = ids[(page - 1) * PAGE_RUNS : page * PAGE_RUNS]
-    snapshot = reader.some(requested).seen_from(sites)
+    snapshot = reader.some(requested).seen_from(sites).in_zone(zone)
     return {
         "runs": [figures_of(one) for one in snapshot.runs],
         "shown": {one.run_id: run_row(one, snapshot) for one in snapshot.runs},
@@ -72,6 +62,7 @@ def run(
     run_id: str,
     service: TheService,
     actor: TheActor,
+    zone: TheZone,
     state: Words = "all",
     q: Words = "",
     sort: Words = "",
@@ -82,9 +73,7 @@ def run(
     whole = snapshot_reader_of(request).some([run_id]).run(run_id) or found
     with service.database.reading() as database:
         jobs = jobs_of_run(database, run_id)
-    chosen = [one for one in in_order(found) if _is_chosen(found, one, state, q)]
-    given = {"q": q, "state": "" if state == "all" else state}
-    shown = listing(chosen, _COLUMNS, path=link("/runs", run_id), sort=sort, page=page, given=given)
+    shown = device_page(found, DeviceQuery(state=state, words=q, sort=sort, page=page))
     unfinished = sum(one.phase in NOT_DONE for one in found.devices)
     return {
         "run": figures_of(found) | {"unrestored": list(found.unrestored)},
@@ -95,9 +84,9 @@ def run(
         "states": _STATES,
         "q": q,
         "is_filtered": shown.total != len(found.devices),
-        "is_whole": shown.total == len(found.devices) and shown.pages == 1 and not shown.sort,
+        "stream": channel_of(run_id, shown),
         "is_alive": found.is_alive,
-        "shown": run_board(found, snapshot, service.settings.site_names, shown.rows),
+        "shown": run_board(found, snapshot.in_zone(zone), service.settings.site_names, shown.rows, shown.total),
         "forms": FORMS,
         "offered": offered(service, actor, whole),
         "unfinished": 0 if found.is_alive or found.verb != "stage" else unfinished,
@@ -122,6 +111,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
     report = build_report(stored, written_at=moment(snapshot.at), written_by=report_author(), before=before)
     return {
         "run_id": run_id,
+        "stream": channel_of_device(run_id, host),
         "at": moment(snapshot.at),
         "is_alive": found.is_alive,
         "device": mine,
@@ -146,15 +136,6 @@ def figures_of(found: RunNow) -> dict[str, object]:
     assert isinstance(figures, dict)
     del figures["devices"]
     return figures
-
-
-def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
-    if state == "not restored" and one.host not in found.unrestored:
-        return False
-    if any(state in (phase, phase.label) for phase in Phase) and state not in (one.phase, one.phase.label):
-        return False
-    details = " ".join((one.host, one.site, one.label, one.step, one.text, one.verdict or "")).casefold()
-    return all(word in details for word in words.casefold().split())
 
 
 def _without_samples(report: Mapping[str, object]) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse
 
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import TheActor, TheService, TheZone
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.live.presenters import action_items, current_runs, tonight_board
 from flashferry.service.pages.frame import view_page
@@ -23,9 +23,9 @@ def first() -> RedirectResponse:
 
 
 @view_page(router, "/tonight", "tonight.html")
-def tonight(request: Request, service: TheService, actor: TheActor) -> object:
-    """Return the current state, as values and as rendered."""
-    snapshot = snapshot_reader_of(request).read().seen_from(sites_of(actor))
+def tonight(request: Request, service: TheService, actor: TheActor, zone: TheZone) -> object:
+    """Return the current state as values and as shown."""
+    snapshot = snapshot_reader_of(request).read().seen_from(sites_of(actor)).in_zone(zone)
     return {
         "at": moment(snapshot.at),
         "read_at": moment(snapshot.read_at),

@@ -14,7 +14,7 @@ from datetime import timedelta
 from flashferry.core.redaction import keep_secret, sanitize
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.known_names import check_sites
-from flashferry.service.people.identity import digest_of, new_secret
+from flashferry.service.people.identity import Identity, digest_of, new_secret
 from flashferry.service.people.provisioning import NAME, RESERVED
 from flashferry.service.people.sign_in import Passwords
 from flashferry.service.principal import EVERYWHERE, WHOLE_ROLES, Actor, Grant, Role, Via
@@ -278,6 +278,15 @@ def demand_person(actor: Actor) -> None:
             "expected a user signed in by a browser, found a token",
             hint="Sign in with a browser: a token can neither create tokens nor change a password",
         )
+
+
+def end_other_sessions(service: Service, identity: Identity) -> None:
+    """End all other sessions of the caller. Raises `Forbidden` for a token."""
+    demand_person(identity.actor)
+    name = identity.actor.name
+    with service.database.writing() as database:
+        ended = rows.end_sessions_of(database, name, but=identity.session)
+        service.note(database, identity.actor, "sessions.ended", f"user:{name}", after={"sessions": ended})
 
 
 def make_token(

@@ -273,8 +273,11 @@ CREATE TABLE counted (
 );
 """
 
-STEPS = (_PEOPLE + _PLANS + _JOBS + _IMAGES + _AUDIT + _FIGURES,)
-"""Migration scripts, in order."""
+_ZONES = "ALTER TABLE people ADD COLUMN time_zone TEXT NOT NULL DEFAULT 'UTC';"
+
+STEPS = (_PEOPLE + _PLANS + _JOBS + _IMAGES + _AUDIT + _FIGURES, _ZONES)
+
+"""Each a script; a database takes those that it lacks."""
 
 SCHEMA_VERSION = len(STEPS)
 

@@ -115,6 +115,17 @@ def set_names(database: sqlite3.Connection, name: str, *, display: str, email: s
     database.execute("UPDATE people SET display = ?, email = ? WHERE name = ?", (display, email, name))
 
 
+def time_zone(database: sqlite3.Connection, name: str) -> str:
+    """Return the IANA name of the time zone in which a person reads times: `UTC` until they choose one."""
+    row = database.execute("SELECT time_zone FROM people WHERE name = ?", (name,)).fetchone()
+    return "UTC" if row is None else str(row["time_zone"])
+
+
+def set_time_zone(database: sqlite3.Connection, name: str, zone: str) -> None:
+    """Store the time zone in which a person reads times, by its IANA name."""
+    database.execute("UPDATE people SET time_zone = ? WHERE name = ?", (zone, name))
+
+
 def count_failure(database: sqlite3.Connection, name: str) -> int:
     """Count a wrong password; return how many there were in a row."""
     row = database.execute(

@@ -129,6 +129,27 @@ def test_an_image_that_the_depot_cannot_see_is_told(shared_depot, monkeypatch, t
         depot.stranger().open((tmp_path,))
 
 
+def test_hashing_reports_how_far_it_is_and_ends_at_once(depot):
+    """A depot's as one's own; who stops waiting is not kept, and the depot serves on."""
+    os.truncate(depot.image, 64 << 30)
+    seen: list[tuple[int, int]] = []
+
+    def stop_later(done_bytes: int, size_bytes: int) -> None:
+        seen.append((done_bytes, size_bytes))
+        raise KeyboardInterrupt
+
+    run = depot.run()
+    with pytest.raises(KeyboardInterrupt):
+        run.image(IMAGE, on_progress=stop_later)
+    run.close()
+    ((done_bytes, size_bytes),) = seen
+    assert 0 < done_bytes < size_bytes == 64 << 30
+    os.truncate(depot.image, 8)
+    again: list[tuple[int, int]] = []
+    depot.run().image(IMAGE, on_progress=lambda *given: again.append(given))
+    assert again == [(8, 8)]
+
+
 def test_an_image_that_changes_gets_no_ticket(shared_depot):
     """Its digests, which devices are held against, are those of another file."""
     depot = shared_depot

@@ -324,6 +324,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ("PUT", "/api/v1/me/password"): Call(
         json={"old": "x", "new": PASSWORD}, may_answer=frozenset({403, 429}), why="wrong password"
     ),
+    ("POST", "/me/time-zone"): Call(form={"time_zone": "Europe/Oslo"}),
     ("POST", "/me/sessions/end"): Call(form={}),
     ("POST", "/api/v1/tokens"): Call(json={"name": "x"}),
     ("DELETE", "/api/v1/tokens/{token_id}"): Call(arrange=_own_token),

@@ -35,6 +35,7 @@ signed-in GET    /me
 signed-in POST   /me/tokens
 signed-in POST   /me/tokens/{token_id}/revoke
 signed-in POST   /me/password
+signed-in POST   /me/time-zone
 signed-in POST   /me/sessions/end
 public    POST   /api/v1/login
 signed-in POST   /api/v1/logout

@@ -56,13 +56,12 @@ def test_a_reason_for_a_test_that_is_not_there_is_a_mistake() -> None:
     ]
 
 
-def test_the_document_has_a_row_for_each_reason_of_the_file() -> None:
-    """The document's tables are those of the reasons file as it is: each test once, and the counts are theirs."""
+def test_the_document_has_each_reason_of_the_file() -> None:
+    """With the number of its tests, as the reasons file has it."""
     kept = table.Reasons.read(_ROOT / "benchmarks" / "pyftpdlib_reasons.toml")
     text = (_ROOT / "docs" / "ftp-conformance.md").read_text(encoding="utf-8")
     text = text.partition(table.BEGIN)[2].partition(table.END)[0]
     assert f" pass and {len(kept.key_of)} do not." in text
     for reason in kept.by_key.values():
         assert text.count(f"### {reason.title}\n\n{reason.why}\n") == 1
-        for name, wanted in reason.tests.items():
-            assert text.count(f"| `{name}` | {wanted} |") == 1
+        assert text.count(f"| {reason.title} | {len(reason.tests)} |") == 1

@@ -123,7 +123,7 @@ BUILT = Built(
         FileIdentity: lambda: IDENTITY,
     },
 )
-OWN = ("lab", "doctor")
+OWN = ("lab", "doctor", "docs")
 """Verbs that tell of this machine, of themselves and of stand-ins of ours; nothing foreign comes into what they say."""
 
 OWN_OF_SITES = {"sites init", "sites keys", "sites agent"}

@@ -77,12 +77,19 @@ def test_where_the_source_is_not_known_the_wheel_is_asked_for(installed, direct_
 
 
 def test_no_file_of_ours_has_pip_look_for_our_name():
-    """`pip install flashferry...` would run whatever is registered under that name."""
+    """`pip install flashferry...`, or a bare `flashferry[extra]`, would run whatever is registered under that name."""
     import flashferry
 
     root = Path(flashferry.__file__).parents[1]
-    files = [path for top in ("flashferry", "inventory", "docs") for path in (root / top).rglob("*") if path.is_file()]
+    files = [
+        path
+        for top in ("flashferry", "inventory", "tasks", "templates", "docs")
+        for path in (root / top).rglob("*")
+        if path.is_file()
+    ]
     texts = {path: path.read_bytes() for path in files if path.suffix in {".py", ".md", ".yaml", ".html", ".toml"}}
+    texts |= {path: path.read_bytes() for path in root.glob("*.md")}
     assert len(texts) > 300
-    bare = re.compile(rb"pip install ['\"]?flashferry")
+    # Not `{sys.executable} -m pip`: a wheel's own name goes on, as in `flashferry-0.2.0-py3-none-any.whl[cml]`.
+    bare = re.compile(rb"(pip|pipx) install ['\"]?flashferry(?!-)|(?<![\w.*/-])flashferry\[[a-z]+\]")
     assert [str(path) for path, text in texts.items() if bare.search(text)] == []

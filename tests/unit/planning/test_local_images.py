@@ -10,6 +10,7 @@ import pytest
 
 from flashferry.api.checking import read_image
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.errors import Interrupted
 from flashferry.devices.platforms import NAMES
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
@@ -23,6 +24,7 @@ from flashferry.planning.local_images import target_image
 from flashferry.run.make_request import request_for_image
 from inventory.image_rules import ImageRules, rules_beside
 from inventory.nornir_loader import open_inventory
+from tests.patience import until
 
 POLICY = StagePolicy(retry=RetryPolicy(times=0))
 ELSEWHERE = (
@@ -194,6 +196,21 @@ def test_how_far_a_large_image_is_hashed_is_reported_once_a_second():
     quick = []
     HashProgress(quick.append, "small.bin", clock=lambda: 0.0)(8, 8)
     assert quick == []
+
+
+def test_an_operator_stops_the_hashing_at_once(ground: Path):
+    """Ctrl-C ends it within a piece of the file, also in a plan's threads; so does the end of a plan."""
+    path = ground / "images" / "large.bin"
+    path.write_bytes(b"x" * (3 << 20))
+    with pytest.raises(Interrupted, match=r"by the operator while large\.bin was hashed: no device was touched"):
+        target_image(path, interrupted=lambda: True)
+    with image_hasher((path.parent,), interrupted=lambda: True) as hasher, pytest.raises(Interrupted):
+        hasher.wanted(path)
+    os.truncate(path, 64 << 30)
+    with image_hasher((path.parent,)) as hasher:
+        left = hasher.begin(path)
+        until(left.running, "the hashing starts")
+    assert isinstance(left.exception(), Interrupted)
 
 
 def test_every_way_to_an_image_reports_how_far_it_is(ground: Path, monkeypatch: pytest.MonkeyPatch):

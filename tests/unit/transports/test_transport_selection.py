@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.extras import extra_hint
 from flashferry.transports import TRANSPORTS, transport_selection
 from flashferry.transports.transport_selection import (
     TransportRequest,
@@ -111,7 +112,7 @@ def test_ssh_without_its_library_is_told(monkeypatch):
     monkeypatch.setattr(transport_selection, "_SSH_LIBRARY", "no_such_library")
     missing = transport_request(AUTO).missing
     assert {"scp", "sftp"} <= set(missing)
-    assert "flashferry[scp]" in missing["scp"][1]
+    assert missing["scp"][1] == extra_hint("scp")
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,12 @@ from tests.patience import PATIENCE_S
 
 @dataclass
 class Received:
-    """What came: path, headers in small letters, body; and what is answered, the last one for ever."""
+    """What came: path, headers in small letters, body; and what is answered, the last one for ever, with a body."""
 
     url: str = ""
     came: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     answers: list[tuple[int, dict[str, str]]] = field(default_factory=lambda: [(204, {})])
+    body: bytes = b""
 
     def answer(self) -> tuple[int, dict[str, str]]:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -48,6 +49,7 @@ def web_receiver() -> Iterator[Received]:
             for key, value in headers.items():
                 self.send_header(key, value)
             self.end_headers()
+            self.wfile.write(received.body)
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -141,10 +141,58 @@ def test_a_hook_is_tried(served):
         assert called(served, "POST", f"/{hook_id}/test").json()["is_taken"] is True
         receiver.answers = [(500, {})]
         answer = called(served, "POST", f"/{hook_id}/test").json()
-    assert answer == {"is_taken": False, "sentence": "expected an answer of 200 to 299, found 500"}
+    assert answer == {
+        "is_taken": False,
+        "sentence": "expected an answer of 200 to 299, found 500",
+        "answer": "500, without a body",
+    }
     assert json.loads(receiver.came[0][2])["kind"] == "hook.test"
     assert "x-flashferry-signature" in receiver.came[0][1]
     assert [one.outcome for one in served.audit()[-2:]] == ["done", "failed"]
+
+
+def test_a_test_shows_what_the_receiver_answered(served):
+    """Status and the first 200 characters, in the API and on the page; no secret, no markup, no second line."""
+    with web_receiver() as receiver:
+        hook_id = made(served, target=receiver.url, secret_name="signing")
+        receiver.answers = [(400, {}), (200, {})]
+        receiver.body = f"<b>no</b> such\nchannel\x1b[31m, {SECRET} ".encode() + b"x" * 10_000
+        answer = called(served, "POST", f"/{hook_id}/test").json()["answer"]
+        assert answer.startswith("400: <b>no</b> such channel")
+        assert "\x1b" not in answer
+        assert SECRET not in answer
+        assert len(answer) <= len("400: ") + 200
+        page = served.call("GET", f"/admin/hooks/{hook_id}", served.browser("root")).text
+        assert "It answered 400: &lt;b&gt;no&lt;/b&gt; such channel" in page
+        assert called(served, "POST", f"/{hook_id}/test").json()["answer"].startswith("200: ")
+
+
+def test_a_secret_address_is_masked_in_the_answer_of_its_receiver(tmp_path):
+    """Error pages repeat the path."""
+    path = "/services/T0000/B0000/kX81hsB2mq0"
+    with web_receiver() as receiver:
+        receiver.answers, receiver.body = [(404, {})], f"no route for {path}".encode()
+        secret = HookSettings(secret=SecretFrom(command=("printf", receiver.url + path)))
+        chatty = serve(tmp_path, ServiceSettings(hooks={"chat": secret}))
+        chatty.person("root", "admin")
+        hook_id = made(chatty, form="slack", target="#night", secret_name="chat")
+        answer = called(chatty, "POST", f"/{hook_id}/test").json()["answer"]
+    forget_secrets()
+    assert answer.startswith("404: no route for ")
+    assert "T0000" not in answer
+
+
+def test_an_answer_that_never_ends_is_no_failure(served):
+    """What counts is the status; what came of the body is shown."""
+    with web_receiver() as receiver:
+        hook_id = made(served, target=receiver.url)
+        receiver.answers = [(200, {"Content-Length": "100"})]
+        receiver.body = b"half"
+        assert called(served, "POST", f"/{hook_id}/test").json() == {
+            "is_taken": True,
+            "sentence": "the receiver took it",
+            "answer": "200: half",
+        }
 
 
 def test_one_that_begins_to_follow_the_audit_is_sent_what_comes(served):

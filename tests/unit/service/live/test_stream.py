@@ -226,6 +226,39 @@ def test_what_is_over_is_read_once(service, journal, monkeypatch):
 # The events of a run.
 
 
+def rows_of(messages, group: str) -> list[str]:
+    (tables,) = [data["tables"] for kind, data in messages if kind == "whole" and data["group"] == group]
+    return tables["devices"]["order"]
+
+
+@pytest.mark.parametrize(
+    ("query", "hosts"),
+    [
+        ("", [f"r{number:04d}" for number in range(100)]),
+        ("page=2", [f"r{number:04d}" for number in range(100, 200)]),
+        ("sort=-device&page=3", [f"r{number:04d}" for number in range(49, -1, -1)]),
+        ("q=r0007+ams&state=all", ["r0007"]),
+        ("host=r0011", ["r0011"]),
+        ("page=x&sort=none&state=odd", [f"r{number:04d}" for number in range(100)]),
+    ],
+)
+def test_a_stream_of_a_page_has_the_devices_of_that_page(service, journal, query, hosts):
+    """As the page itself shows them, whatever its query says; and how many are listed."""
+    run_id = begin(service, journal, *((f"r{number:04d}", "AMS") for number in range(250)))
+    found = asyncio.run(heard(streams(service).listen(None, (f"{run_id}?{query}",)), 2))
+    assert rows_of(found, f"{run_id}?{query}") == hosts
+
+
+def test_an_update_of_a_page_is_small_whatever_the_fleet_is(service, journal):
+    """2,000 devices: a page's rows are a twentieth of all, and so are the bytes."""
+    run_id = begin(service, journal, *((f"ams-branch-r{number:04d}", f"S{number % 40:02d}") for number in range(2000)))
+    every, page = (
+        sum(len(json.dumps(data)) for _, data in asyncio.run(heard(streams(service).listen(None, (name,)), 2)))
+        for name in (run_id, f"{run_id}?")
+    )
+    assert page < every / 10
+
+
 async def told_by(looker, run_id, place, sites=None) -> list[tuple[str, str]]:
     """Return id and data of all that is told until the run's end."""
     found = []

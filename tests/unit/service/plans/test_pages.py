@@ -131,6 +131,20 @@ def test_all_settings_of_a_plan_are_on_its_page(client, plan, offered):
     assert missing == []
 
 
+def test_a_window_is_shown_by_the_sites_clocks_too(able, who, plan, offered, tmp_path):
+    """When it starts, and by when it must end; the zones are those of the sites' windows in the inventory."""
+    (tmp_path / "hosts.yaml").write_text(
+        "r1: {hostname: 192.0.2.1, platform: ios,"
+        " data: {site: AMS, windows: [{from: '22:00', until: '05:00', timezone: Europe/Amsterdam}]}}\n"
+    )
+    runs = replace(able.settings.runs, inventory=str(tmp_path))
+    zoned = replace(able, settings=replace(able.settings, runs=runs))
+    text = unescape(made(zoned, who("ann"), router).get(f"/plans/{offered(plan)}").text)
+    assert "2026-11-21 22:00:00 UTC</time>; Sat 23:00 CET at AMS" in text
+    assert "Forecast, in UTC</dt>" in text, "the sentence has the clock of the plan's maker"
+    assert "2026-11-22 05:00:00 UTC</time>; Sun 06:00 CET at AMS" in text
+
+
 @pytest.mark.parametrize(("verb", "word"), [("deny", "denied"), ("withdraw", "withdrawn")])
 def test_a_decision_is_final_on_the_page_too(client, plan, offered, verb, word):
     """No form is left."""
